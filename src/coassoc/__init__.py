@@ -1,0 +1,46 @@
+"""coassoc: many clusterings in, one trustworthy partition out, in linear time."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# public name -> the package that exports it; loaded on first use, so that importing coassoc is quick
+_EXPORTS = {
+    "Ensemble": "ensemble",
+    "KMeansConsensus": "consensus",
+    "BisectingConsensus": "consensus",
+    "density": "metrics",
+    "cluster_density": "metrics",
+    "cluster_weight": "metrics",
+    "inter_density": "metrics",
+    "inter_weight": "metrics",
+    "split_gain": "metrics",
+    "kmeans_loss": "metrics",
+    "nmi": "metrics",
+    "ensemble_nmi": "metrics",
+    "zero_effort": "metrics",
+    "show_config": "_config",
+}
+_PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")
+
+__all__ = ["__version__", "engines", *_EXPORTS]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        value = getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in _PACKAGES:
+        return import_module(f".{name}", __name__)
+    if name == "__version__":
+        try:
+            return import_module("._version", __name__).version
+        except ImportError:
+            return "0+unknown"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Ensemble in, labels out: one module a method."""

@@ -1,0 +1,221 @@
+"""The engine contract: a few coarse verbs over the rows of an ensemble.
+
+An engine says where the rows live and how a verb is mapped over them; every algorithm is written once, above.
+A verb's result is integers added over row chunks, or a function of (row, table) alone, so neither chunking nor
+threads nor the engine can change an answer, and a lost chunk is recomputed, not mourned.
+
+    engine.load(ensemble, multiplicity)     -> Rows
+    rows.labelling(k)                       -> a labelling to be filled by assign
+    rows.labelling_of(labels, k)            -> a labelling that holds given labels
+    rows.assign(labelling, table)           -> how many rows changed; labels are now argmax of the table's scores
+    rows.counts(labelling)                  -> Counts: α (d, k) and sizes (k,), exact int64
+    rows.labels(labelling)                  -> the labels, as an array where the caller lives
+    rows.worst_rows(labelling, cost, m)     -> codes of the m different rows with the largest cost
+    rows.seeding(weights)                   -> Seeding, for k-means++ with integer distances
+    rows.split(labelling)                   -> the rows of each cluster, as Rows of their own
+    rows.overlap(weights)                   -> HᵀH (d, d)
+    rows.codes_at(indices)                  -> codes of a few rows
+    engine.side_by_side(function, tasks)    -> results of independent tasks, in order
+
+Exchange search adds ``propose_moves`` and ``apply_moves`` (see `coassoc.consensus`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# Σα² of one partition is at most (Σ copies)², which must stay inside int64
+MAX_COPIES = 3_037_000_499
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shape of an ensemble, shared by everything that works on counts."""
+
+    n_clusters: np.ndarray  # (p,) clusters of each partition
+    offsets: np.ndarray  # (p + 1,) first column of H of each partition
+
+    @property
+    def n_partitions(self) -> int:
+        return len(self.n_clusters)
+
+    @property
+    def n_codes(self) -> int:
+        return int(self.offsets[-1])
+
+    def columns_of(self, codes: np.ndarray) -> np.ndarray:
+        """Columns of H of one row of codes, missing labels left out."""
+        seen = codes < self.n_clusters
+        return (codes.astype(np.int64) + self.offsets[:-1])[seen]
+
+
+class Counts:
+    """α_f(C) for every base cluster f and consensus cluster C, with what follows from it.
+
+    All integers: `alpha` (d, k), `sizes` (k,), `cells` (p, k) = items of C observed in partition j, `squares`
+    (p, k) = Σ_{f∈j} α_f².
+    """
+
+    __slots__ = ("_cells", "_squares", "alpha", "layout", "sizes")
+
+    def __init__(self, alpha: np.ndarray, sizes: np.ndarray, layout: Layout):
+        self.alpha = alpha
+        self.sizes = sizes
+        self.layout = layout
+        self._cells: np.ndarray | None = None
+        self._squares: np.ndarray | None = None
+
+    @property
+    def n_clusters(self) -> int:
+        return self.alpha.shape[1]
+
+    @property
+    def cells(self) -> np.ndarray:
+        if self._cells is None:
+            self._cells = np.add.reduceat(self.alpha, self.layout.offsets[:-1], axis=0)
+        return self._cells
+
+    @property
+    def squares(self) -> np.ndarray:
+        if self._squares is None:
+            self._squares = np.add.reduceat(self.alpha * self.alpha, self.layout.offsets[:-1], axis=0)
+        return self._squares
+
+    def with_rows(self, clusters: np.ndarray, rows: np.ndarray) -> Counts:
+        """A copy in which each of `clusters` holds just one row of codes: how a centre is placed on a row."""
+        alpha, sizes = self.alpha.copy(), self.sizes.copy()
+        for cluster, codes in zip(clusters, rows):
+            alpha[:, cluster] = 0
+            alpha[self.layout.columns_of(codes), cluster] = 1
+            sizes[cluster] = 1
+        return Counts(alpha, sizes, self.layout)
+
+    @classmethod
+    def of_rows(cls, rows: np.ndarray, layout: Layout) -> Counts:
+        """Counts of clusters that hold one row of codes each."""
+        k = len(rows)
+        empty = cls(np.zeros((layout.n_codes, k), np.int64), np.zeros(k, np.int64), layout)
+        return empty.with_rows(np.arange(k), rows)
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Fixed-point score table: `values[f, c]` (int32) is the score times ``2**bits``, rounded."""
+
+    values: np.ndarray
+    bits: int
+
+    @property
+    def n_clusters(self) -> int:
+        return self.values.shape[1]
+
+
+class Labelling:
+    """Labels of the rows, where the engine keeps them. Engines add what they need."""
+
+    def __init__(self, n_clusters: int):
+        self.n_clusters = n_clusters
+
+
+class Seeding(ABC):
+    """Distances of every row to the nearest chosen row, for k-means++.
+
+    The distance between two rows is the sum of integer weights over the partitions that label both rows and
+    label them differently. Before the first `add`, every row that takes part counts 1.
+    """
+
+    total: int  # Σ_i copies_i · distance_i
+
+    @abstractmethod
+    def locate(self, targets: np.ndarray) -> np.ndarray:
+        """Codes (len(targets), p) of the rows where the running sum of copies·distance first exceeds each target."""
+
+    @abstractmethod
+    def potentials(self, candidates: np.ndarray) -> np.ndarray:
+        """What `total` would be, for each candidate row of codes, if it were added (int64)."""
+
+    @abstractmethod
+    def add(self, row: np.ndarray) -> None:
+        """Add one row of codes to the chosen ones; updates `total`."""
+
+
+class Rows(ABC):
+    """The rows of an ensemble, kept where the engine works. See the module's page for the verbs."""
+
+    layout: Layout
+    n_rows: int
+    n_copies: int  # Σ multiplicities of the rows that take part
+
+    @abstractmethod
+    def labelling(self, k: int) -> Labelling: ...
+
+    @abstractmethod
+    def labelling_of(self, labels: np.ndarray, k: int) -> Labelling: ...
+
+    @abstractmethod
+    def assign(self, labelling: Labelling, table: ScoreTable) -> int: ...
+
+    @abstractmethod
+    def counts(self, labelling: Labelling) -> Counts: ...
+
+    @abstractmethod
+    def labels(self, labelling: Labelling) -> Any: ...
+
+    @abstractmethod
+    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Codes (≤ m, p) of the different rows with the largest cost under their own label, and those costs.
+
+        Only rows that take part; largest first, lowest row index on ties.
+        """
+
+    @abstractmethod
+    def seeding(self, weights: np.ndarray) -> Seeding: ...
+
+    @abstractmethod
+    def split(self, labelling: Labelling) -> list[Rows]:
+        """The rows of each cluster, in their present order."""
+
+    @abstractmethod
+    def scatter(self, leaves: Sequence[Rows]) -> Any:
+        """Labels over these rows, the position in `leaves` of the subset that holds each row."""
+
+    @abstractmethod
+    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """HᵀH (d, d), int64; with base-cluster `weights` u, float64 Σ_i h_i h_iᵀ / Σ_{f∈i} u_f."""
+
+    @abstractmethod
+    def codes_at(self, indices: np.ndarray) -> np.ndarray: ...
+
+
+class Engine(ABC):
+    """Where rows live and how verbs are mapped over them. Instances are configuration, not state."""
+
+    name: str
+
+    @abstractmethod
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> Rows: ...
+
+    def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        return [function(task) for task in tasks]
+
+    def __deepcopy__(self, memo: dict) -> Engine:
+        return self  # clone() must not copy a live connection
+
+
+def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.ndarray | None:
+    """How often each row counts: the multiplicity, 0 for rows without any label; None when all are 1."""
+    unlabelled = ensemble.unlabelled()
+    if unlabelled is not None:
+        multiplicity = np.ones(ensemble.n_samples, np.int64) if multiplicity is None else multiplicity.copy()
+        multiplicity[unlabelled] = 0
+    total = ensemble.n_samples if multiplicity is None else int(multiplicity.sum())
+    if total > MAX_COPIES:
+        raise ValueError(
+            f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}."
+        )
+    return multiplicity

@@ -1,0 +1,509 @@
+"""The ensemble: many clusterings of the same items as compact codes. The one door where input is doubted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._encode import Column, check_missing_rule, encode_column, smallest_unsigned
+
+_SCAN_BYTES = 1 << 24  # rows are scanned in pieces of about this size
+
+
+class Ensemble:
+    r"""Many clusterings of the same items, recoded into the smallest integers that hold them.
+
+    With :math:`p` partitions of :math:`n` items, partition :math:`j` having :math:`k_j` clusters, the ensemble
+    is the :math:`n \times p` table of codes :math:`0..k_j-1`; the one-hot matrix :math:`H` (:math:`n \times d`,
+    :math:`d = \sum_j k_j`) and the co-association matrix :math:`A = H H^T / p` are never needed on the main path.
+
+    Parameters
+    ----------
+    partitions : array-like of shape (n_samples, n_partitions), or Ensemble
+        One row per item, one column per clustering. Integers, strings, booleans, whole floats; NumPy array,
+        memory map, nested list of rows, pandas, polars or pyarrow table.
+    missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
+        What a missing label is and becomes. ``"negative"``: NaN, None and negative integers (HDBSCAN's noise)
+        are missing. ``"nan"``: only NaN and None are; negative integers are ordinary labels. ``"cluster"`` and
+        ``"singletons"``: NaN, None and negative integers form one more cluster of that partition, or one
+        cluster each.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_samples, n_partitions), unsigned
+        Code of each label; ``codes[i, j] == n_clusters[j]`` marks a missing one.
+    n_clusters : ndarray of shape (n_partitions,)
+        Clusters in each partition.
+    offsets : ndarray of shape (n_partitions + 1,)
+        Column of H where each partition starts; ``offsets[-1]`` is d.
+    sizes : ndarray of shape (d,)
+        Items in each base cluster.
+    names : list of str
+        Names of the partitions.
+    categories : list of ndarray
+        For each partition, the original label behind each code.
+    has_missing : bool
+        Whether any label is missing.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ens = ca.Ensemble([[0, "a"], [0, "a"], [1, "b"], [1, None]])
+    >>> ens.n_samples, ens.n_partitions, ens.n_clusters.tolist()
+    (4, 2, [2, 2])
+    >>> ens.coassociation([0, 2], [1, 3])
+    array([[1., 0.],
+           [0., 1.]])
+
+    Notes
+    -----
+    Building takes O(n_samples * n_partitions) time and one byte per label in the common case. An unsigned
+    array whose columns already run over 0..k-1 without gaps is used as it is, without a copy.
+    """
+
+    codes: np.ndarray
+    n_clusters: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+    names: list[str]
+    categories: list[np.ndarray]
+    has_missing: bool
+
+    def __init__(self, partitions: Any, *, missing: str = "negative"):
+        check_missing_rule(missing)
+        if isinstance(partitions, Ensemble):
+            self.__dict__.update(partitions.__dict__)
+            return
+        if isinstance(partitions, np.ndarray) and partitions.dtype.kind in "iufb":
+            _check_table_shape(partitions.shape)
+            if self._adopt(partitions):
+                return
+        names, columns, n_rows = _columns_of(partitions)
+        _check_table_shape((n_rows, len(names)))
+        self._encode(names, columns, n_rows, missing)
+
+    @classmethod
+    def from_partitions(
+        cls, partitions: Iterable[Any], *, names: Sequence[str] | None = None, missing: str = "negative"
+    ) -> Ensemble:
+        """Ensemble from a list of label vectors, one per clustering, all over the same items in one order."""
+        check_missing_rule(missing)
+        if isinstance(partitions, dict):
+            names = list(map(str, partitions)) if names is None else names
+            partitions = partitions.values()
+        vectors = list(partitions)
+        if not vectors:
+            raise ValueError("partitions must hold at least one label vector, got none.")
+        columns = []
+        for j, vector in enumerate(vectors):
+            values, nulls = _column_values(vector)
+            if values.ndim != 1:
+                raise ValueError(
+                    f"partitions[{j}] must be one-dimensional, got shape {values.shape}; "
+                    "pass a table of shape (n_samples, n_partitions) to Ensemble(...)."
+                )
+            if len(values) != len(columns[0][0] if columns else values):
+                raise ValueError(
+                    f"partitions[{j}] has {len(values)} labels but partitions[0] has {len(columns[0][0])}; "
+                    "every clustering must label the same items in the same order (use None where absent)."
+                )
+            columns.append((values, nulls))
+        names = [str(j) for j in range(len(vectors))] if names is None else list(map(str, names))
+        if len(names) != len(vectors):
+            raise ValueError(f"names must have one entry per partition ({len(vectors)}), got {len(names)}.")
+        _check_table_shape((len(columns[0][0]), len(columns)))
+        self = cls.__new__(cls)
+        self._encode(names, iter(columns), len(columns[0][0]), missing)
+        return self
+
+    @classmethod
+    def from_codes(
+        cls,
+        codes: np.ndarray,
+        n_clusters: Sequence[int] | np.ndarray,
+        *,
+        names: Sequence[str] | None = None,
+        categories: list[np.ndarray] | None = None,
+    ) -> Ensemble:
+        """Ensemble over codes that are already compact, without a copy and in the integer width given.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_samples, n_partitions), uint8, uint16 or uint32
+            ``0..n_clusters[j]-1`` are clusters, ``n_clusters[j]`` is a missing label.
+        n_clusters : array-like of shape (n_partitions,)
+            Clusters in each partition. Unlike ``Ensemble(table)``, empty clusters are allowed.
+        names, categories : list, optional
+            Names of partitions; original labels behind the codes.
+        """
+        n_clusters = np.asarray(n_clusters, dtype=np.int64)
+        if not isinstance(codes, np.ndarray) or codes.dtype.name not in ("uint8", "uint16", "uint32"):
+            kind = getattr(codes, "dtype", type(codes).__name__)
+            raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {kind}; use Ensemble(table).")
+        _check_table_shape(codes.shape)
+        if n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
+            raise ValueError(
+                f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
+            )
+        counts = _count_codes(codes, int(n_clusters.max()) + 1)
+        for j, k in enumerate(n_clusters):
+            if counts[j][k + 1 :].any():
+                raise ValueError(
+                    f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing "
+                    f"label), got {int(np.flatnonzero(counts[j])[-1])}."
+                )
+        self = cls.__new__(cls)
+        names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
+        if categories is None:
+            categories = [np.arange(k) for k in n_clusters]
+        self._store(codes, n_clusters, [c[:k] for c, k in zip(counts, n_clusters)], names, categories)
+        return self
+
+    # -- building ------------------------------------------------------------------------------------------
+
+    def _adopt(self, table: np.ndarray) -> bool:
+        """Use `table` as codes, without a copy, when it already is: unsigned, gapless, smallest type."""
+        if table.dtype.name not in ("uint8", "uint16", "uint32") or not table.flags.c_contiguous:
+            return False
+        if table.dtype.itemsize > 1 and int(table.max()) >= 1 << 22:
+            return False
+        counts = _count_codes(table, int(table.max()) + 1)
+        n_clusters = np.array([np.flatnonzero(c)[-1] + 1 for c in counts], dtype=np.int64)
+        gapless = all(c[:k].all() for c, k in zip(counts, n_clusters))
+        if not gapless or smallest_unsigned(int(n_clusters.max())) != table.dtype:
+            return False
+        names = [str(j) for j in range(table.shape[1])]
+        sizes = [c[:k] for c, k in zip(counts, n_clusters)]
+        self._store(table, n_clusters, sizes, names, [np.arange(k) for k in n_clusters])
+        return True
+
+    def _encode(self, names: list[str], columns: Iterator, n_rows: int, missing: str) -> None:
+        codes: np.ndarray | None = None
+        n_clusters, sizes, categories = [], [], []
+        for j, (values, nulls) in enumerate(columns):
+            column: Column = encode_column(values, nulls, names[j], missing)
+            dtype = smallest_unsigned(column.n_clusters + column.has_missing)
+            if codes is None:
+                codes = np.empty((n_rows, len(names)), dtype=dtype)
+            elif dtype.itemsize > codes.dtype.itemsize:
+                codes = codes.astype(dtype)
+            codes[:, j] = column.codes
+            n_clusters.append(column.n_clusters)
+            count = np.bincount(column.codes, minlength=column.n_clusters + 1)
+            sizes.append(count[: column.n_clusters])
+            categories.append(column.categories)
+        assert codes is not None
+        self._store(codes, np.array(n_clusters, dtype=np.int64), sizes, names, categories)
+
+    def _store(self, codes, n_clusters, sizes, names, categories) -> None:
+        self.codes = codes
+        self.n_clusters = n_clusters
+        self.offsets = np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64)
+        self.sizes = np.concatenate(sizes).astype(np.int64)
+        self.names = names
+        self.categories = categories
+        observed = np.array([s.sum() for s in sizes], dtype=np.int64)
+        self.has_missing = bool((observed < codes.shape[0]).any())
+        if not observed.any():
+            raise ValueError("partitions: every label is missing; there is nothing to agree on.")
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    @property
+    def n_samples(self) -> int:
+        """Number of items."""
+        return self.codes.shape[0]
+
+    @property
+    def n_partitions(self) -> int:
+        """Number of base partitions."""
+        return self.codes.shape[1]
+
+    @property
+    def n_codes(self) -> int:
+        """d, the number of base clusters over all partitions."""
+        return int(self.offsets[-1])
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def __repr__(self) -> str:
+        low, high = int(self.n_clusters.min()), int(self.n_clusters.max())
+        clusters = f"{low}" if low == high else f"{low}-{high}"
+        note = ", some labels missing" if self.has_missing else ""
+        return (
+            f"Ensemble({self.n_samples} items, {self.n_partitions} partitions of {clusters} clusters, "
+            f"{self.codes.dtype}{note})"
+        )
+
+    def partition(self, j: int) -> np.ndarray:
+        """Labels of partition `j` as codes, −1 where missing."""
+        labels = self.codes[:, j].astype(np.int64)
+        labels[labels == self.n_clusters[j]] = -1
+        return labels
+
+    def observed(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
+        """Where labels are present, as booleans of shape (rows, n_partitions)."""
+        return self.codes[rows] != self.n_clusters.astype(self.codes.dtype)[None, :] if self.has_missing else (
+            np.ones((len(self.codes[rows]), self.n_partitions), dtype=bool)
+        )
+
+    def unlabelled(self) -> np.ndarray | None:
+        """Indices of the items no partition labels, or None when there are none."""
+        if not self.has_missing:
+            return None
+        found = [start + np.flatnonzero(~self.observed(slice(start, stop)).any(axis=1))
+                 for start, stop in row_chunks(self.codes)]
+        rows = np.concatenate(found)
+        return rows if len(rows) else None
+
+    def one_hot(self, dtype: Any = np.float64):
+        """H as a SciPy CSR matrix of shape (n_samples, d): one 1 per item and observed partition."""
+        from scipy.sparse import csr_matrix
+
+        observed = self.observed()
+        columns = (self.codes.astype(np.int64) + self.offsets[:-1])[observed]
+        indptr = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
+        return csr_matrix(
+            (np.ones(len(columns), dtype=dtype), columns, indptr), shape=(self.n_samples, self.n_codes)
+        )
+
+    def coassociation(
+        self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30
+    ) -> np.ndarray:
+        """Any block of the co-association matrix A, computed on demand.
+
+        ``A[i, i']`` is the share of partitions that put items i and i' together, among those that label both
+        (0 when none does).
+
+        Parameters
+        ----------
+        rows, cols : array-like of int, slice, or "all"
+            Items of the block. `cols` defaults to `rows`. The whole matrix must be asked for by name:
+            ``ens.coassociation("all")``.
+        max_bytes : int, default=1073741824
+            Refuse blocks whose float64 values need more than this.
+
+        Returns
+        -------
+        ndarray of shape (len(rows), len(cols))
+        """
+        left = self._item_index(rows, "rows")
+        right = left if cols is None else self._item_index(cols, "cols")
+        need = len(left) * len(right) * 8
+        if need > max_bytes:
+            raise ValueError(
+                f"coassociation of {len(left)} x {len(right)} items needs {need} bytes, above max_bytes={max_bytes}; "
+                "ask for fewer items, or raise max_bytes."
+            )
+        a, b = self.codes[left], self.codes[right]
+        together = np.zeros((len(left), len(right)), dtype=np.int32)
+        both = np.zeros_like(together) if self.has_missing else None
+        for j, k in enumerate(self.n_clusters):
+            same = a[:, j, None] == b[None, :, j]
+            if both is not None:
+                seen = (a[:, j] != k)[:, None] & (b[:, j] != k)[None, :]
+                both += seen
+                same &= seen
+            together += same
+        if both is None:
+            return together / self.n_partitions
+        return np.divide(together, both, out=np.zeros(together.shape), where=both > 0)
+
+    def distinct(self) -> tuple[Ensemble, np.ndarray, np.ndarray]:
+        """The different rows, in order of first appearance, with how often each occurs.
+
+        Returns
+        -------
+        ensemble : Ensemble
+            The different rows.
+        counts : ndarray of int
+            How many items carry each.
+        inverse : ndarray of int
+            For each item, its row in `ensemble`.
+        """
+        first, counts, inverse = distinct_rows(self.codes)
+        return self.take(first), counts, inverse
+
+    def take(self, rows: np.ndarray) -> Ensemble:
+        """The same partitions on some of the items; base clusters keep their codes, also when left empty."""
+        return Ensemble.from_codes(
+            np.ascontiguousarray(self.codes[rows]),
+            self.n_clusters,
+            names=self.names,
+            categories=self.categories,
+        )
+
+    def encode(self, partitions: Any) -> np.ndarray:
+        """Codes of new label rows; labels never seen here become missing."""
+        if isinstance(partitions, Ensemble):
+            names, columns, n_rows = partitions.names, _decoded(partitions), partitions.n_samples
+        else:
+            names, columns, n_rows = _columns_of(partitions)
+        if len(names) != self.n_partitions:
+            raise ValueError(
+                f"X has {len(names)} partitions, but the ensemble was built from {self.n_partitions}; "
+                "new rows need a label (or None) for each."
+            )
+        wide = smallest_unsigned(int(self.n_clusters.max()) + 1)
+        codes = np.empty((n_rows, self.n_partitions), dtype=max(wide, self.codes.dtype, key=lambda t: t.itemsize))
+        for j, (values, nulls) in enumerate(columns):
+            codes[:, j] = self._encode_known(values, nulls, j)
+        return codes
+
+    def _encode_known(self, values, nulls, j) -> np.ndarray:
+        k = int(self.n_clusters[j])
+        try:
+            new = encode_column(values, nulls, self.names[j], "nan")
+        except ValueError as error:
+            if "every entry is missing" in str(error):
+                return np.full(len(values), k)
+            raise
+        known = {label: code for code, label in enumerate(self.categories[j].tolist())}
+        lookup = np.array([known.get(label, k) for label in new.categories.tolist()] + [k])
+        return lookup[new.codes]
+
+    def _item_index(self, which: Any, name: str) -> np.ndarray:
+        if which is None:
+            raise ValueError(f"{name} must name items; write coassociation('all') for the whole matrix.")
+        if isinstance(which, str):
+            if which != "all":
+                raise ValueError(f"{name} must be indices, a slice or 'all', got {which!r}.")
+            which = slice(None)
+        return np.atleast_1d(np.arange(self.n_samples)[which])
+
+
+def check_ensemble(X: Any) -> Ensemble:
+    """`X` itself when it is an Ensemble, else the Ensemble of the label table `X`."""
+    return X if isinstance(X, Ensemble) else Ensemble(X)
+
+
+def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """First index of each different row (ascending), its count, and for each row its rank among them."""
+    codes = np.ascontiguousarray(codes)
+    # odd multipliers make a 64-bit hash whose sorting is far cheaper than sorting whole rows
+    rng = np.random.default_rng(0x5EED)
+    factors = rng.integers(1 << 62, size=codes.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    key = np.zeros(len(codes), dtype=np.uint64)
+    for j in range(codes.shape[1]):
+        key += (codes[:, j].astype(np.uint64) + np.uint64(1)) * factors[j]
+        key ^= key >> np.uint64(29)
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    if any((codes[start:stop] != codes[first[inverse[start:stop]]]).any() for start, stop in row_chunks(codes)):
+        whole = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
+        _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    inverse = rank[inverse.ravel()]
+    return first[order], np.bincount(inverse), inverse
+
+
+def row_chunks(codes: np.ndarray) -> Iterator[tuple[int, int]]:
+    """(start, stop) of row chunks of a bounded number of bytes."""
+    step = max(1, _SCAN_BYTES // max(1, codes.dtype.itemsize * codes.shape[1]))
+    for start in range(0, len(codes), step):
+        yield start, min(start + step, len(codes))
+
+
+def _count_codes(codes: np.ndarray, n_values: int) -> np.ndarray:
+    """How often each code value occurs in each column, shape (n_partitions, n_values)."""
+    longest = int(codes.max()) + 1 if codes.size else 0
+    counts = np.zeros((codes.shape[1], max(n_values, longest)), dtype=np.int64)
+    for start, stop in row_chunks(codes):
+        for j in range(codes.shape[1]):
+            found = np.bincount(codes[start:stop, j])
+            counts[j, : len(found)] += found
+    return counts
+
+
+def _check_table_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        hint = "write labels[:, None] to pass a single partition" if len(shape) == 1 else "pass a 2-D table"
+        raise ValueError(f"partitions must have shape (n_samples, n_partitions), got {shape}; {hint}.")
+    if shape[0] == 0 or shape[1] == 0:
+        raise ValueError(f"partitions must hold at least one item and one partition, got shape {shape}.")
+
+
+def _columns_of(table: Any) -> tuple[list[str], Iterator, int]:
+    """Names, (values, nulls) of each column, and the number of rows of any supported table."""
+    module = type(table).__module__.split(".")[0]
+    if module in ("pandas", "polars", "pyarrow") and hasattr(table, "shape") and len(table.shape) == 2:
+        names = [str(c) for c in (table.column_names if module == "pyarrow" else table.columns)]
+        if module == "pandas":
+            series = (table.iloc[:, j] for j in range(len(names)))
+        else:
+            series = (table[:, j] if module == "polars" else table.column(j) for j in range(len(names)))
+        return names, (_column_values(s) for s in series), int(table.shape[0])
+    if hasattr(table, "tocsr"):
+        raise TypeError("partitions must be a dense table of labels, got a sparse matrix; see Ensemble's help.")
+    array = table if isinstance(table, np.ndarray) else _array_of_rows(table)
+    _check_table_shape(array.shape)
+    names = [str(j) for j in range(array.shape[1])]
+    return names, ((array[:, j], None) for j in range(array.shape[1])), array.shape[0]
+
+
+def _array_of_rows(table: Any) -> np.ndarray:
+    """Nested lists become an object array, so that 1 and "1" and None keep their types."""
+    if hasattr(table, "__array__") or not isinstance(table, (list, tuple)):
+        array = np.asarray(table)
+        if array.ndim == 0:
+            raise TypeError(
+                f"partitions must be a table of labels of shape (n_samples, n_partitions), "
+                f"got {type(table).__name__}."
+            )
+        return array
+    if any(isinstance(row, (str, bytes)) or not hasattr(row, "__len__") for row in table):
+        return np.empty(len(table), dtype=object)  # 1-D: the shape check says how to go on
+    lengths = {len(row) for row in table}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"partitions: rows have different lengths {sorted(lengths)}; every item needs one label per partition "
+            "(None where absent)."
+        )
+    array = np.empty((len(table), lengths.pop() if lengths else 0), dtype=object)
+    for i, row in enumerate(table):
+        array[i] = list(row)
+    return array
+
+
+def _column_values(series: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Values of a pandas, polars or pyarrow column or any vector, with its null mask."""
+    module = type(series).__module__.split(".")[0]
+    if module == "pandas":
+        nulls = series.isna().to_numpy()
+        if str(series.dtype) == "category":
+            series = series.astype(series.cat.categories.dtype) if not nulls.any() else series.astype(object)
+        if not nulls.any():
+            values = series.to_numpy()
+            return values, None
+        if series.dtype.kind == "f" and hasattr(series.dtype, "str"):
+            return series.to_numpy(), nulls
+        values = np.empty(len(series), dtype=object)
+        values[~nulls] = series[~nulls].to_numpy()
+        return values, nulls
+    if module in ("polars", "pyarrow"):
+        mask = np.asarray(series.is_null().to_numpy(), dtype=bool)
+        if mask.any():
+            values = np.empty(len(mask), dtype=object)
+            values[:] = series.to_pylist() if module == "pyarrow" else series.to_list()
+            return values, mask
+        if module == "pyarrow":
+            kept = series.to_pylist() if "dictionary" in str(series.type) else series.to_numpy()
+            return np.asarray(kept), None
+        return series.to_numpy(), None
+    if isinstance(series, (list, tuple)):
+        values = np.empty(len(series), dtype=object)
+        values[:] = series
+        return values, None
+    return np.asarray(series), None
+
+
+def _decoded(ensemble: Ensemble) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """The original labels of an ensemble, column by column."""
+    for j in range(ensemble.n_partitions):
+        codes = ensemble.partition(j)
+        nulls = codes < 0
+        yield ensemble.categories[j][np.where(nulls, 0, codes)], (nulls if nulls.any() else None)
