@@ -20,6 +20,8 @@ _EXPORTS = {
     "nmi": "metrics",
     "ensemble_nmi": "metrics",
     "zero_effort": "metrics",
+    "member_scores": "metrics",
+    "pairwise_nmi": "metrics",
     "show_config": "_config",
 }
 _PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")

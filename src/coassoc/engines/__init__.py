@@ -35,7 +35,7 @@ def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
 
         return Native()
     if engine == "auto":
-        from ._native import Native, native_or_none
+        from ._native import native_or_none
 
         return native_or_none() or Numpy()
     if isinstance(engine, str):
