@@ -18,9 +18,9 @@ class Fit:
 
     table: ScoreTable  # the labels are exactly its argmax
     counts: Counts
+    labelling: Labelling
     losses: list[float] = field(default_factory=list)
     stop: str = "max_iter"  # "fixed_point", "no_gain" or "max_iter"
-    labelling: Labelling | None = None
 
     @property
     def loss(self) -> float:
@@ -49,7 +49,7 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator,
     """
     seeding = rows.seeding(weights)
     n_candidates = 2 + int(math.log(k)) if greedy else 1
-    chosen = []
+    chosen: list[np.ndarray] = []
     for _ in range(k):
         if seeding.total == 0:
             raise TooFewRows(k, len(chosen))
@@ -79,14 +79,19 @@ def lloyd(
     objective: Objective,
     start: Counts,
     max_iter: int,
+    labelling: Labelling | None = None,
     report: Callable[[int, float, int], None] | None = None,
 ) -> Fit:
-    """Passes from the centres of `start` until the labels stand still or the exact loss stops falling."""
-    labelling = rows.labelling(start.n_clusters)
+    """Passes from the centres of `start` until the labels stand still or the exact loss stops falling.
+
+    `labelling` is reused when given, whatever it holds.
+    """
+    if labelling is None:
+        labelling = rows.labelling(start.n_clusters)
     table = fix_table(objective.table(start), rows.layout)
     rows.assign(labelling, table)
     counts = rows.counts(labelling)
-    fit = Fit(table, counts, [objective.loss(counts)], labelling=labelling)
+    fit = Fit(table, counts, labelling, [objective.loss(counts)])
     while fit.n_iter < max_iter:
         table = fix_table(objective.table(_refilled(rows, labelling, fit.counts, objective)), rows.layout)
         moved = rows.assign(labelling, table)

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ..engines._verbs import Counts, Layout, ScoreTable
+from ..metrics._density import loss_from_counts
 
 
 class Objective(Protocol):
@@ -47,10 +48,7 @@ class KMeansObjective:
         return np.repeat(self.weights, counts.layout.n_clusters)[:, None] - self.table(counts)
 
     def loss(self, counts: Counts) -> float:
-        cells = counts.cells
-        kept = counts.squares / np.maximum(cells, 1)
-        terms = self.weights[:, None] * np.concatenate([cells, -kept], axis=1)
-        return math.fsum(terms.ravel().tolist())  # exactly rounded: no order of partitions can matter
+        return loss_from_counts(counts, self.weights)
 
 
 def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:

@@ -115,6 +115,7 @@ class NumpyRows(Rows):
     def scatter(self, leaves: Sequence[Rows]) -> np.ndarray:
         labels = np.zeros(self.n_rows, dtype=np.int32)
         for position, leaf in enumerate(leaves):
+            assert isinstance(leaf, NumpyRows)
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
         return labels
 

@@ -116,7 +116,9 @@ class ScoreTable:
 
 
 class Labelling:
-    """Labels of the rows, where the engine keeps them. Engines add what they need."""
+    """Labels of the rows, where and as the engine keeps them. Engines add what they need."""
+
+    labels: Any
 
     def __init__(self, n_clusters: int):
         self.n_clusters = n_clusters
@@ -215,7 +217,5 @@ def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.n
         multiplicity[unlabelled] = 0
     total = ensemble.n_samples if multiplicity is None else int(multiplicity.sum())
     if total > MAX_COPIES:
-        raise ValueError(
-            f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}."
-        )
+        raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
     return multiplicity

@@ -36,8 +36,13 @@ def check_missing_rule(missing: str) -> None:
         raise ValueError(f"missing must be one of {MISSING_RULES}, got {missing!r}.")
 
 
-def encode_column(values: Any, nulls: np.ndarray | None, name: str, missing: str = "negative") -> Column:
-    """Codes of one label vector; `nulls` marks cells the container itself calls null."""
+def encode_column(
+    values: Any, nulls: np.ndarray | None, name: str, missing: str = "negative", *, allow_empty: bool = False
+) -> Column:
+    """Codes of one label vector; `nulls` marks cells the container itself calls null.
+
+    A vector without a single label is an error unless `allow_empty`.
+    """
     values, nulls = _labels_and_nulls(np.asarray(values), nulls, name)
     if missing != "nan" and values.dtype.kind == "i":
         negative = values < 0
@@ -45,10 +50,8 @@ def encode_column(values: Any, nulls: np.ndarray | None, name: str, missing: str
             nulls = negative if nulls is None else nulls | negative
     if nulls is None:
         return _recode(values)
-    if nulls.all() and missing not in ("cluster", "singletons"):
-        raise ValueError(
-            f"partitions: column {name} has no label at all (every entry is missing); drop that column."
-        )
+    if nulls.all() and not allow_empty and missing not in ("cluster", "singletons"):
+        raise ValueError(f"partitions: column {name} has no label at all (every entry is missing); drop that column.")
     seen = _recode(values[~nulls]) if not nulls.all() else Column(np.empty(0, np.intp), 0, values[:0], False)
     return _place_missing(seen, nulls, missing)
 
@@ -117,8 +120,7 @@ def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str):
 
 def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str):
     """Python objects: None, NaN and NA are null; whole numbers compare as numbers, the rest as strings."""
-    null = np.fromiter((_is_null(v) for v in values), dtype=bool, count=len(values))
-    null = _either(nulls, null)
+    null = _either(nulls, np.fromiter((_is_null(v) for v in values), dtype=bool, count=len(values)))
     known = values if null is None else values[~null]
     kinds = {_object_kind(v, name) for v in set(map(type, known))}
     if kinds <= {"number"}:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ._encode import Column, check_missing_rule, encode_column, smallest_unsigned
+from ._tables import check_table_shape, column_values, columns_of
+from ._vocabulary import Vocabulary
 
 _SCAN_BYTES = 1 << 24  # rows are scanned in pieces of about this size
 
@@ -77,11 +79,11 @@ class Ensemble:
             self.__dict__.update(partitions.__dict__)
             return
         if isinstance(partitions, np.ndarray) and partitions.dtype.kind in "iufb":
-            _check_table_shape(partitions.shape)
+            check_table_shape(partitions.shape)
             if self._adopt(partitions):
                 return
-        names, columns, n_rows = _columns_of(partitions)
-        _check_table_shape((n_rows, len(names)))
+        names, columns, n_rows = columns_of(partitions)
+        check_table_shape((n_rows, len(names)))
         self._encode(names, columns, n_rows, missing)
 
     @classmethod
@@ -96,9 +98,9 @@ class Ensemble:
         vectors = list(partitions)
         if not vectors:
             raise ValueError("partitions must hold at least one label vector, got none.")
-        columns = []
+        columns: list[tuple[np.ndarray, np.ndarray | None]] = []
         for j, vector in enumerate(vectors):
-            values, nulls = _column_values(vector)
+            values, nulls = column_values(vector)
             if values.ndim != 1:
                 raise ValueError(
                     f"partitions[{j}] must be one-dimensional, got shape {values.shape}; "
@@ -113,7 +115,7 @@ class Ensemble:
         names = [str(j) for j in range(len(vectors))] if names is None else list(map(str, names))
         if len(names) != len(vectors):
             raise ValueError(f"names must have one entry per partition ({len(vectors)}), got {len(names)}.")
-        _check_table_shape((len(columns[0][0]), len(columns)))
+        check_table_shape((len(columns[0][0]), len(columns)))
         self = cls.__new__(cls)
         self._encode(names, iter(columns), len(columns[0][0]), missing)
         return self
@@ -142,7 +144,7 @@ class Ensemble:
         if not isinstance(codes, np.ndarray) or codes.dtype.name not in ("uint8", "uint16", "uint32"):
             kind = getattr(codes, "dtype", type(codes).__name__)
             raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {kind}; use Ensemble(table).")
-        _check_table_shape(codes.shape)
+        check_table_shape(codes.shape)
         if n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
             raise ValueError(
                 f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
@@ -246,16 +248,20 @@ class Ensemble:
 
     def observed(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Where labels are present, as booleans of shape (rows, n_partitions)."""
-        return self.codes[rows] != self.n_clusters.astype(self.codes.dtype)[None, :] if self.has_missing else (
-            np.ones((len(self.codes[rows]), self.n_partitions), dtype=bool)
+        return (
+            self.codes[rows] != self.n_clusters.astype(self.codes.dtype)[None, :]
+            if self.has_missing
+            else (np.ones((len(self.codes[rows]), self.n_partitions), dtype=bool))
         )
 
     def unlabelled(self) -> np.ndarray | None:
         """Indices of the items no partition labels, or None when there are none."""
         if not self.has_missing:
             return None
-        found = [start + np.flatnonzero(~self.observed(slice(start, stop)).any(axis=1))
-                 for start, stop in row_chunks(self.codes)]
+        found = [
+            start + np.flatnonzero(~self.observed(slice(start, stop)).any(axis=1))
+            for start, stop in row_chunks(self.codes)
+        ]
         rows = np.concatenate(found)
         return rows if len(rows) else None
 
@@ -266,13 +272,9 @@ class Ensemble:
         observed = self.observed()
         columns = (self.codes.astype(np.int64) + self.offsets[:-1])[observed]
         indptr = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
-        return csr_matrix(
-            (np.ones(len(columns), dtype=dtype), columns, indptr), shape=(self.n_samples, self.n_codes)
-        )
+        return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(self.n_samples, self.n_codes))
 
-    def coassociation(
-        self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30
-    ) -> np.ndarray:
+    def coassociation(self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30) -> np.ndarray:
         """Any block of the co-association matrix A, computed on demand.
 
         ``A[i, i']`` is the share of partitions that put items i and i' together, among those that label both
@@ -336,34 +338,13 @@ class Ensemble:
             categories=self.categories,
         )
 
+    def vocabulary(self) -> Vocabulary:
+        """The labels behind the codes, for coding new rows."""
+        return Vocabulary(self.n_clusters, self.categories, self.names, self.codes.dtype)
+
     def encode(self, partitions: Any) -> np.ndarray:
         """Codes of new label rows; labels never seen here become missing."""
-        if isinstance(partitions, Ensemble):
-            names, columns, n_rows = partitions.names, _decoded(partitions), partitions.n_samples
-        else:
-            names, columns, n_rows = _columns_of(partitions)
-        if len(names) != self.n_partitions:
-            raise ValueError(
-                f"X has {len(names)} partitions, but the ensemble was built from {self.n_partitions}; "
-                "new rows need a label (or None) for each."
-            )
-        wide = smallest_unsigned(int(self.n_clusters.max()) + 1)
-        codes = np.empty((n_rows, self.n_partitions), dtype=max(wide, self.codes.dtype, key=lambda t: t.itemsize))
-        for j, (values, nulls) in enumerate(columns):
-            codes[:, j] = self._encode_known(values, nulls, j)
-        return codes
-
-    def _encode_known(self, values, nulls, j) -> np.ndarray:
-        k = int(self.n_clusters[j])
-        try:
-            new = encode_column(values, nulls, self.names[j], "nan")
-        except ValueError as error:
-            if "every entry is missing" in str(error):
-                return np.full(len(values), k)
-            raise
-        known = {label: code for code, label in enumerate(self.categories[j].tolist())}
-        lookup = np.array([known.get(label, k) for label in new.categories.tolist()] + [k])
-        return lookup[new.codes]
+        return self.vocabulary().encode(partitions)
 
     def _item_index(self, which: Any, name: str) -> np.ndarray:
         if which is None:
@@ -417,93 +398,3 @@ def _count_codes(codes: np.ndarray, n_values: int) -> np.ndarray:
             found = np.bincount(codes[start:stop, j])
             counts[j, : len(found)] += found
     return counts
-
-
-def _check_table_shape(shape: tuple[int, ...]) -> None:
-    if len(shape) != 2:
-        hint = "write labels[:, None] to pass a single partition" if len(shape) == 1 else "pass a 2-D table"
-        raise ValueError(f"partitions must have shape (n_samples, n_partitions), got {shape}; {hint}.")
-    if shape[0] == 0 or shape[1] == 0:
-        raise ValueError(f"partitions must hold at least one item and one partition, got shape {shape}.")
-
-
-def _columns_of(table: Any) -> tuple[list[str], Iterator, int]:
-    """Names, (values, nulls) of each column, and the number of rows of any supported table."""
-    module = type(table).__module__.split(".")[0]
-    if module in ("pandas", "polars", "pyarrow") and hasattr(table, "shape") and len(table.shape) == 2:
-        names = [str(c) for c in (table.column_names if module == "pyarrow" else table.columns)]
-        if module == "pandas":
-            series = (table.iloc[:, j] for j in range(len(names)))
-        else:
-            series = (table[:, j] if module == "polars" else table.column(j) for j in range(len(names)))
-        return names, (_column_values(s) for s in series), int(table.shape[0])
-    if hasattr(table, "tocsr"):
-        raise TypeError("partitions must be a dense table of labels, got a sparse matrix; see Ensemble's help.")
-    array = table if isinstance(table, np.ndarray) else _array_of_rows(table)
-    _check_table_shape(array.shape)
-    names = [str(j) for j in range(array.shape[1])]
-    return names, ((array[:, j], None) for j in range(array.shape[1])), array.shape[0]
-
-
-def _array_of_rows(table: Any) -> np.ndarray:
-    """Nested lists become an object array, so that 1 and "1" and None keep their types."""
-    if hasattr(table, "__array__") or not isinstance(table, (list, tuple)):
-        array = np.asarray(table)
-        if array.ndim == 0:
-            raise TypeError(
-                f"partitions must be a table of labels of shape (n_samples, n_partitions), "
-                f"got {type(table).__name__}."
-            )
-        return array
-    if any(isinstance(row, (str, bytes)) or not hasattr(row, "__len__") for row in table):
-        return np.empty(len(table), dtype=object)  # 1-D: the shape check says how to go on
-    lengths = {len(row) for row in table}
-    if len(lengths) > 1:
-        raise ValueError(
-            f"partitions: rows have different lengths {sorted(lengths)}; every item needs one label per partition "
-            "(None where absent)."
-        )
-    array = np.empty((len(table), lengths.pop() if lengths else 0), dtype=object)
-    for i, row in enumerate(table):
-        array[i] = list(row)
-    return array
-
-
-def _column_values(series: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """Values of a pandas, polars or pyarrow column or any vector, with its null mask."""
-    module = type(series).__module__.split(".")[0]
-    if module == "pandas":
-        nulls = series.isna().to_numpy()
-        if str(series.dtype) == "category":
-            series = series.astype(series.cat.categories.dtype) if not nulls.any() else series.astype(object)
-        if not nulls.any():
-            values = series.to_numpy()
-            return values, None
-        if series.dtype.kind == "f" and hasattr(series.dtype, "str"):
-            return series.to_numpy(), nulls
-        values = np.empty(len(series), dtype=object)
-        values[~nulls] = series[~nulls].to_numpy()
-        return values, nulls
-    if module in ("polars", "pyarrow"):
-        mask = np.asarray(series.is_null().to_numpy(), dtype=bool)
-        if mask.any():
-            values = np.empty(len(mask), dtype=object)
-            values[:] = series.to_pylist() if module == "pyarrow" else series.to_list()
-            return values, mask
-        if module == "pyarrow":
-            kept = series.to_pylist() if "dictionary" in str(series.type) else series.to_numpy()
-            return np.asarray(kept), None
-        return series.to_numpy(), None
-    if isinstance(series, (list, tuple)):
-        values = np.empty(len(series), dtype=object)
-        values[:] = series
-        return values, None
-    return np.asarray(series), None
-
-
-def _decoded(ensemble: Ensemble) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """The original labels of an ensemble, column by column."""
-    for j in range(ensemble.n_partitions):
-        codes = ensemble.partition(j)
-        nulls = codes < 0
-        yield ensemble.categories[j][np.where(nulls, 0, codes)], (nulls if nulls.any() else None)

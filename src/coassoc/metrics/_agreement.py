@@ -2,6 +2,7 @@ r"""Agreement between partitions: NMI as the paper defines it, its mean over the
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -172,9 +173,7 @@ def _member_counts(ensemble, copies, engine):
 def nmi_from_counts(counts: Counts) -> np.ndarray:
     """NMI of a partition with each base partition, from its counts, shape (n_partitions,)."""
     offsets = counts.layout.offsets
-    return np.array(
-        [nmi_from_table(counts.alpha[start:stop]) for start, stop in zip(offsets[:-1], offsets[1:])]
-    )
+    return np.array([nmi_from_table(counts.alpha[start:stop]) for start, stop in itertools.pairwise(offsets)])
 
 
 def nmi_from_table(table: np.ndarray) -> float:

@@ -183,8 +183,9 @@ def split_gain(
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.split_gain([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 0, 0], [False, False, True, True])
-    0.25
+    >>> table = [[0, 0], [0, 0], [1, 1], [1, 1]]
+    >>> round(ca.split_gain(table, [0, 0, 0, 0], [False, False, True, True]), 4)
+    0.6667
     """
     ensemble = check_ensemble(X)
     codes, k = check_labels(labels, ensemble.n_samples)

@@ -60,9 +60,7 @@ def check_partition_weights(weights: Any, n_partitions: int) -> np.ndarray:
     if v.shape != (n_partitions,):
         raise ValueError(f"partition_weights must have one entry per partition ({n_partitions}), got shape {v.shape}.")
     if not np.isfinite(v).all() or (v < 0).any() or not v.any():
-        raise ValueError(
-            f"partition_weights must be finite, not negative, and not all zero, got {v.tolist()}."
-        )
+        raise ValueError(f"partition_weights must be finite, not negative, and not all zero, got {v.tolist()}.")
     if (v == v[0]).all():
         return np.ones(n_partitions)
     import math

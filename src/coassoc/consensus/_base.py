@@ -1,0 +1,136 @@
+"""What every consensus estimator shares: the door for label tables, checks of common parameters, predict."""
+
+from __future__ import annotations
+
+import numbers
+import secrets
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+
+from ..engines import Engine, Rows, ScoreTable, resolve
+from ..engines._verbs import Counts
+from ..ensemble import Ensemble
+from ..metrics._density import cluster_densities, density_from_counts
+from ..metrics._labels import check_copies
+
+
+class ConsensusEstimator(ClusterMixin, BaseEstimator):
+    """Base of the estimators: `fit` takes an Ensemble or a label table (n_samples, n_partitions) as `X`."""
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Fit and return the consensus labels.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The base partitions.
+        y : None
+            Ignored, for scikit-learn's sake.
+        sample_weight : array-like of int, default=None
+            How often each item counts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Consensus labels; −1 for items no partition labels.
+        """
+        return self.fit(X, y, sample_weight=sample_weight).labels_
+
+    def _open(self, X: Any, sample_weight: Any) -> tuple[Ensemble, Rows, Engine]:
+        """The doubted input, loaded where the engine works; sets what scikit-learn expects of the input."""
+        ensemble = self._check_input(X)
+        copies = check_copies(sample_weight, ensemble.n_samples)
+        engine = resolve(self.engine, ensemble)
+        return ensemble, engine.load(ensemble, copies), engine
+
+    def _check_input(self, X: Any) -> Ensemble:
+        if isinstance(X, Ensemble):
+            self.n_features_in_ = X.n_partitions
+            return X
+        from sklearn.utils.validation import validate_data
+
+        ensemble = Ensemble(X)
+        if hasattr(X, "shape"):
+            validate_data(self, X, skip_check_array=True)
+        else:
+            self.n_features_in_ = ensemble.n_partitions
+        return ensemble
+
+    def _keep_model(self, ensemble: Ensemble, table: ScoreTable) -> None:
+        """What `predict` needs: the label of each code, and the table whose argmax the labels are."""
+        self._vocabulary = ensemble.vocabulary()
+        self._table = table
+
+    def _store_partition(self, ensemble: Ensemble, labels: np.ndarray, counts: Counts, v: np.ndarray) -> None:
+        labels = np.asarray(labels)
+        unlabelled = ensemble.unlabelled()
+        if unlabelled is not None:
+            labels = labels.copy()
+            labels[unlabelled] = -1
+        self.labels_ = labels
+        self.cluster_sizes_ = counts.sizes
+        self.cluster_density_ = cluster_densities(counts, v)
+        self.density_ = density_from_counts(counts, v)
+
+    def _predict(self, X: Any) -> np.ndarray:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        ensemble = self._vocabulary.ensemble_of(X)
+        if ensemble is None:  # no known label anywhere
+            return np.full(len(X), -1, dtype=np.int32)
+        rows = resolve(self.engine, ensemble).load(ensemble)
+        labelling = rows.labelling(self._table.n_clusters)
+        rows.assign(labelling, self._table)
+        labels = np.asarray(rows.labels(labelling))
+        unlabelled = ensemble.unlabelled()
+        if unlabelled is not None:
+            labels[unlabelled] = -1
+        return labels
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def check_integer(value: Any, name: str, minimum: int = 1) -> int:
+    """`value` as an int of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value}.")
+    return int(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """`value`, one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}.")
+    return value
+
+
+def seed_from(random_state: Any) -> int:
+    """One integer seed from None, an integer, a SeedSequence, a Generator or a RandomState."""
+    if random_state is None:
+        return secrets.randbits(128)
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"random_state must not be negative, got {random_state}.")
+        return int(random_state)
+    if isinstance(random_state, np.random.SeedSequence):
+        return int.from_bytes(random_state.generate_state(4).tobytes(), "little")
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    raise TypeError(f"random_state must be None, an integer, a numpy Generator or RandomState, got {random_state!r}.")
+
+
+def stream(seed: int, *path: int) -> np.random.Generator:
+    """The random stream of one restart or tree node: a function of (seed, path) alone."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=path))

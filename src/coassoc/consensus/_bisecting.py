@@ -1,0 +1,306 @@
+"""BisectingConsensus: the paper's H-KM, a tree of consensus partitions by repeated two-means."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..engines import Counts, Engine, Rows
+from ..metrics._density import cluster_densities, density_from_counts, loss_from_counts, split_gain_from_counts
+from ..metrics._labels import check_partition_weights
+from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
+from ._lloyd import TooFewRows, lloyd, seed_rows
+from ._objectives import KMeansObjective, fix_table, seeding_weights
+from ._tree import Tree
+
+
+@dataclass
+class _Leaf:
+    """A node whose rows are still in one piece."""
+
+    rows: Rows
+    counts: Counts  # of this node alone, k = 1
+    path: tuple[int, ...]
+    pieces: Counts | None = None  # counts of its two halves, once tried; None when it cannot be split
+    labelling: Any = None
+    gain: float = -math.inf  # n·ΔS of the split
+    tried: bool = False
+
+
+class BisectingConsensus(ConsensusEstimator):
+    r"""A tree of consensus partitions: the next leaf is split in two by k-means on its own rows.
+
+    The density gained by splitting :math:`C` into :math:`A` and :math:`B`,
+    :math:`\Delta S = (|A| D(A) + |B| D(B) - |C| D(C)) / n`, depends on :math:`C` alone, so nodes are independent and
+    run side by side, and one tree gives the partition into k clusters for every k up to its leaves.
+
+    Parameters
+    ----------
+    n_clusters : int or None, default=None
+        Clusters of ``labels_``. None: as many as the tree has leaves.
+    max_leaves : int or None, default=None
+        Where the tree stops growing. None: at `n_clusters`, or at ⌊√n⌋ leaves (copies counted) when that is None too.
+    criterion : {"gain", "loss", "size"}, default="gain"
+        Leaf to split next: largest ΔS, largest k-means loss, or most items (the paper's choice).
+    n_init : int, default=1
+        Starts of each two-means; the one with the lowest loss is kept.
+    max_iter : int, default=300
+        Passes per start at most.
+    finish : bool, default=False
+        Finish ``labels_`` by k-means passes over all items, started from the cut of the tree.
+    partition_weights : array-like of shape (n_partitions,), default=None
+        Weight of each base partition, brought to mean 1; all 1 when None.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. Every node draws from a stream of its own, so running nodes side by side changes nothing.
+    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print a line per split.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels, numbered from left to right in the tree; −1 for items no partition labels.
+    tree_ : Tree
+        Links, rank, size, density and gain of every node.
+    n_leaves_ : int
+        Leaves of the tree; fewer than asked for when rows cannot be told apart.
+    linkage_ : ndarray of shape (n_leaves_ - 1, 4)
+        SciPy linkage over the leaves.
+    density_, cluster_density_, cluster_sizes_, loss_
+        Scores of ``labels_``.
+
+    See Also
+    --------
+    KMeansConsensus : One partition, usually a little denser.
+
+    Notes
+    -----
+    Growing k leaves takes O(n_samples * n_partitions * log k) per pass when splits are balanced.
+
+    References
+    ----------
+    .. [1] G. Candel, "Linear Time Evidence Accumulation Clustering with KMeans", 2021.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> tree = ca.BisectingConsensus(max_leaves=3, random_state=0).fit(table)
+    >>> len(set(tree.cut(2).tolist())), tree.n_leaves_
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        n_clusters=None,
+        *,
+        max_leaves=None,
+        criterion="gain",
+        n_init=1,
+        max_iter=300,
+        finish=False,
+        partition_weights=None,
+        random_state=None,
+        engine="auto",
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.max_leaves = max_leaves
+        self.criterion = criterion
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.finish = finish
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BisectingConsensus:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The base partitions.
+        y : None
+            Ignored, for scikit-learn's sake.
+        sample_weight : array-like of int, default=None
+            How often each item counts, exactly as if its row were repeated; 0 removes it.
+
+        Returns
+        -------
+        self
+        """
+        k = None if self.n_clusters is None else check_integer(self.n_clusters, "n_clusters")
+        most = None if self.max_leaves is None else check_integer(self.max_leaves, "max_leaves")
+        if k is not None and most is not None and most < k:
+            raise ValueError(f"max_leaves={most} must be at least n_clusters={k}.")
+        criterion = check_choice(self.criterion, "criterion", ("gain", "loss", "size"))
+        n_init = check_integer(self.n_init, "n_init")
+        max_iter = check_integer(self.max_iter, "max_iter")
+        seed = seed_from(self.random_state)
+        ensemble, rows, engine = self._open(X, sample_weight)
+        v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+        most = most or k or max(1, math.isqrt(rows.n_copies))
+
+        grower = _Grower(rows, engine, v, seed, criterion, n_init, max_iter, self.verbose)
+        self.tree_, leaves = grower.grow(most)
+        self.n_leaves_ = self.tree_.n_leaves
+        if k is not None and k > self.n_leaves_:
+            raise TooFewRows(k, self.n_leaves_)
+        self.linkage_ = self.tree_.linkage()
+        self._leaf_of_item = np.asarray(rows.scatter([leaf.rows for leaf in leaves]))
+        self._unlabelled = ensemble.unlabelled()
+        self._leaf_counts = [leaf.counts for leaf in leaves]
+        self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
+        return self
+
+    def cut(self, k: int) -> np.ndarray:
+        """The partition into `k` clusters: the leaves after the first k − 1 splits.
+
+        Parameters
+        ----------
+        k : int
+            From 1 to ``n_leaves_``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        k = check_integer(k, "k")
+        if k > self.n_leaves_:
+            raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves; fit with max_leaves={k} or more.")
+        labels = self.tree_.cut(k)[self._leaf_of_item]
+        if self._unlabelled is not None:
+            labels[self._unlabelled] = -1
+        return labels
+
+    def to_newick(self) -> str:
+        """The tree over the leaves as Newick text."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        return self.tree_.newick()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The cluster of ``labels_`` whose centre is nearest to each row of base labels.
+
+        Near the border of two clusters this may differ from the tree, whose splits look at one node at a time.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            New rows; labels unseen at fit count as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._predict(X)
+
+    def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
+        objective = KMeansObjective(v)
+        counts = _merged(self._leaf_counts, self.tree_.cut(k), k)
+        labels = self.cut(k)
+        table = fix_table(objective.table(counts), rows.layout)
+        if self.finish:
+            fit = lloyd(rows, objective, counts, max_iter)
+            labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
+        self._keep_model(ensemble, table)
+        self._store_partition(ensemble, labels, counts, v)
+        self.loss_ = loss_from_counts(counts, v)
+
+
+class _Grower:
+    """Grows a tree: tries the splits that are needed, in any order, and applies them in a fixed one."""
+
+    def __init__(self, rows: Rows, engine: Engine, v, seed, criterion, n_init, max_iter, verbose):
+        self.rows, self.engine, self.v = rows, engine, v
+        self.objective = KMeansObjective(v)
+        self.weights = seeding_weights(v)
+        self.seed, self.criterion = seed, criterion
+        self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
+
+    def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
+        tree = Tree()
+        whole = self.rows.counts(self.rows.labelling_of(np.zeros(self.rows.n_rows, np.int32), 1))
+        tree.add(-1, int(whole.sizes[0]), density_from_counts(whole, self.v))
+        open_leaves = {0: _Leaf(self.rows, whole, ())}
+        n = int(whole.sizes[0])
+        while len(open_leaves) < most:
+            node = self._next(open_leaves)
+            if node is None:
+                break
+            leaf = open_leaves.pop(node)
+            assert leaf.pieces is not None
+            parts = leaf.rows.split(leaf.labelling)
+            pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, cluster_densities(leaf.pieces, self.v))
+            for side, (child, part) in enumerate(zip(pair, parts)):
+                counts = Counts(leaf.pieces.alpha[:, [side]], leaf.pieces.sizes[[side]], leaf.pieces.layout)
+                open_leaves[child] = _Leaf(part, counts, (*leaf.path, side))
+            del leaf.rows, leaf.labelling  # the node's own copy of its rows can go
+            if self.verbose:
+                print(
+                    f"BisectingConsensus: {len(open_leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}"
+                )
+        return tree, [open_leaves[node] for node in tree.leaves()]
+
+    def _next(self, open_leaves: dict[int, _Leaf]) -> int | None:
+        """The leaf to split, its split tried; None when no leaf can be split."""
+        if self.criterion == "gain":  # every leaf's gain must be known
+            self._try([leaf for leaf in open_leaves.values() if not leaf.tried])
+            ready = {node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None}
+            return max(ready, key=lambda node: (ready[node], -node)) if ready else None
+        worth = {
+            node: float(leaf.counts.sizes[0]) if self.criterion == "size" else loss_from_counts(leaf.counts, self.v)
+            for node, leaf in open_leaves.items()
+            if leaf.pieces is not None or not leaf.tried
+        }
+        while worth:
+            node = max(worth, key=lambda node: (worth[node], -node))
+            self._try([open_leaves[node]])
+            if open_leaves[node].pieces is not None:
+                return node
+            del worth[node]
+        return None
+
+    def _try(self, leaves: list[_Leaf]) -> None:
+        waiting = [leaf for leaf in leaves if not leaf.tried]
+        for leaf, outcome in zip(waiting, self.engine.side_by_side(self._two_means, waiting)):
+            leaf.tried = True
+            if outcome is not None:
+                leaf.labelling, leaf.pieces = outcome
+                leaf.gain = split_gain_from_counts(leaf.pieces, self.v)
+
+    def _two_means(self, leaf: _Leaf):
+        """Labelling and counts of the best two-means of a node, or None when its rows cannot be told apart."""
+        if leaf.counts.sizes[0] < 2:
+            return None
+        best = None
+        for restart in range(self.n_init):
+            try:
+                seeds = seed_rows(leaf.rows, 2, self.weights, stream(self.seed, restart, *leaf.path))
+            except TooFewRows:
+                return None
+            fit = lloyd(leaf.rows, self.objective, Counts.of_rows(seeds, leaf.rows.layout), self.max_iter)
+            if (fit.counts.sizes > 0).all() and (best is None or fit.loss < best.loss):
+                best = fit
+        return None if best is None else (best.labelling, best.counts)
+
+
+def _merged(leaf_counts: list[Counts], cluster_of_leaf: np.ndarray, k: int) -> Counts:
+    """Counts of clusters made of whole leaves."""
+    layout = leaf_counts[0].layout
+    alpha = np.zeros((layout.n_codes, k), dtype=np.int64)
+    sizes = np.zeros(k, dtype=np.int64)
+    for counts, cluster in zip(leaf_counts, cluster_of_leaf):
+        alpha[:, cluster] += counts.alpha[:, 0]
+        sizes[cluster] += counts.sizes[0]
+    return Counts(alpha, sizes, layout)

@@ -1,0 +1,132 @@
+"""The bisecting tree: which leaf was split when, and what follows from that. Structure only, no policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass
+class Tree:
+    """A binary tree grown by splitting leaves one after another.
+
+    Node 0 is the root; the split of rank r (1, 2, ...) creates nodes 2r − 1 and 2r.
+
+    Attributes
+    ----------
+    parent, left, right : list of int
+        Links, −1 where absent.
+    rank : list of int
+        When the node was split, from 1; 0 for leaves.
+    size, density, gain : list
+        Items (copies counted), density D, and the ΔS of the node's split (NaN when it has none).
+    """
+
+    parent: list[int] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    rank: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    density: list[float] = field(default_factory=list)
+    gain: list[float] = field(default_factory=list)
+
+    def add(self, parent: int, size: int, density: float) -> int:
+        """A new leaf."""
+        self.parent.append(parent)
+        for links in (self.left, self.right):
+            links.append(-1)
+        self.rank.append(0)
+        self.size.append(size)
+        self.density.append(density)
+        self.gain.append(float("nan"))
+        return len(self.parent) - 1
+
+    def split(self, node: int, gain: float, sizes, densities) -> tuple[int, int]:
+        """Turn leaf `node` into the parent of two new leaves."""
+        self.rank[node] = self.n_splits + 1
+        self.gain[node] = gain
+        left = self.add(node, int(sizes[0]), float(densities[0]))
+        right = self.add(node, int(sizes[1]), float(densities[1]))
+        self.left[node], self.right[node] = left, right
+        return left, right
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.parent)
+
+    @property
+    def n_splits(self) -> int:
+        return (self.n_nodes - 1) // 2
+
+    @property
+    def n_leaves(self) -> int:
+        return self.n_splits + 1
+
+    def leaves(self, k: int | None = None) -> list[int]:
+        """Nodes that are leaves when only the first k − 1 splits are made, from left to right."""
+        last = self.n_splits if k is None else k - 1
+        found, stack = [], [0]
+        while stack:
+            node = stack.pop()
+            if 0 < self.rank[node] <= last:
+                stack += [self.right[node], self.left[node]]
+            else:
+                found.append(node)
+        return found
+
+    def cut(self, k: int) -> np.ndarray:
+        """For each final leaf, from left to right, its cluster among the first k leaves."""
+        clusters = []
+        for cluster, node in enumerate(self.leaves(k)):
+            below, stack = 0, [node]
+            while stack:
+                current = stack.pop()
+                if self.rank[current]:
+                    stack += [self.left[current], self.right[current]]
+                else:
+                    below += 1
+            clusters += [cluster] * below
+        return np.array(clusters, dtype=np.int32)
+
+    def linkage(self) -> np.ndarray:
+        """SciPy linkage over the leaves (left to right), height = leaves − rank of the split."""
+        position = {node: i for i, node in enumerate(self.leaves())}
+        n_leaves = len(position)
+        merges = np.zeros((n_leaves - 1, 4))
+        items = dict.fromkeys(position, 1)
+        inner = sorted((node for node in range(self.n_nodes) if self.rank[node]), key=lambda node: -self.rank[node])
+        for row, node in enumerate(inner):
+            pair = sorted((position[self.left[node]], position[self.right[node]]))
+            items[node] = items[self.left[node]] + items[self.right[node]]
+            merges[row] = (*pair, n_leaves - self.rank[node], items[node])
+            position[node] = n_leaves + row
+        return merges
+
+    def newick(self) -> str:
+        """Newick text; leaves are named by position, inner nodes by density, branches by rank."""
+        position = {node: i for i, node in enumerate(self.leaves())}
+        n_leaves = len(position)
+        height = [n_leaves - rank if rank else 0 for rank in self.rank]
+        text: dict[int, str] = {}
+        for node in reversed(range(self.n_nodes)):  # children are made after their parents
+            if self.rank[node]:
+                inside = f"({text[self.left[node]]},{text[self.right[node]]}){self.density[node]:.6g}"
+            else:
+                inside = f"leaf{position[node]}"
+            parent = self.parent[node]
+            text[node] = inside if parent < 0 else f"{inside}:{height[parent] - height[node]}"
+        return text[0] + ";"
+
+    def table(self) -> dict[str, np.ndarray]:
+        """One row per node, as columns."""
+        return {
+            "node": np.arange(self.n_nodes),
+            "parent": np.array(self.parent),
+            "left": np.array(self.left),
+            "right": np.array(self.right),
+            "rank": np.array(self.rank),
+            "size": np.array(self.size),
+            "density": np.array(self.density),
+            "gain": np.array(self.gain),
+        }
