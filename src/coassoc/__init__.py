@@ -8,6 +8,7 @@ from typing import Any
 # public name -> the package that exports it; loaded on first use, so that importing coassoc is quick
 _EXPORTS = {
     "Ensemble": "ensemble",
+    "make_ensemble": "ensemble",
     "KMeansConsensus": "consensus",
     "BisectingConsensus": "consensus",
     "density": "metrics",

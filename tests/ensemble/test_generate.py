@@ -1,0 +1,172 @@
+"""make_ensemble: what it draws, that jobs do not matter, and what it refuses."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
+from sklearn.mixture import GaussianMixture
+
+import coassoc as ca
+from coassoc.ensemble._generate import _compact, partition_seeds
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(3)
+    return np.concatenate([rng.normal(c, 0.3, size=(40, 5)) for c in (0, 2, 4)])
+
+
+def test_partition_is_what_scikit_learn_makes_from_the_same_draws(X):
+    ens = ca.make_ensemble(X, 4, (2, 7), n_init=3, random_state=11)
+    for j in range(4):
+        rng = np.random.default_rng(np.random.SeedSequence(11, spawn_key=(j,)))
+        k = int(rng.integers(2, 8))
+        expected = KMeans(k, n_init=3, random_state=int(rng.integers(2**31))).fit(X).labels_
+        assert ens.n_clusters[j] == k
+        assert (ens.partition(j) == expected).all()
+
+
+def test_same_ensemble_for_any_number_of_jobs(X):
+    settings = {"n_partitions": 6, "n_init": 2, "random_state": 5, "feature_fraction": 0.6, "sample_fraction": 0.7}
+    one = ca.make_ensemble(X, n_jobs=1, **settings)
+    two = ca.make_ensemble(X, n_jobs=2, **settings)
+    assert (one.codes == two.codes).all() and (one.n_clusters == two.n_clusters).all()
+
+
+def test_seed_decides_and_first_partitions_do_not_depend_on_how_many_follow(X):
+    a = ca.make_ensemble(X, 3, n_init=1, random_state=1)
+    b = ca.make_ensemble(X, 5, n_init=1, random_state=1)
+    c = ca.make_ensemble(X, 5, n_init=1, random_state=2)
+    assert (a.codes == b.codes[:, :3]).all()
+    assert b.codes.shape == c.codes.shape and (b.codes != c.codes).any()
+
+
+def test_default_range_runs_from_two_or_the_classes_to_the_root_of_n(X):
+    low = ca.make_ensemble(X, 60, n_init=1, random_state=0).n_clusters
+    assert low.min() == 2 and low.max() == 10  # floor(sqrt(120)) = 10
+    high = ca.make_ensemble(X, 40, n_classes=8, n_init=1, random_state=0).n_clusters
+    assert set(high.tolist()) == {8, 9, 10}
+
+
+def test_more_classes_than_the_root_of_n_uses_the_number_of_classes(X):
+    assert (ca.make_ensemble(X, 3, n_classes=15, n_init=1, random_state=0).n_clusters == 15).all()
+
+
+def test_unsampled_rows_are_missing_or_predicted(X):
+    missing = ca.make_ensemble(X, 5, 3, sample_fraction=0.5, n_init=1, random_state=0)
+    assert (missing.observed().sum(axis=0) == 60).all()
+    filled = ca.make_ensemble(X, 5, 3, sample_fraction=0.5, unsampled="predict", n_init=1, random_state=0)
+    assert not filled.has_missing
+    seen = missing.observed()
+    assert (missing.codes[seen] == filled.codes[seen]).all()
+
+
+def test_fit_sample_labels_every_row_by_its_nearest_centre(X, monkeypatch):
+    from coassoc.ensemble import _generate
+
+    whole = ca.make_ensemble(X, 3, 4, fit_sample=50, n_init=1, random_state=0)
+    monkeypatch.setattr(_generate, "_CHUNK_BYTES", 7 * 40)  # seven rows at a time
+    chunked = ca.make_ensemble(X, 3, 4, fit_sample=50, n_init=1, random_state=0)
+    assert not whole.has_missing
+    assert (whole.codes == chunked.codes).all()
+    rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0,)))
+    k, seed = int(rng.integers(4, 5)), int(rng.integers(2**31))
+    rows = np.sort(rng.choice(len(X), 50, replace=False))
+    centres = KMeans(k, n_init=1, random_state=seed).fit(X[rows]).cluster_centers_
+    nearest = ((X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    assert (whole.partition(0) == nearest).all()
+
+
+def test_clusterers_take_turns_and_noise_is_missing(X):
+    mixed = [AgglomerativeClustering(), GaussianMixture(), DBSCAN(eps=0.45)]
+    ens = ca.make_ensemble(X, 6, (3, 5), clusterer=mixed, random_state=0)
+    noise = DBSCAN(eps=0.45).fit(X).labels_
+    assert (noise < 0).any()
+    for j in (2, 5):
+        assert ((ens.partition(j) < 0) == (noise < 0)).all()
+    assert not (ens.partition(0) < 0).any()
+    agglomerative = AgglomerativeClustering(int(ens.n_clusters[0])).fit_predict(X)
+    assert (ens.partition(0) == agglomerative).all()
+
+
+def test_sparse_features_give_the_partitions_of_dense_ones():
+    X = np.random.default_rng(0).poisson(0.3, size=(80, 12)).astype(float)
+    dense = ca.make_ensemble(X, 4, (2, 5), n_init=2, random_state=0)
+    sparse = ca.make_ensemble(csr_matrix(X), 4, (2, 5), n_init=2, random_state=0)
+    for j in range(4):
+        assert ca.nmi(dense.partition(j), sparse.partition(j)) > 0.99
+
+
+def test_mini_batch_and_float32(X):
+    ens = ca.make_ensemble(X.astype(np.float32), 3, 3, mini_batch=True, n_init=1, random_state=0)
+    assert ens.n_partitions == 3 and (ens.n_clusters <= 3).all()
+
+
+def test_duplicate_rows_give_fewer_clusters_without_a_warning():
+    X = np.repeat(np.eye(3), 10, axis=0)
+    assert (ca.make_ensemble(X, 2, 5, n_init=1, random_state=0).n_clusters == 3).all()
+
+
+def test_progress_counts_partitions(X):
+    calls = []
+    ca.make_ensemble(X, 3, 2, n_init=1, random_state=0, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_global_random_state_is_left_alone(X):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    ca.make_ensemble(X, 2, 2, n_init=1)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+
+
+def test_compact_closes_gaps_and_marks_missing():
+    codes, k = _compact(np.array([5, -1, 2, 5, 9]))
+    assert codes.tolist() == [1, 3, 0, 1, 2] and k == 3 and codes.dtype == np.uint8
+    codes, k = _compact(np.array([10**12, 7, 10**12, -3]))
+    assert codes[0] == codes[2] != codes[1] and codes[3] == k
+
+
+def test_seeds_accept_sequences_and_generators():
+    root = np.random.SeedSequence(4, spawn_key=(9, 1))
+    assert partition_seeds(root, 2)[1].spawn_key == (9, 1, 1)
+    a = partition_seeds(np.random.default_rng(0), 1)[0].generate_state(2)
+    b = partition_seeds(np.random.default_rng(0), 1)[0].generate_state(2)
+    assert (a == b).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_partitions": 0}, "n_partitions must be an integer of at least 1"),
+        ({"n_clusters": (5, 3)}, r"low <= high, got \(5, 3\)"),
+        ({"n_clusters": 500}, "goes up to 500, but each partition is fitted on 120 rows"),
+        ({"n_clusters": (2, 100), "sample_fraction": 0.5}, "fitted on 60 rows"),
+        ({"feature_fraction": 0.0}, r"feature_fraction must lie in \(0, 1\]"),
+        ({"sample_fraction": 1.5}, "sample_fraction must lie"),
+        ({"unsampled": "drop"}, "unsampled must be"),
+        ({"fit_sample": 50, "sample_fraction": 0.5}, "give only one"),
+        ({"clusterer": []}, "at least one clusterer"),
+        ({"clusterer": AgglomerativeClustering(), "fit_sample": 50}, "has no predict"),
+        ({"clusterer": KMeans(), "mini_batch": True}, "cannot be given with clusterer"),
+        ({"clusterer": DBSCAN(eps=1e-9)}, "labels no row at all"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"n_init": 0}, "n_init must be"),
+    ],
+)
+def test_bad_settings_are_named(X, change, message):
+    with pytest.raises(ValueError, match=message):
+        ca.make_ensemble(X, **{"n_partitions": 2, **change})
+
+
+def test_wrong_kinds_are_named(X):
+    with pytest.raises(TypeError, match="n_clusters must be None"):
+        ca.make_ensemble(X, 2, "many")
+    with pytest.raises(TypeError, match="clusterer must be a scikit-learn clusterer"):
+        ca.make_ensemble(X, 2, clusterer=KMeans)
+
+
+def test_nan_is_refused_with_its_place(X):
+    bad = X.copy()
+    bad[7, 2] = np.nan
+    with pytest.raises(ValueError, match="row 7, column 2 is nan"):
+        ca.make_ensemble(bad, 2)
