@@ -1,0 +1,13 @@
+"""Speed of k-means and bisecting consensus against scikit-learn and faiss. Run: python benchmarks/speed.py --help"""
+
+import argparse
+import sys
+
+from coassoc.experiments import _speed
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=_speed.HELP, epilog=_speed.EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _speed.add_arguments(parser)
+    sys.exit(_speed.run(parser.parse_args()))

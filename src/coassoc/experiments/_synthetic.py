@@ -1,0 +1,66 @@
+"""Large ensembles made on the spot: Voronoi partitions of a mixture, as k-means would draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+_CHUNK = 1 << 16
+
+
+def voronoi_ensemble(
+    n_samples: int,
+    n_partitions: int = 20,
+    n_clusters: tuple[int, int] = (25, 100),
+    *,
+    n_blobs: int = 30,
+    n_features: int = 8,
+    spread: float = 0.35,
+    seed: int = 0,
+    write: Callable[[int, np.ndarray], None] | None = None,
+) -> np.ndarray | None:
+    """Codes of `n_partitions` Voronoi partitions of a Gaussian mixture, made chunk by chunk.
+
+    Each partition draws k uniformly from `n_clusters` and k cell centres from the mixture itself, so boundaries cut
+    through blobs and shared structure survives: what base k-means partitions look like, at the price of one product.
+
+    Parameters
+    ----------
+    n_samples, n_partitions : int
+        Size.
+    n_clusters : (int, int)
+        Range of clusters per partition.
+    n_blobs, n_features, spread
+        The mixture: number of Gaussians, dimensions, their width against centres of unit variance.
+    seed : int
+        Chunks draw from streams of their own, so the result does not depend on how it is made.
+    write : callable, optional
+        Called as ``write(start, codes)`` for each chunk instead of keeping the codes in memory.
+
+    Returns
+    -------
+    ndarray of uint8 of shape (n_samples, n_partitions), or None when `write` is given
+    """
+    setup = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
+    blobs = setup.normal(size=(n_blobs, n_features))
+    sizes = setup.integers(n_clusters[0], n_clusters[1] + 1, size=n_partitions)
+    centres = [_draw(setup, blobs, spread, k)[0].astype(np.float32) for k in sizes]
+    offsets = [(c * c).sum(axis=1) for c in centres]
+    codes = np.empty((n_samples, n_partitions), np.uint8) if write is None else None
+    for start in range(0, n_samples, _CHUNK):
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, start // _CHUNK)))
+        X = _draw(rng, blobs, spread, min(_CHUNK, n_samples - start))[0].astype(np.float32)
+        part = np.stack([(X @ (2 * c.T) - o).argmax(axis=1) for c, o in zip(centres, offsets)], axis=1)
+        if codes is None:
+            assert write is not None
+            write(start, part.astype(np.uint8))
+        else:
+            codes[start : start + len(part)] = part
+    return codes
+
+
+def _draw(rng: np.random.Generator, blobs: np.ndarray, spread: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """`n` points of the mixture and the blob of each."""
+    which = rng.integers(len(blobs), size=n)
+    return blobs[which] + spread * rng.normal(size=(n, blobs.shape[1])), which
