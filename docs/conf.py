@@ -1,0 +1,46 @@
+"""Sphinx configuration. Build: python -m sphinx -W -n -b html docs docs/_build/html"""
+
+import coassoc
+
+project = "coassoc"
+author = "the coassoc developers"
+release = coassoc.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "results", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "gallery/GALLERY_HEADER.rst"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+autosummary_generate = True
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+suppress_warnings = ["config.cache"]
+
+html_theme = "pydata_sphinx_theme"
+html_title = "coassoc"
+html_static_path = ["_static"]
+html_theme_options = {
+    "show_prev_next": True,
+    "navigation_with_keys": True,
+    "header_links_before_dropdown": 7,
+    "secondary_sidebar_items": ["page-toc"],
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "plot_gallery": True,
+    "abort_on_example_error": True,
+    "show_memory": False,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+}
