@@ -1,0 +1,240 @@
+"""Weights, densities, gains and losses against brute force over all pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coassoc as ca
+
+N_CASES = 4000
+TIGHT = {"rtol": 1e-9, "atol": 1e-9}
+NAMES = ("density", "cluster_density", "cluster_weight", "inter_density", "inter_weight", "kmeans_loss")
+
+
+def scores(case, engine="numpy"):
+    return {name: getattr(ca, name)(case.table, case.labels, engine=engine, **case.kwargs()) for name in NAMES}
+
+
+def truth(case):
+    """All scores by brute force on the repeated rows."""
+    table, labels = case.repeated()
+    present = sorted({int(c) for c in case.labels if c >= 0})
+    inter = np.zeros((len(present), len(present)))
+    members = oracle.clusters_of(table, labels)
+    kept = [present.index(c) for c in members]  # a cluster whose copies are all 0 keeps its place
+    inter[np.ix_(kept, kept)] = oracle.inter_densities(table, labels, case.v)
+    sizes = np.array([len(members.get(c, ())) for c in present], float)
+    pairs = np.outer(sizes, sizes) - np.diag(sizes)
+    return {
+        "density": oracle.density(table, labels, case.v),
+        "cluster_density": np.diagonal(inter),
+        "cluster_weight": np.diagonal(inter * pairs),
+        "inter_density": inter,
+        "inter_weight": inter * pairs,
+        "kmeans_loss": oracle.loss(table, labels, case.v),
+    }
+
+
+def check(case, engine="numpy"):
+    found, wanted = scores(case, engine), truth(case)
+    for name in NAMES:
+        np.testing.assert_allclose(found[name], wanted[name], err_msg=name, **TIGHT)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_every_score_is_brute_force_over_all_pairs(block):
+    rng = np.random.default_rng(block)
+    for _ in range(N_CASES // 4):
+        check(oracle.random_case(rng))
+
+
+@pytest.mark.parametrize("feature", ["missing", "copies", "weights"])
+def test_every_score_with_one_feature_at_a_time(feature):
+    rng = np.random.default_rng(17)
+    for _ in range(200):
+        check(oracle.random_case(rng, **({"missing": False, "copies": False, "weights": False} | {feature: True})))
+
+
+def test_every_score_on_every_engine(engine):
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        check(oracle.random_case(rng), engine)
+
+
+@given(st.data())
+def test_every_score_on_what_hypothesis_finds(data):
+    n, p = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 3))
+    column = st.lists(st.integers(-1, 3), min_size=n, max_size=n).filter(lambda c: max(c) >= 0)
+    table = np.array([data.draw(column) for _ in range(p)]).T
+    labels = np.array(data.draw(column))
+    copies = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=n, max_size=n).filter(any))
+    copies = None if copies is None else np.array(copies)
+    weights = data.draw(st.none() | st.lists(st.floats(1e-3, 1e3), min_size=p, max_size=p))
+    check(oracle.Case(table, labels, copies, weights))
+
+
+def test_plain_scores_come_from_the_matrix_itself():
+    """Nothing missing, unit weights: A = H Hᵀ / p is built and summed."""
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        case = oracle.random_case(rng, missing=False, copies=False, weights=False)
+        labels = np.abs(case.labels)
+        n, p = case.table.shape
+        H = oracle.Dense(case.table).H
+        A = H @ H.T / p
+        np.fill_diagonal(A, 0.0)
+        same = labels[:, None] == labels[None, :]
+        size = same.sum(axis=1)
+        S = sum((A * same)[i].sum() / (size[i] - 1) for i in range(n) if size[i] > 1) / n
+        assert ca.density(case.table, labels) == pytest.approx(S, abs=1e-9)
+        full = H @ H.T
+        loss = p * n - sum((full * same)[i].sum() / size[i] for i in range(n))
+        assert ca.kmeans_loss(case.table, labels) == pytest.approx(loss, abs=1e-9)
+        W = ca.cluster_weight(case.table, labels)
+        assert W.tolist() == pytest.approx([(A * np.outer(m, m)).sum() for m in (labels == np.unique(labels)[:, None])])
+
+
+def test_density_and_loss_are_tied_by_the_cluster_densities():
+    """n − loss/p = Σ_C (1 + (|C| − 1) D(C)): low loss means high density, but not the same thing."""
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        case = oracle.random_case(rng, missing=False, copies=False, weights=False)
+        labels = np.abs(case.labels)
+        n, p = case.table.shape
+        sizes = np.unique(labels, return_counts=True)[1]
+        D = ca.cluster_density(case.table, labels)
+        kept = n - ca.kmeans_loss(case.table, labels) / p
+        assert kept == pytest.approx((1 + (sizes - 1) * D).sum(), abs=1e-9)
+
+
+def test_split_gain_is_the_difference_of_two_densities():
+    rng = np.random.default_rng(4)
+    done = 0
+    while done < 400:
+        case = oracle.random_case(rng)
+        chosen = rng.choice(np.unique(case.labels[case.labels >= 0]))
+        inside = np.flatnonzero(case.labels == chosen)
+        if len(inside) < 2:
+            continue
+        mask = np.zeros(len(case.labels), bool)
+        mask[rng.permutation(inside)[: rng.integers(1, len(inside))]] = True
+        table, labels = case.repeated()
+        split = labels.copy()
+        split[np.repeat(mask, 1 if case.copies is None else case.copies)] = 99
+        if not oracle.taking_part(table, labels):
+            continue
+        gain = oracle.density(table, split, case.v) - oracle.density(table, labels, case.v)
+        found = ca.split_gain(case.table, case.labels, mask, **case.kwargs())
+        assert found == pytest.approx(gain, abs=1e-9)
+        done += 1
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ([0, 1, 0, 0], "boolean mask"),
+        ([True, False], "boolean mask"),
+        ([False] * 4, "exactly one cluster"),
+        ([True, False, True, False], "exactly one cluster"),
+        ([False, False, False, True], "exactly one cluster"),
+        ([True, True, False, False], "leave at least one"),
+    ],
+)
+def test_split_gain_refuses_what_is_not_a_split(split, message):
+    with pytest.raises(ValueError, match=message):
+        ca.split_gain([[0], [0], [1], [1]], [0, 0, 1, -1], split)
+
+
+def test_six_rows_worked_on_paper():
+    table = [[0, 0], [0, 0], [0, 1], [1, 1], [1, None], [1, 1]]
+    labels = [0, 0, 0, 1, 1, 1]
+    # cluster 0: pairs 01 -> 2/2, 02 -> 1/2, 12 -> 1/2; cluster 1: 34 -> 1/1, 35 -> 2/2, 45 -> 1/1
+    assert ca.cluster_density(table, labels).tolist() == [4 / 6, 1.0]
+    assert ca.density(table, labels) == pytest.approx((3 * 4 / 6 + 3) / 6)
+    # between: rows 2 and {3, 5} share partition 1; 9 pairs in partition 0, 6 in partition 1
+    assert ca.inter_density(table, labels)[0, 1] == pytest.approx(2 / 15)
+    # partition 1 of cluster 0 holds 0, 0, 1: 3 − 5/3
+    assert ca.kmeans_loss(table, labels) == pytest.approx(4 / 3)
+
+
+def test_singletons_and_lone_observations_have_density_zero():
+    assert ca.cluster_density([[0], [0], [0]], [0, 1, 2]).tolist() == [0.0, 0.0, 0.0]
+    assert ca.density([[0], [0], [0]], [0, 1, 2]) == 0.0
+    # two items never observed together: no pair, so 0
+    assert ca.cluster_density([[0, None], [None, 0], [0, 0]], [0, 0, 1]).tolist() == [0.0, 0.0]
+    assert ca.density([[0]], [5]) == 0.0
+
+
+def test_copies_are_repetition_exactly(engine):
+    rng = np.random.default_rng(6)
+    for _ in range(50):
+        case = oracle.random_case(rng, copies=True)
+        table, labels = case.repeated()
+        if not (labels >= 0).any() or (table < 0).all():
+            continue
+        if any((table[:, j] < 0).all() for j in range(table.shape[1])):
+            continue  # as a table of its own that would be refused
+        for name in ("density", "kmeans_loss"):
+            function = getattr(ca, name)
+            once = function(case.table, case.labels, engine=engine, **case.kwargs())
+            assert once == function(table, labels, partition_weights=case.weights, engine=engine)
+
+
+def test_names_and_order_change_no_bit():
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        case = oracle.random_case(rng)
+        order = rng.permutation(case.table.shape[1])
+        names = rng.permutation(60)
+        renamed = np.where(case.table < 0, -1, names[case.table])[:, order]
+        weights = None if case.weights is None else np.asarray(case.weights)[order]
+        labels = np.where(case.labels < 0, -1, names[case.labels])
+        for name in ("density", "kmeans_loss"):
+            function = getattr(ca, name)
+            assert function(case.table, case.labels, **case.kwargs()) == function(
+                renamed, labels, sample_weight=case.copies, partition_weights=weights
+            )
+
+
+def test_equal_weights_are_no_weights():
+    rng = np.random.default_rng(8)
+    table, labels = oracle.planted(rng), rng.integers(4, size=60)
+    for name in NAMES:
+        function = getattr(ca, name)
+        np.testing.assert_array_equal(
+            function(table, labels), function(table, labels, partition_weights=np.full(6, 0.3))
+        )
+
+
+def test_a_weightless_partition_is_as_good_as_absent():
+    rng = np.random.default_rng(9)
+    table, labels = oracle.planted(rng), rng.integers(4, size=60)
+    weights = [1.0, 2.0, 0.0, 3.0, 1.0, 0.5]
+    keep = [0, 1, 3, 4, 5]
+    for name in ("density", "cluster_density", "inter_density"):
+        function = getattr(ca, name)
+        np.testing.assert_allclose(
+            function(table, labels, partition_weights=weights),
+            function(table[:, keep], labels, partition_weights=np.array(weights)[keep]),
+            **TIGHT,
+        )
+
+
+def test_labels_may_be_strings_and_lack_entries():
+    table = [[0, 0], [0, 0], [1, 1], [1, 0]]
+    assert ca.density(table, ["a", "a", "b", None]) == ca.density(table, [0, 0, 1, -1])
+    assert ca.density(table, np.array([0.0, 0.0, 1.0, np.nan])) == ca.density(table, [0, 0, 1, -1])
+    assert ca.cluster_density(table, ["b", "b", "a", "a"]).tolist() == [0.5, 1.0]
+
+
+def test_big_counts_do_not_overflow():
+    """2.8e9 copies: squares near 2**63."""
+    copies = [1_400_000_000, 1_400_000_000]
+    assert ca.density([[0], [0]], [0, 0], sample_weight=copies) == 1.0
+    assert ca.kmeans_loss([[0], [1]], [0, 0], sample_weight=copies) == 1.4e9
+    half = ca.density([[0], [1]], [0, 0], sample_weight=copies)
+    assert half == pytest.approx((1.4e9 - 1) / (2.8e9 - 1), rel=1e-12)
