@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import oracle
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
 import coassoc as ca
+import oracle
 from coassoc.metrics import _agreement
 
 

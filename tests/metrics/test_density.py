@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import coassoc as ca
+import oracle
 
 N_CASES = 4000
 TIGHT = {"rtol": 1e-9, "atol": 1e-9}
