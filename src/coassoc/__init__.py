@@ -11,6 +11,8 @@ _EXPORTS = {
     "make_ensemble": "ensemble",
     "KMeansConsensus": "consensus",
     "BisectingConsensus": "consensus",
+    "SEC": "consensus",
+    "ECC": "consensus",
     "density": "metrics",
     "cluster_density": "metrics",
     "cluster_weight": "metrics",

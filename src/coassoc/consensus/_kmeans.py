@@ -17,7 +17,7 @@ from ._objectives import KMeansObjective, Objective, seeding_weights
 class TableConsensus(ConsensusEstimator):
     """Shared by the methods that are one pass with another table: starts, restarts, the best of them, predict."""
 
-    def _objective(self, ensemble: Ensemble, v: np.ndarray) -> Objective:
+    def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         raise NotImplementedError
 
     def _partition_weights(self, ensemble: Ensemble) -> np.ndarray:
@@ -45,7 +45,7 @@ class TableConsensus(ConsensusEstimator):
         seed = seed_from(self.random_state)
         ensemble, rows, _ = self._open(X, sample_weight)
         v = self._partition_weights(ensemble)
-        objective = self._objective(ensemble, v)
+        objective = self._objective(rows, v)
         init = self._check_init(ensemble, k)
         best: Fit | None = None
         labelling = rows.labelling(k)  # shared by the starts: one labelling in memory
@@ -122,8 +122,7 @@ class KMeansConsensus(TableConsensus):
     n_init : int, default=10
         Starts; the one with the lowest exact loss is kept (the first of equals).
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        How a start is made: greedy k-means++ on integer distances, different rows drawn at random, or a given
-        partition.
+        How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
     max_iter : int, default=300
         Passes per start at most.
     partition_weights : array-like of shape (n_partitions,), default=None
@@ -198,5 +197,5 @@ class KMeansConsensus(TableConsensus):
         self.engine = engine
         self.verbose = verbose
 
-    def _objective(self, ensemble: Ensemble, v: np.ndarray) -> KMeansObjective:
+    def _objective(self, rows: Rows, v: np.ndarray) -> KMeansObjective:
         return KMeansObjective(v)

@@ -62,16 +62,33 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator,
 
 
 def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Codes (k, p) of k different rows drawn uniformly over copies."""
-    seeding = rows.seeding(np.ones(rows.layout.n_partitions, dtype=np.int64))
-    chosen: dict[bytes, np.ndarray] = {}
-    for _ in range(64):
-        for row in seeding.locate(rng.integers(seeding.total, size=2 * k)):
-            chosen.setdefault(row.tobytes(), row)
-            if len(chosen) == k:
-                return np.array(list(chosen.values()))
-    # few different rows: let distances find the rest
-    return seed_rows(rows, k, np.ones(rows.layout.n_partitions, dtype=np.int64), rng, greedy=False)
+    """Codes (k, p) of k items drawn at random, copies being items of their own.
+
+    Drawn items may carry the same row; the loop then refills the clusters that come out empty. At least k rows
+    that differ must exist.
+    """
+    weights = np.ones(rows.layout.n_partitions, dtype=np.int64)
+    seeding = rows.seeding(weights)
+    if seeding.total < k:
+        raise TooFewRows(k, _count_different(rows, k, weights, rng))
+    drawn = seeding.locate(rng.choice(seeding.total, size=k, replace=False))
+    different = {row.tobytes() for row in drawn}
+    for _ in range(16):
+        if len(different) >= k:
+            return drawn
+        different.update(row.tobytes() for row in seeding.locate(rng.integers(seeding.total, size=2 * k)))
+    found = _count_different(rows, k, weights, rng)
+    if found < k:
+        raise TooFewRows(k, found)
+    return drawn
+
+
+def _count_different(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator) -> int:
+    """How many rows that differ k-means++ finds, k at most."""
+    try:
+        return len(seed_rows(rows, k, weights, rng, greedy=False))
+    except TooFewRows as short:
+        return short.n_different
 
 
 def lloyd(

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ..engines._verbs import Counts, Layout, ScoreTable
-from ..metrics._density import loss_from_counts
+from ..metrics._density import _weighted_columns, loss_from_counts
 
 
 class Objective(Protocol):
@@ -49,6 +49,94 @@ class KMeansObjective:
 
     def loss(self, counts: Counts) -> float:
         return loss_from_counts(counts, self.weights)
+
+
+@dataclass(frozen=True)
+class SECObjective:
+    r"""Spectral ensemble clustering: weighted k-means on :math:`h_i / w_i`, :math:`w_i = \sum_{f \in i} v_j s_f`.
+
+    The centre of C is :math:`\alpha(C) / w(C)` with :math:`w(C) = \sum_f v_j s_f \alpha_f`, and the item weights
+    fold into the table. The loss :math:`k - \sum_C \sum_j v_j \sum_{f \in j} \alpha_f^2 / w(C)` is the normalised
+    cut of the co-association graph; the weighted k-means cost differs from it by a constant of the ensemble.
+    """
+
+    weights: np.ndarray  # v, one per partition
+    sizes: np.ndarray  # s, items in each base cluster, copies counted (d,)
+
+    def table(self, counts: Counts) -> np.ndarray:
+        inside, degree = self._links(counts)
+        safe = np.where(degree > 0, degree, 1.0)
+        scores = 2.0 * counts.alpha / safe - self.sizes[:, None] * (inside / safe / safe)
+        # an empty cluster is a centre at the origin: score 0
+        return scores * np.repeat(self.weights, counts.layout.n_clusters)[:, None]
+
+    def cost_table(self, counts: Counts) -> np.ndarray:
+        # The exact cost holds |h_i|² / w_i, which is no sum over labels. The plain distance to the mean of the
+        # cluster's rows is one, and it is 0 for the same rows: those whose removal gains nothing.
+        return KMeansObjective(self.weights).cost_table(counts)
+
+    def loss(self, counts: Counts) -> float:
+        inside, degree = self._links(counts)
+        shares = np.divide(inside, degree, out=np.zeros_like(inside), where=degree > 0)
+        return math.fsum([float(counts.n_clusters), *(-shares).tolist()])
+
+    def _links(self, counts: Counts) -> tuple[np.ndarray, np.ndarray]:
+        """Σ_j v_j Σα² and w(C) of each cluster: integers per partition, then one exactly rounded sum."""
+        starts = counts.layout.offsets[:-1]
+        degree = np.add.reduceat(counts.alpha * self.sizes[:, None], starts, axis=0)
+        return (
+            np.array(_weighted_columns(counts.squares, self.weights), dtype=np.float64),
+            np.array(_weighted_columns(degree, self.weights), dtype=np.float64),
+        )
+
+
+@dataclass(frozen=True)
+class ECCObjective:
+    r"""Entropy-based consensus: k-means with the Kullback–Leibler divergence.
+
+    Smoothed, :math:`q_f(C) = (\alpha_f + \epsilon) / (n_{Cj} + \epsilon k_j)` and the loss
+
+    .. math:: -\sum_C \sum_j v_j \sum_{f \in j} (\alpha_f + \epsilon) \log q_f(C)
+
+    is minimised in turn by the labels and by q, so that it falls with every pass. With ``floor``,
+    :math:`q_f = \max(\alpha_f / n_{Cj}, \epsilon)` scores the items and the loss is the plain one
+    (:math:`\epsilon = 0` above), which need not fall.
+    """
+
+    weights: np.ndarray
+    epsilon: float
+    floor: bool = False
+
+    def table(self, counts: Counts) -> np.ndarray:
+        return self._per_label(counts.layout, self.weights)[:, None] * np.log(self._shares(counts))
+
+    def cost_table(self, counts: Counts) -> np.ndarray:
+        """Exactly what the loss would fall by if the row became the centre of an empty cluster."""
+        if self.floor:
+            return -self.table(counts)
+        k, eps = counts.layout.n_clusters.astype(np.float64), self.epsilon
+        alone = np.log((1.0 + eps) / (1.0 + eps * k))
+        penalty = eps * (k * np.log(k) + alone + (k - 1.0) * np.log(eps / (1.0 + eps * k)))
+        return self._per_label(counts.layout, self.weights * (alone + penalty))[:, None] - self.table(counts)
+
+    def loss(self, counts: Counts) -> float:
+        logs = np.log(np.where(counts.alpha > 0, self._shares(counts), 1.0) if self.floor else self._shares(counts))
+        mass = counts.alpha if self.floor else counts.alpha + self.epsilon
+        weights = self._per_label(counts.layout, self.weights)[:, None]
+        return math.fsum((-weights * (mass * logs)).ravel().tolist())
+
+    def _shares(self, counts: Counts) -> np.ndarray:
+        layout = counts.layout
+        k = self._per_label(layout, layout.n_clusters)[:, None]
+        cells = np.repeat(counts.cells, layout.n_clusters, axis=0)
+        if not self.floor:
+            return (counts.alpha + self.epsilon) / (cells + self.epsilon * k)
+        # nothing observed: every label is as likely as another
+        return np.where(cells > 0, np.maximum(counts.alpha / np.maximum(cells, 1), self.epsilon), 1.0 / k)
+
+    @staticmethod
+    def _per_label(layout: Layout, values: np.ndarray) -> np.ndarray:
+        return np.repeat(values, layout.n_clusters)
 
 
 def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
