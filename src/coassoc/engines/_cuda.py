@@ -1,0 +1,431 @@
+"""The verbs on one CUDA card: rows, labels and gaps stay there; only tables, counts and scalars cross.
+
+This module is the host's side and knows no CUDA. It talks to a small device object, `CupyDevice` on a card and
+`NumpyDevice` in tests, whose methods have the names of the kernels. Labels are those of `Numpy`, bit for bit:
+
+- Scores are first summed from a table rounded to 16 bits. The gap between best and second is compared with a
+  bound on the summed rounding, and rows it cannot decide are scored again with the int32 table.
+- Each row keeps one byte, a lower bound of that gap. A new table can lower the gap of a row of cluster a by at
+  most Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa), Δ the change of the table; rows whose byte exceeds it are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
+
+SEED_ROWS = 8192  # rows behind one running sum of the seeding, as in the kernels
+_GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
+_SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
+_MAX_CLUSTERS = 65_535
+
+
+class Cuda(Engine):
+    """Engine on one NVIDIA card, through CuPy.
+
+    Needs the extra ``coassoc[gpu]`` (CUDA 12) or ``coassoc[gpu13]`` (CUDA 13). Ensembles built over CuPy arrays,
+    or anything else on the card, are used where they lie; labels come back where the codes lived.
+
+    Parameters
+    ----------
+    device : int, default=0
+        Number of the card.
+    stream : {"auto", True, False}, default="auto"
+        Whether codes stay in the host's memory and cross in pieces at every pass, copies and kernels overlapped.
+        ``"auto"`` does so when they do not fit on the card.
+    skip : bool, default=True
+        Leave rows out of a pass whose label provably stays. Never changes a label.
+    piece_rows : int, default=4194304
+        Rows per piece when streaming; a multiple of 8192.
+
+    Notes
+    -----
+    Device memory: ``n (p b + l + g) + 256 MiB`` bytes, with b bytes per code, l bytes per label (1 up to 256
+    clusters, else 2) and g = 1 byte per item that holds the distance while seeding and the gap while passing
+    (2 or 4 while seeding with partition weights or more than 255 partitions); 4 more per item when items have
+    multiplicities or no label at all. While streaming the p b bytes stay on the host. Bisecting copies the codes
+    of a node's halves, with 4 bytes per item for its number.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.engines.Cuda(device=1, stream=True)
+    Cuda(device=1, stream=True, skip=True, piece_rows=4194304)
+    """
+
+    name = "cuda"
+
+    def __init__(self, device: int = 0, *, stream: bool | str = "auto", skip: bool = True, piece_rows: int = 1 << 22):
+        if stream not in ("auto", True, False):
+            raise ValueError(f"stream must be 'auto', True or False, got {stream!r}.")
+        if piece_rows < SEED_ROWS or piece_rows % SEED_ROWS:
+            raise ValueError(f"piece_rows must be a positive multiple of {SEED_ROWS}, got {piece_rows}.")
+        self.device = int(device)
+        self.stream = stream
+        self.skip = bool(skip)
+        self.piece_rows = int(piece_rows)
+
+    def __repr__(self) -> str:
+        return f"Cuda(device={self.device}, stream={self.stream!r}, skip={self.skip}, piece_rows={self.piece_rows})"
+
+    def open(self) -> Any:
+        """The device object the rows work with."""
+        from ._cuda_device import open_device
+
+        return open_device(self.device)
+
+    def load(self, ensemble: Any, multiplicity: Any = None) -> CudaRows:
+        device = self.open()
+        codes, at_home = ensemble.codes, not device.owns(ensemble.codes)
+        n, p = codes.shape
+        need = n * (p * codes.dtype.itemsize + 2) + _SPARE_BYTES
+        streaming = False
+        if at_home:
+            fits = need <= device.free_bytes()
+            if self.stream is False and not fits:
+                raise MemoryError(_memory_message(n, p, codes.dtype.itemsize, device.free_bytes()))
+            streaming = self.stream is True or not fits
+            if not streaming:
+                codes = device.put(np.ascontiguousarray(codes))
+        elif not codes.flags.c_contiguous:
+            codes = device.contiguous(codes)
+        layout = Layout(ensemble.n_clusters, ensemble.offsets)
+        if at_home:
+            host = participating_copies(ensemble, multiplicity)
+            copies = None if host is None else device.put(host.astype(np.uint32))
+            n_copies = n if host is None else int(host.sum())
+        else:
+            copies, n_copies = _copies_on_device(device, codes, layout, ensemble.has_missing, multiplicity)
+        return CudaRows(self, device, codes, layout, copies, n_copies, ensemble.has_missing, at_home, streaming)
+
+
+class CudaLabelling(Labelling):
+    """Labels on the card, with the counts and gap bounds that spare work in the next pass."""
+
+    def __init__(self, n_clusters: int, labels: Any, gaps: Any, alpha: Any, fresh: bool):
+        super().__init__(n_clusters)
+        self.labels = labels
+        self.gaps = gaps
+        self.alpha = alpha  # (table rows + 1, k) uint32; the last row holds sizes
+        self.counted = False  # alpha is the counts of labels
+        self.fresh = fresh  # no labels yet
+        self.moved = len(labels)  # rows that moved in the last pass
+        self.table: tuple[np.ndarray, int] | None = None  # the table whose gaps `gaps` bounds
+        self.unit = 0  # a gap byte counts steps of 2**unit
+        self.drifted = np.zeros(n_clusters)  # Σ of drifts since the first pass, per cluster, in steps
+
+
+class CudaRows(Rows):
+    def __init__(self, engine, device, codes, layout, copies, n_copies, has_missing, at_home, streaming, ids=None):
+        self.engine = engine
+        self.device = device
+        self.codes = codes  # on the card, or on the host when streaming
+        self.layout = layout
+        self.copies = copies  # uint32 on the card; None: one each
+        self.n_copies = n_copies
+        self.has_missing = has_missing
+        self.at_home = at_home  # answers go to the host
+        self.streaming = streaming
+        self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
+        self.n_rows = len(codes)
+        # one zero row after each partition's part of a table: what a missing label reads
+        self.starts = (layout.offsets[:-1] + np.arange(layout.n_partitions)).astype(np.int32)
+        self.table_rows = layout.n_codes + layout.n_partitions
+
+    # -- passes --------------------------------------------------------------------------------------------
+
+    def labelling(self, k: int) -> CudaLabelling:
+        return self._labelling(k, None)
+
+    def labelling_of(self, labels: Any, k: int) -> CudaLabelling:
+        return self._labelling(k, labels)
+
+    def _labelling(self, k: int, given: Any) -> CudaLabelling:
+        if k > _MAX_CLUSTERS:
+            raise ValueError(f"the CUDA engine holds at most {_MAX_CLUSTERS} clusters, got {k}; use engine='native'.")
+        dtype = np.dtype(np.uint8 if k <= 256 else np.uint16)
+        if given is None:
+            labels = self._empty(self.n_rows, dtype)
+        elif self.device.owns(given):
+            labels = given.astype(dtype)
+        else:
+            labels = self.device.put(np.asarray(given).astype(dtype))
+        alpha = self.device.zeros((self.table_rows + 1, k), np.uint32)
+        return CudaLabelling(k, labels, self._empty(self.n_rows, np.uint8), alpha, fresh=given is None)
+
+    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
+        assert isinstance(labelling, CudaLabelling)
+        values = self._pad(table.values)
+        narrow, bound, shift = narrow_table(values, self.starts)
+        drift = self._drift(labelling, values, table.bits) if self.engine.skip else None
+        if drift is None:  # bounds start afresh, on the scale of this table
+            labelling.unit = _GAP_BITS - table.bits
+            labelling.drifted[:] = 0
+        device, exact_shift = self.device, table.bits + labelling.unit
+        job = device.assign_job(
+            narrow, values, self.starts, bound, max(exact_shift - shift, -8), exact_shift, drift,
+            count=labelling.fresh or labelling.counted, fresh=labelling.fresh,
+            few=labelling.moved * 20 < self.n_rows,
+        )
+        for part, codes in self._pieces():
+            device.assign_rows(
+                job, codes, labelling.labels[part], labelling.gaps[part], self._copies(part), labelling.alpha
+            )
+        labelling.moved = device.moved(job)
+        labelling.counted = job.counted
+        labelling.table, labelling.fresh = (values, table.bits), False
+        return labelling.moved
+
+    def _drift(self, labelling: CudaLabelling, values: np.ndarray, bits: int) -> np.ndarray | None:
+        """Steps (k,) by which a gap byte of each cluster may have shrunk; None when the bytes say nothing."""
+        if labelling.table is None or not 0 <= bits + labelling.unit <= 31:
+            return None
+        old, old_bits = labelling.table
+        # exact: both tables are integers over powers of two
+        change = np.ldexp(values.astype(np.float64), -bits) - np.ldexp(old.astype(np.float64), -old_bits)
+        behind = change.max(axis=1, keepdims=True) - change
+        worst = np.maximum.reduceat(behind, self.starts, axis=0).sum(axis=0) * (1 + 1e-12)
+        before = np.ceil(labelling.drifted)
+        labelling.drifted = labelling.drifted + np.ldexp(worst, -labelling.unit)
+        # bytes are rounded down by up to one step: rounding the running sum up, not each drift, stays safe
+        return np.minimum(np.ceil(labelling.drifted) - before, 255).astype(np.uint8)
+
+    def counts(self, labelling: Labelling) -> Counts:
+        assert isinstance(labelling, CudaLabelling)
+        if not labelling.counted:
+            labelling.alpha.fill(0)
+            for part, codes in self._pieces():
+                self.device.count_rows(
+                    codes, self.starts, self.table_rows, labelling.labels[part], self._copies(part), labelling.alpha
+                )
+            labelling.counted = True
+        alpha = self.device.get(labelling.alpha).astype(np.int64)
+        missing = self.starts + self.layout.n_clusters
+        return Counts(np.delete(alpha[:-1], missing, axis=0), alpha[-1], self.layout)
+
+    def labels(self, labelling: Labelling) -> Any:
+        assert isinstance(labelling, CudaLabelling)
+        return self._answer(labelling.labels)
+
+    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        assert isinstance(labelling, CudaLabelling)
+        table = self.device.put(self._pad(cost.values))
+        rows: list[np.ndarray] = []
+        costs: list[int] = []
+        while len(rows) < m:  # a pass each: refills are rare, and few
+            best = self.device.zeros(1, np.uint64)
+            found = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), -1)
+            for part, codes in self._pieces():
+                self.device.worst_row(
+                    codes, part.start, self.starts, table, labelling.labels[part], self._copies(part), found, best
+                )
+            key = int(self.device.get(best)[0])
+            if key == 0:
+                break
+            costs.append((key >> 32) - (1 << 31))
+            rows.append(self.codes_at(np.array([0xFFFFFFFF - (key & 0xFFFFFFFF)]))[0])
+        shape = (len(rows), self.layout.n_partitions)
+        return np.array(rows, dtype=self.codes.dtype).reshape(shape), np.array(costs, dtype=np.int64)
+
+    def seeding(self, weights: np.ndarray) -> CudaSeeding:
+        return CudaSeeding(self, weights)
+
+    # -- subsets, overlaps, single rows --------------------------------------------------------------------
+
+    def split(self, labelling: Labelling) -> list[Rows]:
+        assert isinstance(labelling, CudaLabelling)
+        device, leaves = self.device, []
+        for cluster in range(labelling.n_clusters):
+            ends = [device.compact_ends(labelling.labels[part], cluster) for part in self._parts()]
+            sizes = [int(device.get(e[-1:])[0]) for e in ends]
+            size = sum(sizes)
+            codes = self._empty((size, self.layout.n_partitions), self.codes.dtype)
+            ids = self._empty(size, np.uint32)
+            copies = None if self.copies is None else self._empty(size, np.uint32)
+            if size:
+                stops = np.cumsum(sizes)
+                for i, (part, piece) in enumerate(self._pieces()):
+                    into = slice(int(stops[i]) - sizes[i], int(stops[i]))
+                    device.compact_rows(
+                        piece, part.start, labelling.labels[part], cluster, ends[i],
+                        None if self.ids is None else self.ids[part], self._copies(part),
+                        codes[into], ids[into], None if copies is None else copies[into],
+                    )
+            n_copies = size if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
+            leaves.append(
+                CudaRows(
+                    self.engine, device, codes, self.layout, copies, n_copies, self.has_missing, self.at_home, False, ids
+                )
+            )
+        return leaves
+
+    def scatter(self, leaves: Sequence[Rows]) -> Any:
+        labels = self.device.zeros(self.n_rows, np.int32)
+        for position, leaf in enumerate(leaves):
+            assert isinstance(leaf, CudaRows)
+            if leaf.ids is None:
+                labels.fill(position)
+            elif leaf.n_rows:
+                self.device.scatter_label(leaf.ids, position, labels)
+        return self._answer(labels)
+
+    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+        d, p = self.layout.n_codes, self.layout.n_partitions
+        widths = self.layout.n_clusters + 1
+        first, second = np.triu_indices(p)
+        ends = np.cumsum(widths[first] * widths[second])
+        pairs = np.stack([first, second, widths[second], ends - widths[first] * widths[second]], axis=1)
+        scale = 1.0
+        if weights is None:
+            flat = self.device.zeros(int(ends[-1]), np.uint32)
+        else:
+            weights = np.insert(np.asarray(weights, dtype=np.float64), self.layout.offsets[1:], 0.0)
+            flat, least = self.device.zeros(int(ends[-1]), np.uint64), weights[weights > 0].min(initial=np.inf)
+            scale = 2.0 ** np.floor(62 - np.log2(max(self.n_copies, 1) / least)) if np.isfinite(least) else 0.0
+        for part, codes in self._pieces():
+            if weights is None:
+                self.device.overlap_rows(codes, pairs, int(ends[-1]), self._copies(part), flat)
+            else:
+                self.device.overlap_weighted(codes, pairs, self.starts, weights, scale, self._copies(part), flat)
+        counts = self.device.get(flat)
+        total = np.zeros((d, d), dtype=np.int64 if weights is None else np.float64)
+        columns = [slice(a, b) for a, b in zip(self.layout.offsets[:-1], self.layout.offsets[1:])]
+        for j, g, _, at in pairs:
+            block = counts[at : at + widths[j] * widths[g]].reshape(widths[j], widths[g])[:-1, :-1].astype(total.dtype)
+            total[columns[j], columns[g]] = block if weights is None else block / (scale or 1.0)
+            total[columns[g], columns[j]] = total[columns[j], columns[g]].T
+        return total
+
+    def codes_at(self, indices: Any) -> np.ndarray:
+        if self.streaming:
+            return np.asarray(self.codes[self.device.get(indices)])
+        return self.device.get(self.device.take(self.codes, indices))
+
+    # -- pieces --------------------------------------------------------------------------------------------
+
+    def _parts(self) -> list[slice]:
+        step = self.engine.piece_rows if self.streaming else max(self.n_rows, 1)
+        return [slice(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)] or [slice(0, 0)]
+
+    def _pieces(self) -> Iterator[tuple[slice, Any]]:
+        """The rows on the card, whole or piece by piece."""
+        if self.streaming:
+            yield from self.device.stream(self.codes, self._parts())
+        else:
+            yield slice(0, self.n_rows), self.codes
+
+    def _copies(self, part: slice) -> Any:
+        return None if self.copies is None else self.copies[part]
+
+    def _pad(self, values: np.ndarray) -> np.ndarray:
+        return np.insert(values, self.layout.offsets[1:], 0, axis=0)
+
+    def _answer(self, labels: Any) -> Any:
+        return self.device.get(labels).astype(np.int32) if self.at_home else labels.astype(np.int32)
+
+    def _empty(self, shape: Any, dtype: Any) -> Any:
+        try:
+            return self.device.empty(shape, dtype)
+        except MemoryError as error:
+            n, p, size = self.n_rows, self.layout.n_partitions, self.codes.dtype.itemsize
+            raise MemoryError(_memory_message(n, p, size, self.device.free_bytes())) from error
+
+
+class CudaSeeding(Seeding):
+    def __init__(self, rows: CudaRows, weights: np.ndarray):
+        self.rows = rows
+        self.weights = np.asarray(weights).astype(np.uint32)
+        self.total = rows.n_copies
+        largest = int(np.sum(weights))
+        self._dtype = next(t for t in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(t).max)
+        self._distance: Any = None  # None: no row chosen yet
+        self._running: Any = None  # running sums over blocks of SEED_ROWS rows
+
+    def locate(self, targets: np.ndarray) -> np.ndarray:
+        rows, targets = self.rows, np.asarray(targets, dtype=np.int64)
+        if self._distance is None and rows.copies is None:
+            return rows.codes_at(targets)
+        device = rows.device
+        if self._running is None:
+            self._running = device.running(device.sum_copies(rows.copies))
+        return rows.codes_at(device.locate_rows(self._running, targets, self._distance, rows.copies, rows.n_rows))
+
+    def potentials(self, candidates: np.ndarray) -> np.ndarray:
+        device, rows = self.rows.device, self.rows
+        sums = device.zeros(len(candidates), np.uint64)
+        for part, codes in rows._pieces():
+            now = None if self._distance is None else self._distance[part]
+            device.seed_rows(codes, candidates, self._rule(), now, rows._copies(part), sums, add=False)
+        return device.get(sums).astype(np.int64)
+
+    def add(self, row: np.ndarray) -> None:
+        device, rows = self.rows.device, self.rows
+        first = self._distance is None
+        distance = rows._empty(rows.n_rows, self._dtype) if first else self._distance
+        sums = device.zeros(-(-rows.n_rows // SEED_ROWS), np.uint64)
+        for part, codes in rows._pieces():
+            blocks = slice(part.start // SEED_ROWS, None)
+            device.seed_rows(
+                codes, row[None], self._rule(), distance[part], rows._copies(part), sums[blocks], add=True, first=first
+            )
+        self._distance, self._running = distance, device.running(sums)
+        self.total = int(device.get(self._running[-1:])[0])
+
+    def _rule(self) -> tuple[np.ndarray, np.ndarray, bool]:
+        return self.weights, self.rows.layout.n_clusters, self.rows.has_missing
+
+
+def narrow_table(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """16-bit table whose sums stay below 2**16, the largest error of a gap, and the shift that made it.
+
+    With B = values less each partition's smallest entry, entries are round(B / 2**shift); a gap of narrow sums
+    above `bound` proves the order of exact sums, and ``(gap - bound) << shift`` bounds the exact gap from below.
+    A table whose entries are multiples of 2**shift, such as that of single rows, has bound 0.
+    """
+    wide = values.astype(np.int64)
+    lengths = np.diff(starts, append=len(values))
+    real = np.ones(len(values), dtype=bool)
+    real[np.append(starts[1:], len(values)) - 1] = False  # the rows of missing labels stay 0
+    sides = np.flatnonzero(real)
+    firsts = np.searchsorted(sides, starts)
+    lowest = np.minimum.reduceat(wide[sides].min(axis=1), firsts)
+    spans = np.maximum.reduceat(wide[sides].max(axis=1), firsts) - lowest
+    wide = np.where(real[:, None], wide - np.repeat(lowest, lengths)[:, None], 0)
+    shift = 0
+    while int(((spans + ((1 << shift) >> 1)) >> shift).sum()) > 0xFFFF:
+        shift += 1
+    entries = (wide + ((1 << shift) >> 1)) >> shift
+    error = wide - (entries << shift)
+    spread = np.maximum.reduceat(error.max(axis=1), starts) - np.minimum.reduceat(error.min(axis=1), starts)
+    return entries.astype(np.uint16), -(-int(spread.sum()) >> shift), shift
+
+
+def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple[Any, int]:
+    """`participating_copies` for codes that lie on the card."""
+    n, copies = len(codes), None
+    if multiplicity is not None:
+        copies = multiplicity if device.owns(multiplicity) else device.put(np.asarray(multiplicity))
+        copies = copies.astype(np.uint32)  # a copy: rows without a label are about to be marked in it
+    if has_missing and device.mark_unlabelled(codes, layout.n_clusters, copies) and copies is None:
+        copies = device.zeros(n, np.uint32)
+        copies.fill(1)
+        device.mark_unlabelled(codes, layout.n_clusters, copies)
+    total = n if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
+    if total > MAX_COPIES:
+        raise ValueError(
+            f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}."
+        )
+    return copies, total
+
+
+def _memory_message(n: int, p: int, itemsize: int, free: int) -> str:
+    need = n * (p * itemsize + 2) + _SPARE_BYTES
+    return (
+        f"the card has {free} bytes free, but {n} items of {p} codes need about {need}: n (p b + l + g) + "
+        f"{_SPARE_BYTES} with b = {itemsize} bytes per code, l = 1 or 2 per label, g = 1 per gap or distance; "
+        "keep the codes on the host and pass engine=coassoc.engines.Cuda(stream=True), or use engine='native'."
+    )

@@ -1,0 +1,416 @@
+"""The card behind the CUDA engine: memory, streams and launches. The only module that imports CuPy.
+
+Each method named after a kernel chooses its instance and grid and launches it; nothing waits for the card except
+`get` and `moved`. Kernels are compiled at first use by NVRTC, for the types and sizes at hand, and cached by CuPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
+_THREADS = 1024
+_QUEUE_BYTES = (_THREADS // 32) * 160 * 4
+_STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launches
+_MAX_FIXED = 32  # longest row whose codes stay in registers
+_MAX_SEEDS = 8  # candidate rows per seeding launch
+_SEED_ROWS, _COMPACT_ROWS = 8192, 4096
+
+_PASS = np.dtype(
+    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("rows", "i4"), ("tiles", "i4"), ("tile0", "i4"), ("bound", "u4"),
+     ("narrow_shift", "i4"), ("exact_shift", "i4"), ("filter", "i4"), ("first_group", "i4"), ("last_group", "i4")],
+    align=True,
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def has_device() -> bool:
+    """Whether CuPy is installed and the driver sees a card; imports neither."""
+    if find_spec("cupy") is None:
+        return False
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+@lru_cache(maxsize=None)
+def open_device(number: int) -> CupyDevice:
+    if find_spec("cupy") is None:
+        raise ImportError(
+            "engine 'cuda' needs CuPy: pip install 'coassoc[gpu]' (CUDA 12) or 'coassoc[gpu13]' (CUDA 13)."
+        )
+    return CupyDevice(number)
+
+
+@dataclass
+class Job:
+    """A pass: its tables on the card and how they are cut."""
+
+    starts: Any
+    fixed: np.ndarray
+    narrow: Any  # (tiles, rows, width) uint32, two clusters a word
+    exact: Any
+    drift: Any
+    settings: np.ndarray
+    width: int  # words of a tile row
+    tiles: int
+    per_group: int  # tiles held in shared memory at once; 0: read from global memory
+    count: int  # 0 none, 1 in shared memory, 2 straight to the counts
+    fresh: bool
+    shared: int
+    n_moved: Any
+    counted: bool
+
+
+class CupyDevice:
+    def __init__(self, number: int):
+        import cupy
+
+        self.cupy = cupy
+        self.number = number
+        self._card = cupy.cuda.Device(number)
+        self._card.use()
+        attributes = self._card.attributes
+        self.n_blocks = int(attributes["MultiProcessorCount"])
+        self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        here = Path(__file__).parent
+        self._source = (here / "_cuda_kernels.cu").read_text() + (here / "_cuda_rows.cu").read_text()
+        self._kernels: dict[str, Any] = {}
+
+    # -- memory --------------------------------------------------------------------------------------------
+
+    def owns(self, array: Any) -> bool:
+        return isinstance(array, self.cupy.ndarray)
+
+    def adopt(self, array: Any) -> Any:
+        """A CuPy view of anything that lies on a card."""
+        if self.owns(array):
+            return array
+        if hasattr(array, "__cuda_array_interface__"):
+            return self.cupy.asarray(array)
+        return self.cupy.from_dlpack(array)
+
+    def free_bytes(self) -> int:
+        pool = self.cupy.get_default_memory_pool()
+        return int(self._card.mem_info[0]) + int(pool.free_bytes())
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        return self._allocate(self.cupy.empty, shape, dtype)
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        return self._allocate(self.cupy.zeros, shape, dtype)
+
+    def _allocate(self, make: Any, shape: Any, dtype: Any) -> Any:
+        try:
+            return make(shape, dtype=dtype)
+        except self.cupy.cuda.memory.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from error
+
+    def put(self, array: np.ndarray) -> Any:
+        out = self.empty(array.shape, array.dtype)
+        if array.size:
+            out.set(np.ascontiguousarray(array))
+        return out
+
+    def get(self, array: Any) -> np.ndarray:
+        return self.cupy.asnumpy(array) if self.owns(array) else np.asarray(array)
+
+    def contiguous(self, array: Any) -> Any:
+        return self.cupy.ascontiguousarray(array)
+
+    def take(self, codes: Any, indices: Any) -> Any:
+        return codes[self.cupy.asarray(indices)]
+
+    def stream(self, codes: np.ndarray, parts: list[slice]) -> Iterator[tuple[slice, Any]]:
+        """Pieces of host codes on the card: two buffers, so that a copy runs while a kernel works."""
+        cuda, step = self.cupy.cuda, parts[0].stop - parts[0].start
+        shape = (step, codes.shape[1])
+        n_bytes = int(np.prod(shape)) * codes.dtype.itemsize
+        held = [cuda.alloc_pinned_memory(n_bytes) for _ in range(2)]
+        pinned = [np.frombuffer(h, codes.dtype, int(np.prod(shape))).reshape(shape) for h in held]
+        buffers = [self.empty(shape, codes.dtype) for _ in range(2)]
+        copied, used = ([cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2))
+        main, copier = cuda.get_current_stream(), cuda.Stream(non_blocking=True)
+
+        def send(i: int) -> None:
+            part, b = parts[i], i % 2
+            size = part.stop - part.start
+            if i >= 2:
+                copied[b].synchronize()  # the host buffer is free again
+                copier.wait_event(used[b])
+            np.copyto(pinned[b][:size], codes[part])
+            buffers[b][:size].set(pinned[b][:size], stream=copier)
+            copied[b].record(copier)
+
+        send(0)
+        for i, part in enumerate(parts):
+            main.wait_event(copied[i % 2])
+            yield part, buffers[i % 2][: part.stop - part.start]
+            used[i % 2].record(main)
+            if i + 1 < len(parts):
+                send(i + 1)
+        main.synchronize()  # buffers go back when no kernel reads them
+
+    # -- passes --------------------------------------------------------------------------------------------
+
+    def assign_job(
+        self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few
+    ) -> Job:
+        rows, k = values.shape
+        tiles = -(-k // 32)
+        width = 2 * -(-k // (4 * tiles))
+        packed = np.zeros((tiles, rows, 2 * width), np.uint16)
+        for tile in range(tiles):
+            part = narrow[:, tile * 2 * width : (tile + 1) * 2 * width]
+            packed[tile, :, : part.shape[1]] = part
+        tile_bytes = rows * (width if (width // 2) % 2 else width + 2) * 4
+        hist_bytes = ((rows + 1) * k + 1) // 2 * 8
+        room = self.shared_limit - _QUEUE_BYTES
+        if hist_bytes + tiles * tile_bytes <= room:
+            per_group, way, shared = tiles, 1, hist_bytes + tiles * tile_bytes
+        else:
+            per_group = min(tiles, room // tile_bytes)
+            way, shared = (2 if few and not fresh else 0), per_group * tile_bytes
+        way = way if count else 0
+        settings = np.zeros(1, _PASS)
+        settings["p"], settings["k"], settings["rows"], settings["bound"] = len(starts), k, rows, bound
+        settings["narrow_shift"], settings["exact_shift"] = narrow_shift, exact_shift
+        settings["filter"] = drift is not None
+        fixed = np.zeros(1, np.dtype([("at", "i4", (32,))]))
+        fixed["at"][0, : min(32, len(starts))] = starts[:32]
+        return Job(
+            self.put(starts), fixed, self.put(packed.view(np.uint32)), self.put(values),
+            None if drift is None else self.put(drift), settings, width, tiles, per_group, way, fresh,
+            shared + _QUEUE_BYTES, self.zeros(1, np.uint64), bool(count and way),
+        )  # fmt: skip
+
+    def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
+        p, settings = codes.shape[1], job.settings
+        name = (
+            f"assign_rows<{_type(codes)}, {_type(labels)}, {self._fixed_length(codes)}, {job.width}, "
+            f"{_bool(job.per_group > 0)}, {job.count}, {_bool(job.fresh)}>"
+        )
+        kernel = self._kernel(name, job.shared)
+        per_group = job.per_group or job.tiles
+        step = max(len(codes), 1) if per_group >= job.tiles else _STATE_ROWS
+        state = None if per_group >= job.tiles else self.empty(min(step, len(codes)), np.uint64)
+        for start in range(0, len(codes), step):
+            part = slice(start, min(start + step, len(codes)))
+            for tile in range(0, job.tiles, per_group):
+                settings["n"], settings["tile0"] = part.stop - part.start, tile
+                settings["tiles"] = min(per_group, job.tiles - tile)
+                settings["first_group"], settings["last_group"] = tile == 0, tile + per_group >= job.tiles
+                rows_per_block = 128 * _THREADS // 32
+                grid = min(self.n_blocks, -(-(part.stop - part.start) // rows_per_block))
+                kernel(
+                    (grid,), (_THREADS,),
+                    (codes[part], settings, job.fixed, job.starts, job.narrow, job.exact, labels[part], gaps[part],
+                     _or_null(job.drift), _or_null(None if copies is None else copies[part]), alpha, _or_null(state),
+                     job.n_moved),
+                    shared_mem=job.shared,
+                )  # fmt: skip
+        assert p == int(settings["p"][0])
+
+    def moved(self, job: Job) -> int:
+        return int(job.n_moved.get()[0])
+
+    def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
+        p, k = codes.shape[1], alpha.shape[1]
+        ends = np.append(starts[1:].astype(np.int64), table_rows + 1)
+        on_card, first = self.put(starts), 0
+        while first < p:
+            last = first + 1
+            while last < p and (ends[last] - starts[first]) * k * 4 <= self.shared_limit:
+                last += 1
+            shared = int(ends[last - 1] - starts[first]) * k * 4
+            fits = shared <= self.shared_limit
+            name = f"count_rows<{_type(codes)}, {_type(labels)}, {_bool(fits)}>"
+            self._run(
+                name, len(codes), (codes, _i8(len(codes)), _i4(p), _i4(first), _i4(last), _i4(table_rows), _i4(k),
+                on_card, labels, _or_null(copies), alpha), shared if fits else 0,
+            )  # fmt: skip
+            first = last
+
+    def worst_row(self, codes, offset, starts, cost, labels, copies, found, best) -> None:
+        self._run(
+            f"worst_row<{_type(codes)}, {_type(labels)}>", len(codes),
+            (codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), _i4(cost.shape[1]), self.put(starts), cost,
+             labels, _or_null(copies), self.put(found), _i4(len(found)), best),
+        )  # fmt: skip
+
+    # -- seeding -------------------------------------------------------------------------------------------
+
+    def seed_rows(self, codes, chosen, rule, distance, copies, sums, *, add: bool, first: bool | None = None) -> None:
+        weights, n_clusters, has_missing = rule
+        first = distance is None if first is None else first
+        n, p = codes.shape
+        simple = codes.dtype == np.uint8 and (weights == 1).all() and p % 4 == 0 and p <= 128
+        if has_missing and n_clusters.max() > 255:
+            simple = False  # no byte would stand for a missing label of that partition
+        if simple and codes.data.ptr % 4 == 0:
+            for at in range(0, len(chosen), _MAX_SEEDS):
+                some = chosen[at : at + _MAX_SEEDS]
+                flags = f"{p // 4}, {len(some)}, {_bool(has_missing)}, {_bool(add)}, {_bool(first)}"
+                packed = _pack_seeds(some, n_clusters)
+                args = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:])
+                self._run(f"seed_bytes<{flags}>", n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
+            return
+        held = np.dtype(np.uint8) if distance is None else distance.dtype
+        name = f"seed_any<{_type(codes)}, {_NAMES[held.itemsize]}, {_bool(add)}, {_bool(first)}>"
+        args = (
+            codes, _i8(n), _i4(p), self.put(chosen.astype(codes.dtype)), _i4(len(chosen)), self.put(weights),
+            self.put(n_clusters.astype(np.uint32)), _or_null(distance), _or_null(copies), sums,
+        )  # fmt: skip
+        self._run(name, n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
+
+    def sum_copies(self, copies) -> Any:
+        sums = self.zeros(-(-len(copies) // _SEED_ROWS), np.uint64)
+        self._run("sum_copies", len(copies), (copies, _i8(len(copies)), sums), threads=256, per_block=_SEED_ROWS)
+        return sums
+
+    def running(self, sums) -> Any:
+        return self.cupy.cumsum(sums.view(np.int64))
+
+    def locate_rows(self, running, targets, distance, copies, n) -> Any:
+        found = self.zeros(len(targets), np.int64)
+        held = "unsigned char" if distance is None else _type(distance)
+        kernel = self._kernel(f"locate_rows<{held}, {_bool(distance is None)}>")
+        args = (running, _i8(len(running)), self.put(targets), _i8(n), _or_null(distance), _or_null(copies), found)
+        kernel((len(targets),), (_THREADS,), args)
+        return found
+
+    # -- subsets and overlaps ------------------------------------------------------------------------------
+
+    def compact_ends(self, labels, cluster: int) -> Any:
+        blocks = max(1, -(-len(labels) // _COMPACT_ROWS))
+        counts = self.zeros(blocks, np.int64)
+        kernel = self._kernel(f"compact_counts<{_type(labels)}>")
+        kernel((blocks,), (256,), (labels, _i8(len(labels)), np.uint32(cluster), counts))
+        return self.cupy.cumsum(counts)
+
+    def compact_rows(self, codes, offset, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
+        kernel = self._kernel(f"compact_rows<{_type(codes)}, {_type(labels)}>")
+        args = (
+            codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), labels, np.uint32(cluster), ends, _or_null(ids),
+            _or_null(copies), out_codes, out_ids, _or_null(out_copies),
+        )  # fmt: skip
+        kernel((len(ends),), (_THREADS,), args)
+
+    def scatter_label(self, ids, label: int, labels) -> None:
+        self._run("scatter_label", len(ids), (ids, _i8(len(ids)), _i4(label), labels), threads=256)
+
+    def mark_unlabelled(self, codes, n_clusters, copies) -> int:
+        """How many rows no partition labels; those are set to 0 in `copies`."""
+        n, found = len(codes), self.zeros(1, np.uint64)
+        args = (codes, _i8(n), _i4(codes.shape[1]), self.put(n_clusters.astype(np.uint32)), _or_null(copies), found)
+        self._run(f"mark_unlabelled<{_type(codes)}>", n, args, threads=256)
+        return int(found.get()[0])
+
+    def overlap_rows(self, codes, pairs, n_cells, copies, flat) -> None:
+        ends, first = np.append(pairs[1:, 3], n_cells), 0
+        while first < len(pairs):
+            origin, last = int(pairs[first, 3]), first + 1
+            while last < len(pairs) and (ends[last] - origin) * 4 <= self.shared_limit:
+                last += 1
+            cells = int(ends[last - 1]) - origin
+            fits = cells * 4 <= self.shared_limit
+            some = self.put(pairs[first:last].astype(np.uint32))
+            args = (
+                codes, _i8(len(codes)), _i4(codes.shape[1]), some, _i4(last - first), np.uint32(origin),
+                np.uint32(cells), _or_null(copies), flat,
+            )  # fmt: skip
+            self._run(f"overlap_rows<{_type(codes)}, {_bool(fits)}>", len(codes), args, cells * 4 if fits else 0)
+            first = last
+
+    def overlap_weighted(self, codes, pairs, starts, weights, scale, copies, flat) -> None:
+        args = (
+            codes, _i8(len(codes)), _i4(codes.shape[1]), self.put(pairs.astype(np.uint32)), _i4(len(pairs)),
+            self.put(starts), self.put(weights), np.float64(scale), _or_null(copies), flat,
+        )  # fmt: skip
+        self._run(f"overlap_weighted<{_type(codes)}>", len(codes), args, threads=256)
+
+    def count_codes(self, codes, n_clusters) -> np.ndarray:
+        """How often each code occurs, missing ones included, partition after partition."""
+        starts = np.concatenate([[0], np.cumsum(n_clusters + 1)]).astype(np.int32)
+        cells, bad = int(starts[-1]), self.zeros(1, np.uint32)
+        counts, fits = self.zeros(cells, np.uint32), cells * 4 <= self.shared_limit
+        args = (
+            codes, _i8(len(codes)), _i4(codes.shape[1]), self.put(starts), self.put(n_clusters.astype(np.uint32)),
+            _i4(cells), counts, bad,
+        )  # fmt: skip
+        self._run(f"count_codes<{_type(codes)}, {_bool(fits)}>", len(codes), args, cells * 4 if fits else 0)
+        j = int(bad.get()[0]) - 1
+        if j >= 0:
+            raise ValueError(
+                f"codes of partition {j} must be at most n_clusters[{j}] = {n_clusters[j]} (that value marks a "
+                "missing label), got a larger one."
+            )
+        return counts.get()
+
+    # -- launching -----------------------------------------------------------------------------------------
+
+    def _fixed_length(self, codes: Any) -> int:
+        words = codes.shape[1] * codes.dtype.itemsize
+        whole = words % 4 == 0 and codes.data.ptr % 4 == 0
+        return codes.shape[1] if whole and codes.shape[1] <= _MAX_FIXED else 0
+
+    def _run(self, name, n, args, shared=0, *, threads=_THREADS, per_block=0, blocks_per_unit=2) -> None:
+        if n == 0:
+            return
+        grid = min(-(-n // (per_block or threads)), self.n_blocks * blocks_per_unit)
+        self._kernel(name, shared)((grid,), (threads,), args, shared_mem=shared)
+
+    def _kernel(self, name: str, shared: int = 0) -> Any:
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            module = self.cupy.RawModule(
+                code=self._source, options=("--std=c++17", "--fmad=false"), name_expressions=(name,)
+            )
+            kernel = self._kernels[name] = module.get_function(name)
+        if shared > 48 * 1024:
+            kernel.max_dynamic_shared_size_bytes = shared
+        return kernel
+
+
+def _pack_seeds(chosen: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
+    """Rows of byte codes as the words the kernel compares with."""
+    m, words = len(chosen), chosen.shape[1] // 4
+    packed = np.zeros(
+        1, np.dtype([("row", "u4", (m, words)), ("seen", "u4", (m, words)), ("missing", "u4", (words,))])
+    )
+    chosen = np.ascontiguousarray(chosen, dtype=np.uint8)
+    packed["row"][0] = chosen.view(np.uint32)
+    packed["seen"][0] = np.where(chosen < n_clusters, 0x80, 0).astype(np.uint8).view(np.uint32)
+    packed["missing"][0] = np.minimum(n_clusters, 255).astype(np.uint8).view(np.uint32)
+    return packed
+
+
+def _type(array: Any) -> str:
+    return _NAMES[array.dtype.itemsize]
+
+
+def _bool(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+def _or_null(array: Any) -> Any:
+    return np.uint64(0) if array is None else array
+
+
+def _i4(value: int) -> np.int32:
+    return np.int32(value)
+
+
+def _i8(value: int) -> np.int64:
+    return np.int64(value)
