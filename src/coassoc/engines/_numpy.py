@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._exchange import Moves, MoveTable, propose_chunk
 from ._verbs import Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
 
 
@@ -142,6 +143,39 @@ class NumpyRows(Rows):
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices])
+
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+        rows: list[np.ndarray] = []
+        targets: list[np.ndarray] = []
+        found, stop = 0, self.n_rows
+        for first in range(start, self.n_rows, self.chunk_rows):
+            part = slice(first, min(first + self.chunk_rows, self.n_rows))
+            target = propose_chunk(self.codes[part], labelling.labels[part], self._copies(part), table, self.layout)
+            moving = np.flatnonzero(target >= 0)[: limit - found]
+            rows.append(moving + first)
+            targets.append(target[moving])
+            found += len(moving)
+            if found == limit:
+                stop = int(rows[-1][-1]) + 1
+                break
+        indices = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        copies = np.ones(len(indices), np.int64) if self.copies is None else self.copies[indices]
+        return Moves(
+            indices,
+            labelling.labels[indices],
+            np.concatenate(targets) if targets else np.zeros(0, dtype=np.int32),
+            self.codes[indices],
+            copies,
+            stop,
+        )
+
+    def apply_moves(self, labelling: Labelling, state: Any, moves: Moves, threshold: float) -> int:
+        accepted = state.settle(moves, threshold)  # the plain loop, which the compiled one is tested against
+        self.relabel(labelling, moves.indices[accepted], moves.targets[accepted])
+        return int(np.count_nonzero(accepted))
+
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        labelling.labels[indices] = targets
 
     def _chunks(self) -> Iterator[slice]:
         for start in range(0, self.n_rows, self.chunk_rows):

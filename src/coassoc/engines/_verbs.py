@@ -17,7 +17,10 @@ threads nor the engine can change an answer, and a lost chunk is recomputed, not
     rows.codes_at(indices)                  -> codes of a few rows
     engine.side_by_side(function, tasks)    -> results of independent tasks, in order
 
-Exchange search adds ``propose_moves`` and ``apply_moves`` (see `coassoc.consensus`).
+    rows.propose_moves(labelling, table, start, limit) -> Moves: rows that gain by moving, on a frozen state
+    rows.apply_moves(labelling, state, moves, threshold) -> how many still gained on live counts and were made
+
+The tables of exchange moves and the serial, re-checked application are in `_exchange.py`.
 """
 
 from __future__ import annotations
@@ -25,9 +28,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ._exchange import Moves, MoveTable
 
 # Σα² of one partition is at most (Σ copies)², which must stay inside int64
 MAX_COPIES = 3_037_000_499
@@ -192,6 +198,31 @@ class Rows(ABC):
 
     @abstractmethod
     def codes_at(self, indices: np.ndarray) -> np.ndarray: ...
+
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+        """The first `limit` rows from `start` on, in row order, that would gain by moving to their best cluster.
+
+        Every row is judged against the one frozen state of `table`, so chunks and threads cannot matter. `stop` of
+        the result is the first row not judged or not returned: behind the last move when there are `limit` of
+        them, else the number of rows. All copies of a row move together.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot propose moves; use engine='native' or 'numpy'.")
+
+    def apply_moves(self, labelling: Labelling, state: Any, moves: Moves, threshold: float) -> int:
+        """Apply in row order the moves that still gain more than `threshold` on the live `state`; how many did.
+
+        Runs where the caller lives: counts are small and the moves carry their codes.
+        """
+        from ._exchange import settle
+
+        accepted = settle(state, moves, threshold)
+        kept = moves.some(accepted)
+        self.relabel(labelling, kept.indices, kept.targets)
+        return len(kept)
+
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        """Set the labels of a few rows."""
+        raise NotImplementedError(f"{type(self).__name__} cannot apply moves; use engine='native' or 'numpy'.")
 
 
 class Engine(ABC):
