@@ -8,6 +8,9 @@ from typing import Any
 # public name -> the package that exports it; loaded on first use, so that importing coassoc is quick
 _EXPORTS = {
     "Ensemble": "ensemble",
+    "read_ensemble": "ensemble",
+    "write_ensemble": "ensemble",
+    "write_labels": "ensemble",
     "make_ensemble": "ensemble",
     "KMeansConsensus": "consensus",
     "BisectingConsensus": "consensus",

@@ -23,6 +23,26 @@ class Column:
     has_missing: bool
 
 
+@dataclass(frozen=True)
+class Dictionary:
+    """A column given as indices into a short list of different labels, −1 where null: how files store categories."""
+
+    indices: np.ndarray  # integers
+    labels: np.ndarray  # what each index stands for; repeats and labels never used are allowed
+
+    ndim = 1
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def decode(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Labels of all rows, and where they are null."""
+        nulls = self.indices < 0
+        if not len(self.labels):
+            return np.full(len(self), None, dtype=object), nulls
+        return self.labels[np.maximum(self.indices, 0)], (nulls if nulls.any() else None)
+
+
 def smallest_unsigned(n_values: int) -> np.dtype:
     """Smallest unsigned type that holds `n_values` different codes."""
     for name in ("uint8", "uint16", "uint32"):
@@ -43,11 +63,14 @@ def encode_column(
 
     A vector without a single label is an error unless `allow_empty`.
     """
+    if isinstance(values, Dictionary):
+        return _encode_dictionary(values, name, missing, allow_empty)
+    if isinstance(values, np.ma.MaskedArray):
+        nulls = _either(nulls, np.ma.getmaskarray(values))
+        values = values.data
     values, nulls = _labels_and_nulls(np.asarray(values), nulls, name)
-    if missing != "nan" and values.dtype.kind == "i":
-        negative = values < 0
-        if negative.any():
-            nulls = negative if nulls is None else nulls | negative
+    if missing != "nan" and values.dtype.kind in "iO":
+        nulls = _either(nulls, _negative(values))
     if nulls is None:
         return _recode(values)
     if nulls.all() and not allow_empty and missing not in ("cluster", "singletons"):
@@ -56,22 +79,42 @@ def encode_column(
     return _place_missing(seen, nulls, missing)
 
 
+def _encode_dictionary(column: Dictionary, name: str, missing: str, allow_empty: bool) -> Column:
+    """As if every row were written out, at the cost of doubting each different label once."""
+    present = column.indices >= 0
+    used = np.flatnonzero(np.bincount(column.indices[present], minlength=len(column.labels)))
+    rule = "nan" if missing == "nan" else "negative"
+    labels = encode_column(column.labels[used], None, name, rule, allow_empty=True) if len(used) else None
+    k = labels.n_clusters if labels is not None else 0
+    lookup = np.full(len(column.labels) + 1, k, dtype=np.intp)  # the last entry serves index −1
+    if labels is not None:
+        lookup[used] = labels.codes
+    codes = lookup[column.indices]
+    nulls = codes == k
+    if k == 0 and not allow_empty and missing not in ("cluster", "singletons"):
+        raise ValueError(f"partitions: column {name} has no label at all (every entry is missing); drop that column.")
+    categories = labels.categories if labels is not None else np.empty(0, dtype=np.int64)
+    if not nulls.any():
+        return Column(codes, k, categories, False)
+    return _place_missing(Column(codes[~nulls], k, categories, False), nulls, missing)
+
+
 def _place_missing(seen: Column, nulls: np.ndarray, missing: str) -> Column:
     """Put the observed codes back among the missing ones, as the rule says."""
     k = seen.n_clusters
     codes = np.full(nulls.shape, k, dtype=np.intp)
     codes[~nulls] = seen.codes
-    if missing == "cluster":
-        return Column(codes, k + 1, seen.categories, False)
-    if missing == "singletons":
+    if missing == "cluster":  # None is the label of that cluster, so that new rows find it
+        return Column(codes, k + 1, np.append(seen.categories.astype(object), [None]), False)
+    if missing == "singletons":  # NaN is no label: no new row belongs to a lone item
         n_missing = int(nulls.sum())
         codes[nulls] = k + np.arange(n_missing)
-        return Column(codes, k + n_missing, seen.categories, False)
+        return Column(codes, k + n_missing, np.append(seen.categories.astype(object), [np.nan] * n_missing), False)
     return Column(codes, k, seen.categories, True)
 
 
 def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str):
-    """Labels as an integer or string array, and where they are null (None when nowhere)."""
+    """Labels as an integer, string or (numbers among strings) object array, and where they are null, if anywhere."""
     kind = values.dtype.kind
     if kind in "iu":
         return values, nulls
@@ -98,46 +141,72 @@ def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str):
     nan = np.isnan(values)
     if nulls is not None:
         nan |= nulls
-    whole = np.where(nan, 0.0, values)
-    if np.isinf(whole).any():
-        row = int(np.flatnonzero(np.isinf(whole))[0])
-        raise ValueError(
-            f"partitions must not contain infinity: column {name}, row {row} is {values[row]}; "
-            "use NaN for a missing label."
-        )
-    fractional = whole != np.floor(whole)
-    if fractional.any():
-        row = int(np.flatnonzero(fractional)[0])
-        raise ValueError(
-            f"partitions must hold labels, not measurements: column {name}, row {row} is {values[row]}; "
-            "labels are whole numbers or strings. To cluster features, use make_ensemble(X) or "
-            "ConsensusClustering."
-        )
+    whole = np.where(nan, 0.0, values).astype(np.float64, copy=False)
+    for wrong in (np.isinf(whole), whole != np.floor(whole)):
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            _refuse_float(values[row], row, name)
     if (np.abs(whole) >= 2.0**63).any():
-        raise ValueError(f"partitions: column {name} has a label beyond 64-bit integers.")
+        row = int(np.flatnonzero(np.abs(whole) >= 2.0**63)[0])
+        _refuse_size(values[row], row, name)
     return whole.astype(np.int64), (nan if nan.any() else None)
+
+
+def _refuse_float(value: Any, row: int, name: str) -> None:
+    if np.isinf(value):
+        raise ValueError(
+            f"partitions must not contain infinity: column {name}, row {row} is {value}; use NaN for a missing label."
+        )
+    raise ValueError(
+        f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; "
+        "labels are whole numbers or strings. To cluster features, use make_ensemble(X) or ConsensusClustering."
+    )
+
+
+def _refuse_size(value: Any, row: int, name: str) -> None:
+    shown = value if abs(value) < 10**40 else "a number of more than 40 digits"
+    raise ValueError(
+        f"partitions: column {name}, row {row} is {shown}, beyond 64-bit integers; use strings for such labels."
+    )
 
 
 def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str):
     """Python objects: None, NaN and NA are null; whole numbers compare as numbers, the rest as strings."""
     null = _either(nulls, np.fromiter((_is_null(v) for v in values), dtype=bool, count=len(values)))
-    known = values if null is None else values[~null]
-    kinds = {_object_kind(v, name) for v in set(map(type, known))}
-    if kinds <= {"number"}:
-        numbers = np.zeros(len(values), dtype=np.float64)
-        as_float = np.array([float(v) for v in known], dtype=np.float64)
-        if all(abs(v) < 2.0**53 for v in as_float):
-            numbers[slice(None) if null is None else ~null] = as_float
-            return _from_floats(numbers, null, name)
-        whole = np.zeros(len(values), dtype=np.int64)
-        whole[slice(None) if null is None else ~null] = [int(v) for v in known]
-        return whole, null
-    out = np.full(len(values), "", dtype=object)
-    # a number and its string stay different labels: 1 and "1" are tagged by their kind
-    mixed = len(kinds) > 1
-    tags = [f"{_object_kind(type(v), name)}:{v}" if mixed else str(v) for v in known]
-    out[slice(None) if null is None else ~null] = tags
-    return out.astype(np.str_), null
+    where = np.arange(len(values)) if null is None else np.flatnonzero(~null)
+    known = values[where]
+    kind_of = {kind: _object_kind(kind, name) for kind in set(map(type, known))}
+    kinds = set(kind_of.values())
+    labels = [
+        str(v) if kind_of[type(v)] == "string" else _whole_number(v, row, name) for row, v in zip(where.tolist(), known)
+    ]
+    if "string" not in kinds:
+        highest, lowest = max(labels, default=0), min(labels, default=0)
+        if highest >= 2**63 and lowest < 0:
+            _refuse_size(highest, int(where[labels.index(highest)]), name)
+        numbers = np.zeros(len(values), dtype=np.int64 if highest < 2**63 else np.uint64)
+        numbers[where] = labels
+        return numbers, null
+    # numbers among strings stay numbers: 1 and "1" are different labels
+    out = np.full(len(values), 0 if "number" in kinds else "", dtype=object)
+    out[where] = labels
+    return (out if "number" in kinds else out.astype(np.str_)), null
+
+
+def _whole_number(value: Any, row: int, name: str) -> int:
+    if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+        _refuse_float(value, row, name)
+    whole = int(value)
+    if not -(2**63) <= whole < 2**64:
+        _refuse_size(whole, row, name)
+    return whole
+
+
+def _negative(values: np.ndarray) -> np.ndarray:
+    """Where labels are negative numbers."""
+    if values.dtype.kind == "i":
+        return values < 0
+    return np.fromiter((isinstance(v, int) and v < 0 for v in values), dtype=bool, count=len(values))
 
 
 def _is_null(value: Any) -> bool:
@@ -145,19 +214,17 @@ def _is_null(value: Any) -> bool:
         return True
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
-    return type(value).__name__ in ("NAType", "NaTType")
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
 
 
 def _object_kind(kind: type, name: str) -> str:
-    if issubclass(kind, (bool, int, float, np.number, np.bool_)):
-        return "number"
-    if issubclass(kind, (str, bytes)):
-        return "string"
-    if issubclass(kind, (complex, list, tuple, dict, set, np.ndarray)):
+    if issubclass(kind, (complex, np.complexfloating, list, tuple, dict, set, np.ndarray)):
         raise TypeError(
             f"partitions: column {name} holds a {kind.__name__}; each label must be an integer or a string."
         )
-    return "string"
+    return "number" if issubclass(kind, (int, float, np.integer, np.floating, np.bool_)) else "string"
 
 
 def _either(first: np.ndarray | None, second: np.ndarray) -> np.ndarray | None:
@@ -166,17 +233,31 @@ def _either(first: np.ndarray | None, second: np.ndarray) -> np.ndarray | None:
 
 
 def _recode(values: np.ndarray) -> Column:
-    """Codes of fully observed labels, in the sorted order of the labels."""
+    """Codes of fully observed labels, in the sorted order of the labels (numbers before strings)."""
     if values.dtype.kind in "iu":
         low, high = int(values.min()), int(values.max())
         # a counting pass beats sorting while the range of labels is of the order of n
         if high - low < max(4 * len(values), 1 << 16):
-            shifted = values if low == 0 and values.dtype.kind == "u" else values.astype(np.int64) - low
+            if values.dtype.kind == "u":  # subtract first: uint64 may not fit int64
+                values = values - values.dtype.type(low) if low else values
+                shifted = values.astype(np.int64, copy=False)
+            else:
+                shifted = values.astype(np.int64) - low
             used = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
+            categories = used.astype(np.uint64) + np.uint64(low) if high >= 2**63 else used + low
             if len(used) == high - low + 1:
-                return Column(shifted, len(used), used + low, False)
+                return Column(shifted, len(used), categories, False)
             rank = np.zeros(high - low + 1, dtype=np.intp)
             rank[used] = np.arange(len(used))
-            return Column(rank[shifted], len(used), used + low, False)
+            return Column(rank[shifted], len(used), categories, False)
+    if values.dtype.kind == "O":
+        labels = sorted(set(values.tolist()), key=lambda label: (isinstance(label, str), label))
+        place = {label: code for code, label in enumerate(labels)}
+        categories = np.empty(len(labels), dtype=object)
+        categories[:] = labels
+        codes = np.fromiter((place[label] for label in values), dtype=np.intp, count=len(values))
+        return Column(codes, len(labels), categories, False)
     categories, codes = np.unique(values, return_inverse=True)
+    if values.dtype.kind == "S":  # the text by which bytes among objects go too
+        categories = np.array([str(label) for label in categories.tolist()])
     return Column(codes, len(categories), categories, False)

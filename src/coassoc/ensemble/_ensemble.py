@@ -48,6 +48,8 @@ class Ensemble:
         For each partition, the original label behind each code.
     has_missing : bool
         Whether any label is missing.
+    item_ids, classes : ndarray or None
+        Names of the items, and known classes kept for scoring, where :func:`read_ensemble` found them.
 
     Examples
     --------
@@ -72,6 +74,8 @@ class Ensemble:
     names: list[str]
     categories: list[np.ndarray]
     has_missing: bool
+    item_ids: np.ndarray | None = None  # names of the items and their known classes, where a file has them
+    classes: np.ndarray | None = None
 
     def __init__(self, partitions: Any, *, missing: str = "negative"):
         check_missing_rule(missing)
@@ -149,13 +153,13 @@ class Ensemble:
             raise ValueError(
                 f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
             )
-        counts = _count_codes(codes, int(n_clusters.max()) + 1)
-        for j, k in enumerate(n_clusters):
-            if counts[j][k + 1 :].any():
+        for j, (k, highest) in enumerate(zip(n_clusters, codes.max(axis=0))):
+            if highest > k:
                 raise ValueError(
                     f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing "
-                    f"label), got {int(np.flatnonzero(counts[j])[-1])}."
+                    f"label), got {highest}."
                 )
+        counts = _count_codes(codes, int(n_clusters.max()) + 1)
         self = cls.__new__(cls)
         names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
         if categories is None:
@@ -169,7 +173,7 @@ class Ensemble:
         """Use `table` as codes, without a copy, when it already is: unsigned, gapless, smallest type."""
         if table.dtype.name not in ("uint8", "uint16", "uint32") or not table.flags.c_contiguous:
             return False
-        if table.dtype.itemsize > 1 and int(table.max()) >= 1 << 22:
+        if isinstance(table, np.ma.MaskedArray) or int(table.max()) >= len(table):  # n items have no n + 1 clusters
             return False
         counts = _count_codes(table, int(table.max()) + 1)
         n_clusters = np.array([np.flatnonzero(c)[-1] + 1 for c in counts], dtype=np.int64)
@@ -248,11 +252,12 @@ class Ensemble:
 
     def observed(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Where labels are present, as booleans of shape (rows, n_partitions)."""
-        return (
-            self.codes[rows] != self.n_clusters.astype(self.codes.dtype)[None, :]
-            if self.has_missing
-            else (np.ones((len(self.codes[rows]), self.n_partitions), dtype=bool))
-        )
+        codes = self.codes[rows]
+        if not self.has_missing:
+            return np.ones((len(codes), self.n_partitions), dtype=bool)
+        # a full column of 256 clusters has no code for missing that fits uint8: then compare without wrapping
+        narrow = int(self.n_clusters.max()) <= np.iinfo(codes.dtype).max
+        return codes != (self.n_clusters.astype(codes.dtype) if narrow else self.n_clusters)
 
     def unlabelled(self) -> np.ndarray | None:
         """Indices of the items no partition labels, or None when there are none."""
@@ -353,7 +358,13 @@ class Ensemble:
             if which != "all":
                 raise ValueError(f"{name} must be indices, a slice or 'all', got {which!r}.")
             which = slice(None)
-        return np.atleast_1d(np.arange(self.n_samples)[which])
+        try:
+            index = np.atleast_1d(np.arange(self.n_samples)[which])
+        except (IndexError, TypeError) as error:
+            raise IndexError(f"{name} must name items 0..{self.n_samples - 1} (indices, a mask, a slice): {error}") from None
+        if index.ndim != 1:
+            raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
+        return index
 
 
 def check_ensemble(X: Any) -> Ensemble:

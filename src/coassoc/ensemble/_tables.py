@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ._encode import Dictionary
+
 
 def check_table_shape(shape: tuple[int, ...]) -> None:
     if len(shape) != 2:
@@ -19,6 +21,8 @@ def check_table_shape(shape: tuple[int, ...]) -> None:
 def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
     """Names, (values, nulls) of each column, and the number of rows of any supported table."""
     module = type(table).__module__.split(".")[0]
+    if module.startswith("dask") and hasattr(table, "compute"):
+        return columns_of(table.compute())
     if module in ("pandas", "polars", "pyarrow") and hasattr(table, "shape") and len(table.shape) == 2:
         names = [str(c) for c in (table.column_names if module == "pyarrow" else table.columns)]
         if module == "pandas":
@@ -53,40 +57,108 @@ def _array_of_rows(table: Any) -> np.ndarray:
         )
     array = np.empty((len(table), lengths.pop() if lengths else 0), dtype=object)
     for i, row in enumerate(table):
-        array[i] = list(row)
+        for j, label in enumerate(row):  # one by one: a list in the place of a label must not be broadcast
+            array[i, j] = label
     return array
 
 
-def column_values(series: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """Values of a pandas, polars or pyarrow column or any vector, with its null mask."""
+def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
+    """Values of a pandas, polars or pyarrow column or any vector, with its null mask.
+
+    Categories and strings come as a `Dictionary`: each different label is then looked at once.
+    """
     module = type(series).__module__.split(".")[0]
+    if isinstance(series, Dictionary):
+        return series, None
     if module == "pandas":
-        nulls = series.isna().to_numpy()
-        if str(series.dtype) == "category":
-            series = series.astype(series.cat.categories.dtype) if not nulls.any() else series.astype(object)
-        if not nulls.any():
-            values = series.to_numpy()
-            return values, None
-        if series.dtype.kind == "f" and hasattr(series.dtype, "str"):
-            return series.to_numpy(), nulls
-        values = np.empty(len(series), dtype=object)
-        values[~nulls] = series[~nulls].to_numpy()
-        return values, nulls
-    if module in ("polars", "pyarrow"):
-        mask = np.asarray(series.is_null().to_numpy(), dtype=bool)
-        if mask.any():
-            values = np.empty(len(mask), dtype=object)
-            values[:] = series.to_pylist() if module == "pyarrow" else series.to_list()
-            return values, mask
-        if module == "pyarrow":
-            kept = series.to_pylist() if "dictionary" in str(series.type) else series.to_numpy()
-            return np.asarray(kept), None
-        return series.to_numpy(), None
+        return _from_pandas(series)
+    if module == "polars":
+        return _from_polars(series)
+    if module == "pyarrow":
+        return _from_arrow(series)
+    if module == "dask" and hasattr(series, "compute"):
+        return column_values(series.compute())
     if isinstance(series, (list, tuple)):
         values = np.empty(len(series), dtype=object)
         values[:] = series
         return values, None
-    return np.asarray(series), None
+    return (series if isinstance(series, np.ma.MaskedArray) else np.asarray(series)), None
+
+
+def _from_pandas(series: Any) -> tuple[Any, np.ndarray | None]:
+    import pandas as pd
+
+    if isinstance(series, pd.Index):
+        series = series.to_series()
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return Dictionary(series.cat.codes.to_numpy(), _plain(series.cat.categories.to_numpy())), None
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb":
+        return series.to_numpy(), None
+    if series.dtype.kind in "iub":  # masked integers: nulls apart, values as they are
+        nulls = series.isna().to_numpy()
+        return series.to_numpy(dtype=f"{series.dtype.kind}{series.dtype.itemsize}", na_value=0), _or_none(nulls)
+    if series.dtype.kind == "f":
+        return series.to_numpy(dtype=np.float64, na_value=np.nan), None
+    if series.dtype.kind in "mM":
+        return series.to_numpy(), None
+    indices, labels = pd.factorize(series, use_na_sentinel=True)
+    return Dictionary(indices, _plain(np.asarray(labels, dtype=object))), None
+
+
+def _from_polars(series: Any) -> tuple[Any, np.ndarray | None]:
+    import polars as pl
+
+    nulls = _or_none(series.is_null().to_numpy())
+    if series.dtype.is_integer() or series.dtype == pl.Boolean:
+        filled = series if nulls is None else series.fill_null(False if series.dtype == pl.Boolean else 0)
+        return filled.to_numpy(), nulls
+    if series.dtype.is_float():
+        return (series if nulls is None else series.fill_null(float("nan"))).to_numpy(), None
+    if series.dtype in (pl.String, pl.Categorical) or isinstance(series.dtype, pl.Enum):
+        text = series.cast(pl.String)
+        labels = text.drop_nulls().unique(maintain_order=True)
+        if not len(labels):
+            return Dictionary(np.full(len(series), -1), np.empty(0, dtype=object)), None
+        places = pl.Series(range(len(labels)), dtype=pl.Int32)
+        indices = text.replace_strict(labels, places, default=-1, return_dtype=pl.Int32).fill_null(-1)
+        return Dictionary(indices.to_numpy(), np.array(labels.to_list(), dtype=object)), None
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
+    return values, nulls
+
+
+def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
+    import pyarrow as pa
+
+    series = series.combine_chunks() if isinstance(series, pa.ChunkedArray) else series
+    if isinstance(series, pa.ChunkedArray):  # some versions keep one chunk in a list
+        series = series.chunk(0) if series.num_chunks else pa.array([], series.type)
+    kind = series.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        series, kind = series.dictionary_encode(), None
+    if isinstance(series, pa.DictionaryArray):
+        return Dictionary(
+            series.indices.fill_null(-1).to_numpy(zero_copy_only=False),
+            _plain(np.array(series.dictionary.to_pylist(), dtype=object)),
+        ), None
+    nulls = _or_none(np.asarray(series.is_null().to_numpy(zero_copy_only=False), dtype=bool))
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        filled = series if nulls is None else series.fill_null(False if pa.types.is_boolean(kind) else 0)
+        return filled.to_numpy(zero_copy_only=False), nulls
+    if pa.types.is_floating(kind):
+        return series.fill_null(float("nan")).to_numpy(zero_copy_only=False), None
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_pylist()
+    return values, nulls
+
+
+def _plain(labels: np.ndarray) -> np.ndarray:
+    """Integer categories as integers, everything else as objects that are doubted one by one."""
+    return labels if labels.dtype.kind in "iufbO" else labels.astype(object)
+
+
+def _or_none(mask: np.ndarray) -> np.ndarray | None:
+    return mask if mask.any() else None
 
 
 def original_columns(ensemble: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:

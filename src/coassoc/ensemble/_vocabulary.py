@@ -55,5 +55,11 @@ class Vocabulary:
         new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
         # integer and string labels never compare equal, so 1 and "1" stay different here too
         known = {label: code for code, label in enumerate(self.categories[j].tolist())}
-        lookup = np.array([known.get(label, k) for label in new.categories.tolist()] + [k])
+        absent = known.get(None, k)  # None: missing labels were made a cluster
+        found = [known.get(label, absent if _is_negative(label) else k) for label in new.categories.tolist()]
+        lookup = np.array([*found, absent])
         return lookup[new.codes]
+
+
+def _is_negative(label: Any) -> bool:
+    return isinstance(label, int) and label < 0
