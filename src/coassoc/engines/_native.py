@@ -1,7 +1,346 @@
-"""Placeholder until the compiled kernels land."""
+"""The verbs on compiled kernels: same results as `coassoc.engines._numpy`, bit for bit, many times faster."""
 
 from __future__ import annotations
 
+import os
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
-def native_or_none():
+import numpy as np
+
+from ._numpy import _first_different
+from ._verbs import Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
+
+try:
+    from .. import _kernels
+except ImportError as error:  # pragma: no cover - depends on the build
+    _kernels = None  # type: ignore[assignment]
+    _why_not: str | None = str(error)
+else:
+    _why_not = None
+
+_ADVICE = "install a C++17 compiler and reinstall coassoc from source, or install a wheel that carries the kernels"
+_WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
+
+
+class SlowPathWarning(UserWarning):
+    """The compiled kernels are missing, so the plain NumPy engine is used."""
+
+
+class Native(Engine):
+    """Compiled C++ engine: threads and the CPU's vector instructions, results equal to `Numpy`, bit for bit.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Threads to use. By default as many as this process may run at once (CPU affinity, container limits),
+        at most ``OMP_NUM_THREADS`` where that is set.
+    chunk_rows : int, optional
+        Rows in one task of a thread, rounded up to whole blocks of 64. Chosen by the work per row by default;
+        never changes a result.
+    simd : {"baseline", "avx2", "avx512"}, optional
+        Instruction set; by default the environment variable ``COASSOC_SIMD``, else the best this CPU has.
+    blocked_copy : bool, default=True
+        Keep one column-wise copy of the codes, which makes seeding and passes several times faster. ``False``
+        works straight on the codes given, for memory maps and when memory is short.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.engines.Native(n_threads=2, simd="baseline")  # doctest: +SKIP
+    Native(n_threads=2, simd='baseline')
+
+    Notes
+    -----
+    Memory beyond the codes: the copy (as many bytes as the codes), 6 bytes per item for labels and bounds, and
+    during seeding up to 9 bytes per item, freed before the passes.
+    """
+
+    name = "native"
+
+    def __init__(
+        self,
+        n_threads: int | None = None,
+        chunk_rows: int | None = None,
+        simd: str | None = None,
+        blocked_copy: bool = True,
+    ):
+        if _kernels is None:
+            raise ImportError(
+                f"engine 'native' needs the compiled kernels, which are not installed ({_why_not}); {_ADVICE}, "
+                "or use engine='numpy'."
+            )
+        self.n_threads = _whole("n_threads", n_threads)
+        self.chunk_rows = _whole("chunk_rows", chunk_rows)
+        self.simd = simd
+        self.blocked_copy = bool(blocked_copy)
+        simd_level(simd)
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name in ("n_threads", "chunk_rows", "simd") if (value := getattr(self, name))]
+        return f"Native({', '.join(given + ([] if self.blocked_copy else ['blocked_copy=False']))})"
+
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NativeRows:
+        copies = participating_copies(ensemble, multiplicity)
+        layout = Layout(ensemble.n_clusters, ensemble.offsets)
+        observed = np.add.reduceat(ensemble.sizes, layout.offsets[:-1])
+        missing = (observed < ensemble.n_samples).astype(np.uint8)
+        if copies is not None:
+            copies = np.ascontiguousarray(copies, dtype=np.int64)
+        settings = {
+            "simd": simd_level(self.simd),
+            "n_threads": self.n_threads or default_threads(),
+            "chunk_rows": self.chunk_rows or 0,
+            "blocked_copy": self.blocked_copy,
+        }
+        return NativeRows(np.ascontiguousarray(ensemble.codes), layout, missing, copies, None, settings)
+
+    def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """Results of independent tasks, in order. Small tasks keep to one thread each, large ones share all."""
+        workers = min(self.n_threads or default_threads(), len(tasks))
+        if workers < 2:
+            return [function(task) for task in tasks]
+        token = _kernels.Token()
+
+        def call(task: Any) -> Any:
+            _kernels.use_token(token)
+            return function(task)
+
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="coassoc")
+        try:
+            return list(pool.map(call, tasks))
+        except BaseException:
+            token.cancel()  # Ctrl-C reaches the main thread only
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _NativeLabelling(Labelling):
+    def __init__(self, n_clusters: int, labels: np.ndarray, labelled: bool):
+        super().__init__(n_clusters)
+        self.labels = labels
+        self.core = _kernels.Labelling(labels, n_clusters, labelled)
+
+
+class NativeRows(Rows):
+    def __init__(self, codes, layout, missing, copies, ids, settings):
+        self.codes = codes  # every row loaded; `ids` says which are ours
+        self.layout = layout
+        self.missing = missing
+        self.copies = copies
+        self.ids = ids
+        self.settings = settings
+        self.n_rows = len(codes) if ids is None else len(ids)
+        self.n_copies = self.n_rows if copies is None else int(copies.sum())
+        n_clusters = np.ascontiguousarray(layout.n_clusters, dtype=np.int64)
+        self.core = _kernels.Rows(codes, n_clusters, missing, ids, copies, **settings)
+
+    def labelling(self, k: int) -> _NativeLabelling:
+        return _NativeLabelling(k, np.full(self.n_rows, -1, dtype=np.int32), False)
+
+    def labelling_of(self, labels: np.ndarray, k: int) -> _NativeLabelling:
+        return _NativeLabelling(k, np.array(labels, dtype=np.int32, order="C"), True)
+
+    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
+        return self.core.assign(labelling.core, np.ascontiguousarray(table.values), table.bits)
+
+    def counts(self, labelling: Labelling) -> Counts:
+        alpha = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int64)
+        sizes = np.empty(labelling.n_clusters, dtype=np.int64)
+        self.core.counts(labelling.core, alpha, sizes)
+        return Counts(alpha, sizes, self.layout)
+
+    def labels(self, labelling: Labelling) -> np.ndarray:
+        return labelling.labels
+
+    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        rows, costs = np.empty(0, np.int64), np.empty(0, np.int64)
+        for start in range(0, self.n_rows, _WORST_ROWS):
+            stop = min(start + _WORST_ROWS, self.n_rows)
+            here = np.empty(stop - start, dtype=np.int64)
+            self.core.own_scores(labelling.core, np.ascontiguousarray(cost.values), start, stop, here)
+            taking_part = np.arange(start, stop)
+            if self.copies is not None:
+                taking_part = taking_part[self.copies[start:stop] > 0]
+                here = here[taking_part - start]
+            best = self._worst_of(taking_part, here, m)
+            rows, costs = (np.concatenate(x) for x in zip((rows, costs), best))
+            rows, costs = self._worst_of(rows, costs, m)
+        return self.codes_at(rows), costs
+
+    def _worst_of(self, rows: np.ndarray, costs: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of `rows`, the m with the largest cost whose codes differ; looks at a few top rows first."""
+        top = 4 * m
+        while top < len(rows):
+            least = np.partition(costs, len(costs) - top)[len(costs) - top]
+            high = np.flatnonzero(costs >= least)
+            found = self._different(rows[high], costs[high], m)
+            if len(found[0]) == m:
+                return found
+            top = max(8 * top, len(high) + 1)
+        return self._different(rows, costs, m)
+
+    def _different(self, rows: np.ndarray, costs: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+        kept, kept_costs = _first_different(self.codes_at(rows), np.arange(len(rows)), costs, m)
+        return rows[kept], kept_costs
+
+    def seeding(self, weights: np.ndarray) -> NativeSeeding:
+        return NativeSeeding(self, weights)
+
+    def split(self, labelling: Labelling) -> list[Rows]:
+        if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):
+            raise ValueError(f"splitting works on fewer than 2**32 rows, got {self.n_rows}.")
+        parts = [np.empty(size, dtype=np.uint32) for size in self.core.split_sizes(labelling.core)]
+        self.core.split(labelling.core, parts)
+        self.core.free_blocked()  # the children gather from the codes themselves
+        return [self._take(part) for part in parts]
+
+    def _take(self, rows: np.ndarray) -> NativeRows:
+        copies = None if self.copies is None else self.copies[rows]
+        ids = rows if self.ids is None else self.ids[rows]
+        return NativeRows(self.codes, self.layout, self.missing, copies, ids, self.settings)
+
+    def scatter(self, leaves: Sequence[Rows]) -> np.ndarray:
+        labels = np.zeros(self.n_rows, dtype=np.int32)
+        for position, leaf in enumerate(leaves):
+            labels[slice(None) if leaf.ids is None else leaf.ids] = position
+        return labels
+
+    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+        d = self.layout.n_codes
+        if weights is None:
+            total = np.empty((d, d), dtype=np.int64)
+            self.core.overlap(total)
+            return total
+        shares = np.empty((d, d), dtype=np.float64)
+        self.core.weighted_overlap(np.ascontiguousarray(weights, dtype=np.float64), shares)
+        return shares
+
+    def codes_at(self, indices: np.ndarray) -> np.ndarray:
+        return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])
+
+
+class NativeSeeding(Seeding):
+    def __init__(self, rows: NativeRows, weights: np.ndarray):
+        self.rows = rows
+        self.core = _kernels.Seeding(rows.core, np.ascontiguousarray(weights, dtype=np.int64))
+
+    @property
+    def total(self) -> int:  # type: ignore[override]
+        return self.core.total
+
+    def locate(self, targets: np.ndarray) -> np.ndarray:
+        found = np.empty(len(targets), dtype=np.int64)
+        self.core.locate(np.ascontiguousarray(targets, dtype=np.int64), found)
+        return self.rows.codes_at(found)
+
+    def potentials(self, candidates: np.ndarray) -> np.ndarray:
+        totals = np.empty(len(candidates), dtype=np.int64)
+        self.core.potentials(self._as_codes(candidates), totals)
+        return totals
+
+    def add(self, row: np.ndarray) -> None:
+        self.core.add(self._as_codes(row[None, :]))
+
+    def _as_codes(self, rows: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(rows, dtype=self.rows.codes.dtype)
+
+
+# -- what is at hand ---------------------------------------------------------------------------------------
+
+
+def kernels_missing() -> str | None:
+    """Why the compiled kernels cannot be used; None when they can."""
+    return None if _kernels is not None else _why_not
+
+
+def native_or_none() -> Native | None:
+    """The native engine, or None after one warning when it was not built."""
+    if _kernels is not None:
+        return Native()
+    if os.environ.get("COASSOC_REQUIRE_NATIVE", "0") not in ("", "0"):
+        raise ImportError(
+            f"COASSOC_REQUIRE_NATIVE is set but the compiled kernels are not installed ({_why_not}); {_ADVICE}."
+        )
+    _warn_slow_path()
     return None
+
+
+_warned = threading.Event()
+
+
+def _warn_slow_path() -> None:
+    if not _warned.is_set():
+        _warned.set()
+        warnings.warn(
+            f"coassoc runs on plain NumPy, tens of times slower, because its compiled kernels are not installed; "
+            f"{_ADVICE}. Pass engine='numpy' to use NumPy without this warning.",
+            SlowPathWarning,
+            stacklevel=4,
+        )
+
+
+def simd_levels() -> list[str]:
+    """Names of the instruction sets that are compiled in and run on this CPU, slowest first."""
+    return [] if _kernels is None else [name for name, built, runs in _kernels.levels() if built and runs]
+
+
+def simd_level(simd: str | None = None) -> str:
+    """The instruction set to use: `simd`, else ``COASSOC_SIMD``, else the best at hand."""
+    source = "simd"
+    if simd is None:
+        simd, source = os.environ.get("COASSOC_SIMD") or None, "the environment variable COASSOC_SIMD"
+    usable = simd_levels()
+    if simd is None:
+        return usable[-1]
+    if simd in usable:
+        return simd
+    for name, built, _ in _kernels.levels():
+        if name == simd:
+            reason = "this CPU does not support it" if built else "this build of coassoc does not contain it"
+            raise ValueError(f"{source} asks for {simd!r}, but {reason}; use one of {usable}.")
+    raise ValueError(f"{source} must be one of {usable}, got {simd!r}.")
+
+
+def default_threads() -> int:
+    """CPUs this process may use: affinity, container quota and ``OMP_NUM_THREADS``, whichever is least."""
+    try:
+        allowed = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        allowed = os.cpu_count() or 1
+    quota = _container_cpus()
+    if quota is not None:
+        allowed = min(allowed, max(1, int(quota)))
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if asked.isdigit() and int(asked) > 0:
+        allowed = min(allowed, int(asked))
+    return allowed
+
+
+def _container_cpus(root: str = "/sys/fs/cgroup") -> float | None:
+    """CPUs granted by a control group (version 2, then 1); None without a limit."""
+    try:
+        quota, period = (Path(root) / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        pass
+    try:
+        quota_us = int((Path(root) / "cpu/cpu.cfs_quota_us").read_text())
+        return None if quota_us <= 0 else quota_us / int((Path(root) / "cpu/cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _whole(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number or None, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}.")
+    return int(value)

@@ -1,0 +1,107 @@
+// The kernels: plain functions on pointers and sizes. They own no memory, know no Python and keep no state.
+// One copy is compiled for each instruction set; `kernels_for` hands out the table of the one asked for.
+#pragma once
+
+#include <cstdint>
+
+namespace coassoc {
+
+constexpr int kLanes = 64;         // rows in a block of the column-wise copy
+constexpr int kSuperRows = 2048;   // rows under one partial sum of seeding distances; a multiple of kLanes
+constexpr int kMaxCandidates = 8;  // candidate rows measured in one seeding pass
+constexpr int64_t kOverlapRows = 65536;  // weighted overlaps are summed in this many rows, then over such parts
+
+// Rows of codes. Row i is `codes[(ids ? ids[i] : i) * p ...]`; block b holds rows 64 b .. 64 b + 63 column by
+// column, `blocked[(b * p + j) * 64 + lane]`, zeros after the last row. codes[i, j] <= n_clusters[j], which marks
+// a missing label.
+struct View {
+    const void* codes;
+    const uint32_t* ids;        // null: row i is row i
+    const void* blocked;        // null: blocks are gathered when needed
+    int64_t n;                  // rows
+    int64_t p;                  // partitions
+    int32_t width;              // bytes per code: 1, 2 or 4
+    const int64_t* n_clusters;  // (p,)
+    const int64_t* first;       // (p,) first row of each partition in padded tables: offsets[j] + j
+    const int64_t* copies;      // (n,) or null: one each
+};
+
+// The int32 score table, in tiles of columns: tile t holds `tile_columns(t)` columns of every padded row.
+// Columns past k score no more than any real column.
+struct WideTable {
+    const int32_t* values;
+    int64_t rows;      // padded rows: d + p
+    int32_t k;
+    int32_t n_tiles;   // tiles of 64 columns; the last one is narrower
+    int32_t last;      // columns of the last tile: 8, 16, 24, 32 or 64; or 2 when k == 2
+};
+
+// 7-bit table for byte permutes: for cluster c, `values[c * stride + start[j] + code]`, parts of 64, 128 or 256.
+// score * step differs from the int32 score (up to a constant of the row) by at most error / 2.
+struct NarrowTable {
+    const uint8_t* values;  // null: not in use
+    int64_t stride;
+    const int32_t* order;   // (p,) partitions sorted by part size
+    const int64_t* start;   // (p,)
+    int32_t n64, n128, n256;  // how many partitions have each part size
+    uint32_t need;          // accept a row when its narrow gap is at least this
+    uint32_t slack;         // narrow units to take off an accepted gap before it is a bound
+    uint32_t scale;         // bound units in one narrow unit, rounded down
+};
+
+struct AssignJob {
+    WideTable wide;
+    NarrowTable narrow;
+    int32_t* labels;        // (n,) in/out
+    uint16_t* bounds;       // (n,) in/out: lower bounds of best - second, in units of 2**shift
+    const uint32_t* drop;   // (k,) units a bound can have lost, by own label; null: evaluate every row
+    int32_t shift;
+    int64_t* delta;         // padded (d + p, k) changes of counts, or null
+};
+
+struct AssignResult {
+    int64_t moved = 0, evaluated = 0, redone = 0;
+};
+
+struct SeedJob {
+    const void* candidates;  // (m, p) codes, of the view's width
+    int32_t m;               // at most kMaxCandidates
+    const uint64_t* weights; // (p,)
+    bool plain;              // unit weights, no missing label anywhere
+    int32_t width;           // bytes of a distance: 1, 2, 4 or 8
+    const void* now;         // (blocks * 64,) present distances, or null: none chosen yet
+    void* const* next;       // m buffers for the distances after each candidate, or null: sums only
+    int64_t* sums;           // (m, n_super) sums of copies * distance
+    int64_t n_super;
+};
+
+struct Kernels {
+    // blocks [b0, b1) of the column-wise copy
+    void (*block_codes)(const View&, int64_t b0, int64_t b1, void* out);
+    // labels, bounds and changed counts of blocks [b0, b1); scratch: assign_scratch bytes, 64-aligned
+    void (*assign_chunk)(const View&, const AssignJob&, int64_t b0, int64_t b1, char* scratch, AssignResult&);
+    // adds to alpha (padded d + p, k) the copies of partitions [j0, j1) in blocks [b0, b1)
+    void (*count_chunk)(const View&, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
+                        int64_t j1, int64_t* alpha, char* scratch);
+    // scores of rows [start, stop) under their own labels; values: padded (d + p, k)
+    void (*own_scores_chunk)(const View&, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
+                             int64_t stop, int64_t* scores);
+    // distances of blocks [b0, b1), which must start at a multiple of kSuperRows, to every candidate
+    void (*distance_chunk)(const View&, const SeedJob&, int64_t b0, int64_t b1, char* scratch);
+    // pairs of labels of partition j with partitions j.. in blocks [b0, b1): into total (padded rows squared)
+    void (*overlap_chunk)(const View&, int64_t j, int64_t b0, int64_t b1, int64_t* total, int64_t size,
+                          char* scratch);
+    // the same with one double per row (factor of row b0 * 64 first); total must be summed in order by the caller
+    void (*weighted_overlap_chunk)(const View&, int64_t j, int64_t b0, int64_t b1, const double* factor,
+                                   double* total, int64_t size, char* scratch);
+    bool permutes;  // whether assign_chunk can use a NarrowTable
+};
+
+// bytes of scratch that any chunk function may need
+inline int64_t scratch_bytes(const View& view) { return 8 * kLanes * view.p * view.width + (1 << 15); }
+
+const Kernels* baseline_kernels();
+const Kernels* avx2_kernels();    // null where not compiled
+const Kernels* avx512_kernels();  // null where not compiled
+
+}  // namespace coassoc

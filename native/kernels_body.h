@@ -1,0 +1,577 @@
+// Kernel bodies, included once per instruction set with COASSOC_LEVEL naming it. Everything is in an anonymous
+// namespace and nothing from the standard library's templates is used: code built for a newer CPU must never be
+// shared with the baseline.
+#pragma once
+
+#include <cstring>
+
+#include "kernels.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
+namespace coassoc {
+namespace {
+
+#if defined(_MSC_VER)
+inline int lowest_bit(uint64_t mask) {
+    unsigned long at;
+    _BitScanForward64(&at, mask);
+    return (int)at;
+}
+inline int count_bits(uint64_t mask) {
+    int n = 0;
+    for (; mask; mask &= mask - 1) ++n;
+    return n;
+}
+#else
+inline int lowest_bit(uint64_t mask) { return __builtin_ctzll(mask); }
+inline int count_bits(uint64_t mask) { return __builtin_popcountll(mask); }
+#endif
+
+template <class X>
+inline X smaller(X a, X b) {
+    return b < a ? b : a;
+}
+template <class X>
+inline X larger(X a, X b) {
+    return a < b ? b : a;
+}
+
+template <class T>
+inline const T* row_of(const View& view, int64_t row) {
+    const int64_t at = view.ids ? (int64_t)view.ids[row] : row;
+    return (const T*)view.codes + at * view.p;
+}
+
+inline int lanes_in(const View& view, int64_t block) {
+    return (int)smaller<int64_t>(kLanes, view.n - block * kLanes);
+}
+
+// -- the column-wise copy ----------------------------------------------------------------------------------
+
+template <class T>
+inline void gather_block(const View& view, int64_t block, T* out) {
+    const int lanes = lanes_in(view, block);
+    const int64_t p = view.p;
+    for (int lane = 0; lane < lanes; ++lane) {
+        const T* row = row_of<T>(view, block * kLanes + lane);
+        for (int64_t j = 0; j < p; ++j) out[j * kLanes + lane] = row[j];
+    }
+    for (int lane = lanes; lane < kLanes; ++lane)
+        for (int64_t j = 0; j < p; ++j) out[j * kLanes + lane] = 0;
+}
+
+template <class T>
+inline const T* block_of(const View& view, int64_t block, T* scratch) {
+    if (view.blocked) return (const T*)view.blocked + block * view.p * kLanes;
+    gather_block<T>(view, block, scratch);
+    return scratch;
+}
+
+template <class T>
+void block_codes_as(const View& view, int64_t b0, int64_t b1, void* out) {
+    for (int64_t b = b0; b < b1; ++b) gather_block<T>(view, b, (T*)out + b * view.p * kLanes);
+}
+
+// -- assignment with the int32 table -----------------------------------------------------------------------
+
+constexpr int kBatch = 64;  // rows evaluated together
+
+// Rows to evaluate and what came out; best - second never exceeds 2**32 - 1.
+struct Batch {
+    int n = 0;
+    int64_t row[kBatch];
+    int32_t label[kBatch];
+    int32_t best[kBatch];
+    int32_t second[kBatch];
+};
+
+constexpr int32_t kLowest = -2147483647 - 1;
+
+#if defined(__AVX2__)
+template <int NV>
+inline void top_two(const __m256i* acc, int32_t& best, int32_t& second, int32_t& index) {
+    __m256i b = acc[0], s = _mm256_set1_epi32(kLowest);
+    for (int i = 1; i < NV; ++i) {
+        s = _mm256_max_epi32(s, _mm256_min_epi32(b, acc[i]));
+        b = _mm256_max_epi32(b, acc[i]);
+    }
+    // fold the lanes; the halves are disjoint, so an equal best becomes the second
+    __m256i b2 = _mm256_permute2x128_si256(b, b, 1), s2 = _mm256_permute2x128_si256(s, s, 1);
+    s = _mm256_max_epi32(_mm256_max_epi32(s, s2), _mm256_min_epi32(b, b2));
+    b = _mm256_max_epi32(b, b2);
+    b2 = _mm256_shuffle_epi32(b, 0x4E), s2 = _mm256_shuffle_epi32(s, 0x4E);
+    s = _mm256_max_epi32(_mm256_max_epi32(s, s2), _mm256_min_epi32(b, b2));
+    b = _mm256_max_epi32(b, b2);
+    b2 = _mm256_shuffle_epi32(b, 0xB1), s2 = _mm256_shuffle_epi32(s, 0xB1);
+    s = _mm256_max_epi32(_mm256_max_epi32(s, s2), _mm256_min_epi32(b, b2));
+    b = _mm256_max_epi32(b, b2);
+    uint64_t where = 0;
+    for (int i = 0; i < NV; ++i) {
+        const __m256i same = _mm256_cmpeq_epi32(acc[i], b);
+        where |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(same)) << (8 * i);
+    }
+    best = _mm_cvtsi128_si32(_mm256_castsi256_si128(b));
+    second = _mm_cvtsi128_si32(_mm256_castsi256_si128(s));
+    index = lowest_bit(where);
+}
+
+template <class T, int NV, int I>
+inline void score_rows(const T* const* row, const int32_t* table, const View& view, int32_t* best, int32_t* second,
+                       int32_t* index) {
+    constexpr int W = 8 * NV;
+    __m256i acc[I][NV];
+    for (int i = 0; i < I; ++i)
+        for (int v = 0; v < NV; ++v) acc[i][v] = _mm256_setzero_si256();
+    for (int64_t j = 0; j < view.p; ++j) {
+        const int32_t* part = table + view.first[j] * W;
+        for (int i = 0; i < I; ++i) {
+            const __m256i* entry = (const __m256i*)(part + (int64_t)row[i][j] * W);
+            for (int v = 0; v < NV; ++v) acc[i][v] = _mm256_add_epi32(acc[i][v], _mm256_load_si256(entry + v));
+        }
+    }
+    for (int i = 0; i < I; ++i) top_two<NV>(acc[i], best[i], second[i], index[i]);
+}
+#else
+template <class T, int NV, int I>
+inline void score_rows(const T* const* row, const int32_t* table, const View& view, int32_t* best, int32_t* second,
+                       int32_t* index) {
+    constexpr int W = 8 * NV;
+    for (int i = 0; i < I; ++i) {
+        int32_t acc[W] = {0};
+        for (int64_t j = 0; j < view.p; ++j) {
+            const int32_t* entry = table + (view.first[j] + (int64_t)row[i][j]) * W;
+            for (int v = 0; v < W; ++v) acc[v] += entry[v];
+        }
+        int32_t b = acc[0], s = kLowest, at = 0;
+        for (int v = 1; v < W; ++v) {
+            s = larger(s, smaller(b, acc[v]));
+            at = acc[v] > b ? v : at;
+            b = larger(b, acc[v]);
+        }
+        best[i] = b, second[i] = s, index[i] = at;
+    }
+}
+#endif
+
+// One tile of columns for a batch; `column` is the tile's first, and earlier tiles win ties.
+template <class T, int NV, int I>
+void score_tile(const T* const* row, const int32_t* table, const View& view, int32_t column, Batch& batch) {
+    int32_t best[I], second[I], index[I];
+    for (int i = 0; i < batch.n; i += I) {
+        const T* group[I];
+        for (int g = 0; g < I; ++g) group[g] = row[smaller(i + g, batch.n - 1)];
+        score_rows<T, NV, I>(group, table, view, best, second, index);
+        for (int g = 0; g < I && i + g < batch.n; ++g) {
+            const int at = i + g;
+            if (column == 0 || best[g] > batch.best[at]) {
+                const int32_t passed = column == 0 ? second[g] : larger(batch.best[at], second[g]);
+                batch.second[at] = passed;
+                batch.best[at] = best[g];
+                batch.label[at] = column + index[g];
+            } else {
+                batch.second[at] = larger(batch.second[at], best[g]);
+            }
+        }
+    }
+}
+
+// Two columns packed in an int64, hi * 2**32 + lo, both signed: exact, and one add per label.
+template <class T>
+void score_pair(const T* const* row, const int64_t* table, const View& view, Batch& batch) {
+    constexpr int I = 4;
+    for (int i = 0; i < batch.n; i += I) {
+        const T* group[I];
+        int64_t sum[I] = {0};
+        for (int g = 0; g < I; ++g) group[g] = row[smaller(i + g, batch.n - 1)];
+        for (int64_t j = 0; j < view.p; ++j) {
+            const int64_t* part = table + view.first[j];
+            for (int g = 0; g < I; ++g) sum[g] += part[group[g][j]];
+        }
+        for (int g = 0; g < I && i + g < batch.n; ++g) {
+            const int32_t zero = (int32_t)(uint32_t)(uint64_t)sum[g];
+            const int32_t one = (int32_t)((sum[g] - zero) >> 32);
+            batch.label[i + g] = one > zero;
+            batch.best[i + g] = larger(zero, one);
+            batch.second[i + g] = smaller(zero, one);
+        }
+    }
+}
+
+template <class T>
+void score_batch(const View& view, const WideTable& table, Batch& batch) {
+    const T* row[kBatch];
+    for (int i = 0; i < batch.n; ++i) row[i] = row_of<T>(view, batch.row[i]);
+    if (table.last == 2) return score_pair<T>(row, (const int64_t*)table.values, view, batch);
+    for (int32_t t = 0; t < table.n_tiles; ++t) {
+        const int32_t* values = table.values + (int64_t)t * table.rows * 64;
+        switch (t + 1 < table.n_tiles ? 64 : table.last) {
+            case 8: score_tile<T, 1, 8>(row, values, view, t * 64, batch); break;
+            case 16: score_tile<T, 2, 4>(row, values, view, t * 64, batch); break;
+            case 24: score_tile<T, 3, 4>(row, values, view, t * 64, batch); break;
+            case 32: score_tile<T, 4, 2>(row, values, view, t * 64, batch); break;
+            default: score_tile<T, 8, 1>(row, values, view, t * 64, batch); break;
+        }
+    }
+}
+
+// Puts results in place: label, bound, and the counts of a row that moved.
+template <class T>
+struct Settler {
+    const View& view;
+    const AssignJob& job;
+    AssignResult& result;
+
+    void settle(int64_t row, int32_t label, uint32_t bound) {
+        job.bounds[row] = (uint16_t)bound;
+        const int32_t old = job.labels[row];
+        if (old != label) move(row, old, label);
+    }
+
+    void move(int64_t row, int32_t old, int32_t label) {
+        job.labels[row] = label;
+        ++result.moved;
+        const int64_t times = view.copies ? view.copies[row] : 1;
+        if (!job.delta || !times) return;
+        const T* codes = row_of<T>(view, row);
+        const int64_t k = job.wide.k;
+        for (int64_t j = 0; j < view.p; ++j) {
+            int64_t* cells = job.delta + (view.first[j] + (int64_t)codes[j]) * k;
+            cells[label] += times;
+            cells[old] -= times;
+        }
+    }
+
+    void evaluate(Batch& batch) {
+        if (!batch.n) return;
+        score_batch<T>(view, job.wide, batch);
+        for (int i = 0; i < batch.n; ++i) {
+            const uint32_t gap = (uint32_t)batch.best[i] - (uint32_t)batch.second[i];
+            settle(batch.row[i], batch.label[i], smaller<uint32_t>(gap >> job.shift, 65535));
+        }
+        batch.n = 0;
+    }
+
+    void add(Batch& batch, int64_t row) {
+        batch.row[batch.n] = row;
+        if (++batch.n == kBatch) evaluate(batch);
+    }
+};
+
+// Lanes of a block whose label may have changed; the bounds of the others lose what the table moved.
+inline uint64_t open_lanes(const View& view, const AssignJob& job, int64_t block) {
+    const int lanes = lanes_in(view, block);
+    if (!job.drop) return lanes == kLanes ? ~0ull : (1ull << lanes) - 1;
+    const int32_t* labels = job.labels + block * kLanes;
+    uint16_t* bounds = job.bounds + block * kLanes;
+    uint64_t open = 0;
+    int lane = 0;
+#if defined(__AVX2__)
+    for (; lane + 8 <= lanes; lane += 8) {
+        const __m256i own = _mm256_loadu_si256((const __m256i*)(labels + lane));
+        const __m256i drop = _mm256_i32gather_epi32((const int*)job.drop, own, 4);
+        const __m128i before = _mm_loadu_si128((const __m128i*)(bounds + lane));
+        const __m256i bound = _mm256_cvtepu16_epi32(before);
+        const __m256i kept = _mm256_cmpgt_epi32(bound, drop);
+        const __m256i after = _mm256_sub_epi32(bound, _mm256_and_si256(kept, drop));
+        const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(after, after), 0x08);
+        _mm_storeu_si128((__m128i*)(bounds + lane), _mm256_castsi256_si128(packed));
+        const uint32_t closed = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(kept));
+        open |= (uint64_t)(~closed & 0xFFu) << lane;
+    }
+#endif
+    for (; lane < lanes; ++lane) {
+        const uint32_t drop = job.drop[labels[lane]], bound = bounds[lane];
+        const bool kept = bound > drop;
+        bounds[lane] = (uint16_t)(kept ? bound - drop : bound);
+        open |= (uint64_t)!kept << lane;
+    }
+    return open;
+}
+
+template <class T>
+void assign_rows(const View& view, const AssignJob& job, int64_t b0, int64_t b1, AssignResult& result) {
+    Settler<T> settler{view, job, result};
+    Batch batch;
+    for (int64_t b = b0; b < b1; ++b) {
+        uint64_t open = open_lanes(view, job, b);
+        result.evaluated += count_bits(open);
+        for (; open; open &= open - 1) settler.add(batch, b * kLanes + lowest_bit(open));
+    }
+    settler.evaluate(batch);
+}
+
+#if defined(__AVX512VBMI__)
+}  // namespace
+}  // namespace coassoc
+#include "permute_body.h"
+namespace coassoc {
+namespace {
+#endif
+
+template <class T>
+void assign_chunk_as(const View& view, const AssignJob& job, int64_t b0, int64_t b1, char* scratch,
+                     AssignResult& result) {
+#if defined(__AVX512VBMI__)
+    if (sizeof(T) == 1 && job.narrow.values) return assign_permuted(view, job, b0, b1, scratch, result);
+#endif
+    (void)scratch;
+    assign_rows<T>(view, job, b0, b1, result);
+}
+
+// -- counts and scores -------------------------------------------------------------------------------------
+
+template <class T>
+void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
+                    int64_t j1, int64_t* alpha, char* scratch) {
+    const int64_t columns = view.blocked ? j1 - j0 : 1;  // a gathered block is used for every column at once
+    for (int64_t turn = 0; turn < columns; ++turn) {
+        const int64_t ja = view.blocked ? j0 + turn : j0, jb = view.blocked ? ja + 1 : j1;
+        for (int64_t b = b0; b < b1; ++b) {
+            const T* block = block_of<T>(view, b, (T*)scratch);
+            const int lanes = lanes_in(view, b);
+            const int32_t* own = labels + b * kLanes;
+            const int64_t* copies = view.copies ? view.copies + b * kLanes : nullptr;
+            for (int64_t j = ja; j < jb; ++j) {
+                int64_t* cells = alpha + view.first[j] * k;
+                const T* codes = block + j * kLanes;
+                if (copies)
+                    for (int lane = 0; lane < lanes; ++lane)
+                        cells[(int64_t)codes[lane] * k + own[lane]] += copies[lane];
+                else
+                    for (int lane = 0; lane < lanes; ++lane) ++cells[(int64_t)codes[lane] * k + own[lane]];
+            }
+        }
+    }
+}
+
+template <class T>
+void own_scores_as(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
+                   int64_t stop, int64_t* scores) {
+    for (int64_t row = start; row < stop; ++row) {
+        const T* codes = row_of<T>(view, row);
+        int64_t sum = 0;
+        for (int64_t j = 0; j < view.p; ++j) sum += values[(view.first[j] + (int64_t)codes[j]) * k + labels[row]];
+        scores[row - start] = sum;
+    }
+}
+
+// -- seeding -----------------------------------------------------------------------------------------------
+
+// Weight shared with the candidates, block by block: acc[c][lane] = sum of weights where the labels are equal or
+// one is missing. distance = weight of all partitions - acc.
+template <class T, class A>
+inline void shared_weight(const View& view, const SeedJob& job, const T* block, A (*acc)[kLanes]) {
+    const T* candidates = (const T*)job.candidates;
+    for (int c = 0; c < job.m; ++c) {
+        A* mine = acc[c];
+        for (int lane = 0; lane < kLanes; ++lane) mine[lane] = 0;
+        for (int64_t j = 0; j < view.p; ++j) {
+            const T* codes = block + j * kLanes;
+            const T code = candidates[c * view.p + j], missing = (T)view.n_clusters[j];
+            const A weight = (A)job.weights[j];
+            if ((int64_t)code == view.n_clusters[j])
+                for (int lane = 0; lane < kLanes; ++lane) mine[lane] = (A)(mine[lane] + weight);
+            else
+                for (int lane = 0; lane < kLanes; ++lane)
+                    mine[lane] = (A)(mine[lane] + ((codes[lane] == code) | (codes[lane] == missing) ? weight : 0));
+        }
+    }
+}
+
+#if defined(__GNUC__)
+// Bytes, unit weights, nothing missing: up to four candidates side by side, one compare and one subtract each.
+typedef uint8_t Bytes __attribute__((vector_size(32), aligned(32)));
+
+template <int M>
+inline void shared_bytes(const View& view, const uint8_t* block, const uint8_t* candidates, uint8_t (*acc)[kLanes]) {
+    Bytes low[M], high[M];
+    for (int c = 0; c < M; ++c) low[c] = high[c] = Bytes{};
+    for (int64_t j = 0; j < view.p; ++j) {
+        const Bytes a = *(const Bytes*)(block + j * kLanes), b = *(const Bytes*)(block + j * kLanes + 32);
+        for (int c = 0; c < M; ++c) {
+            const Bytes code = Bytes{} + candidates[c * view.p + j];
+            low[c] -= (Bytes)(a == code);
+            high[c] -= (Bytes)(b == code);
+        }
+    }
+    for (int c = 0; c < M; ++c) {
+        *(Bytes*)acc[c] = low[c];
+        *(Bytes*)(acc[c] + 32) = high[c];
+    }
+}
+
+inline void shared_bytes(const View& view, const SeedJob& job, const uint8_t* block, uint8_t (*acc)[kLanes]) {
+    const uint8_t* candidates = (const uint8_t*)job.candidates;
+    for (int c = 0; c < job.m; c += 4) {
+        const uint8_t* from = candidates + c * view.p;
+        switch (smaller(job.m - c, 4)) {
+            case 1: shared_bytes<1>(view, block, from, acc + c); break;
+            case 2: shared_bytes<2>(view, block, from, acc + c); break;
+            case 3: shared_bytes<3>(view, block, from, acc + c); break;
+            default: shared_bytes<4>(view, block, from, acc + c); break;
+        }
+    }
+}
+#else
+inline void shared_bytes(const View& view, const SeedJob& job, const uint8_t* block, uint8_t (*acc)[kLanes]) {
+    shared_weight<uint8_t, uint8_t>(view, job, block, acc);
+}
+#endif
+
+template <class A>
+inline int64_t sum_lanes(const A* values, const int64_t* copies, int lanes) {
+    if (copies) {
+        int64_t sum = 0;
+        for (int lane = 0; lane < lanes; ++lane) sum += (int64_t)values[lane] * copies[lane];
+        return sum;
+    }
+#if defined(__AVX2__)
+    if (sizeof(A) == 1) {  // lanes past the end hold zeros
+        const __m256i zero = _mm256_setzero_si256();
+        const __m256i a = _mm256_sad_epu8(_mm256_load_si256((const __m256i*)values), zero);
+        const __m256i b = _mm256_sad_epu8(_mm256_load_si256((const __m256i*)values + 1), zero);
+        const __m256i both = _mm256_add_epi64(a, b);
+        const __m128i half = _mm_add_epi64(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+        return _mm_cvtsi128_si64(half) + _mm_extract_epi64(half, 1);
+    }
+#endif
+    int64_t sum = 0;
+    for (int lane = 0; lane < lanes; ++lane) sum += (int64_t)values[lane];
+    return sum;
+}
+
+template <class T, class A>
+void distance_chunk_as(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
+    alignas(64) A acc[kMaxCandidates][kLanes];
+    uint64_t all = 0;
+    for (int64_t j = 0; j < view.p; ++j) all += job.weights[j];
+    const A whole = (A)all;
+    const A* now = (const A*)job.now;
+    for (int64_t b = b0; b < b1; ++b) {
+        const T* block = block_of<T>(view, b, (T*)scratch);
+        const int lanes = lanes_in(view, b);
+        if (sizeof(T) == 1 && sizeof(A) == 1 && job.plain)
+            shared_bytes(view, job, (const uint8_t*)block, (uint8_t(*)[kLanes])acc);
+        else
+            shared_weight<T, A>(view, job, block, acc);
+        const int64_t* copies = view.copies ? view.copies + b * kLanes : nullptr;
+        for (int c = 0; c < job.m; ++c) {
+            A* mine = acc[c];
+            if (now)
+                for (int lane = 0; lane < kLanes; ++lane)
+                    mine[lane] = smaller<A>((A)(whole - mine[lane]), now[b * kLanes + lane]);
+            else
+                for (int lane = 0; lane < kLanes; ++lane) mine[lane] = (A)(whole - mine[lane]);
+            for (int lane = lanes; lane < kLanes; ++lane) mine[lane] = 0;
+            job.sums[c * job.n_super + b / (kSuperRows / kLanes)] += sum_lanes(mine, copies, lanes);
+            if (job.next) memcpy((A*)job.next[c] + b * kLanes, mine, sizeof(A) * kLanes);
+        }
+    }
+}
+
+template <class T>
+void distance_chunk_of(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
+    switch (job.width) {
+        case 1: return distance_chunk_as<T, uint8_t>(view, job, b0, b1, scratch);
+        case 2: return distance_chunk_as<T, uint16_t>(view, job, b0, b1, scratch);
+        case 4: return distance_chunk_as<T, uint32_t>(view, job, b0, b1, scratch);
+        default: return distance_chunk_as<T, uint64_t>(view, job, b0, b1, scratch);
+    }
+}
+
+// -- overlap -----------------------------------------------------------------------------------------------
+
+// total[a, first[g] + c] gains one number per row with labels a of partition j and c of partition g >= j.
+template <class T, class N, class Factor>
+inline void overlap_as(const View& view, int64_t j, int64_t b0, int64_t b1, N* total, int64_t size, char* scratch,
+                       Factor factor) {
+    const int64_t turns = view.blocked ? view.p - j : 1;
+    for (int64_t turn = 0; turn < turns; ++turn) {
+        const int64_t ga = j + turn, gb = view.blocked ? ga + 1 : view.p;
+        for (int64_t b = b0; b < b1; ++b) {
+            const T* block = block_of<T>(view, b, (T*)scratch);
+            const int lanes = lanes_in(view, b);
+            const T* rows = block + j * kLanes;
+            for (int64_t g = ga; g < gb; ++g) {
+                N* cells = total + view.first[g];
+                const T* columns = block + g * kLanes;
+                for (int lane = 0; lane < lanes; ++lane)
+                    cells[(int64_t)rows[lane] * size + columns[lane]] += factor(b, lane);
+            }
+        }
+    }
+}
+
+template <class T>
+void overlap_chunk_as(const View& view, int64_t j, int64_t b0, int64_t b1, int64_t* total, int64_t size,
+                      char* scratch) {
+    const int64_t* copies = view.copies;
+    if (copies)
+        overlap_as<T>(view, j, b0, b1, total, size, scratch,
+                      [copies](int64_t b, int lane) { return copies[b * kLanes + lane]; });
+    else
+        overlap_as<T>(view, j, b0, b1, total, size, scratch, [](int64_t, int) { return (int64_t)1; });
+}
+
+template <class T>
+void weighted_overlap_as(const View& view, int64_t j, int64_t b0, int64_t b1, const double* factor, double* total,
+                         int64_t size, char* scratch) {
+    overlap_as<T>(view, j, b0, b1, total, size, scratch,
+                  [factor, b0](int64_t b, int lane) { return factor[(b - b0) * kLanes + lane]; });
+}
+
+// -- one entry per kernel, for any width of codes ----------------------------------------------------------
+
+#define COASSOC_BY_WIDTH(name, ...)                   \
+    switch (view.width) {                             \
+        case 1: return name<uint8_t>(__VA_ARGS__);    \
+        case 2: return name<uint16_t>(__VA_ARGS__);   \
+        default: return name<uint32_t>(__VA_ARGS__);  \
+    }
+
+void block_codes(const View& view, int64_t b0, int64_t b1, void* out) {
+    COASSOC_BY_WIDTH(block_codes_as, view, b0, b1, out)
+}
+void assign_chunk(const View& view, const AssignJob& job, int64_t b0, int64_t b1, char* scratch, AssignResult& r) {
+    COASSOC_BY_WIDTH(assign_chunk_as, view, job, b0, b1, scratch, r)
+}
+void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0, int64_t j1,
+                 int64_t* alpha, char* scratch) {
+    COASSOC_BY_WIDTH(count_chunk_as, view, labels, k, b0, b1, j0, j1, alpha, scratch)
+}
+void own_scores_chunk(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
+                      int64_t stop, int64_t* scores) {
+    COASSOC_BY_WIDTH(own_scores_as, view, values, k, labels, start, stop, scores)
+}
+void distance_chunk(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
+    COASSOC_BY_WIDTH(distance_chunk_of, view, job, b0, b1, scratch)
+}
+void overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1, int64_t* total, int64_t size, char* scratch) {
+    COASSOC_BY_WIDTH(overlap_chunk_as, view, j, b0, b1, total, size, scratch)
+}
+void weighted_overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1, const double* factor, double* total,
+                            int64_t size, char* scratch) {
+    COASSOC_BY_WIDTH(weighted_overlap_as, view, j, b0, b1, factor, total, size, scratch)
+}
+
+const Kernels kTable = {
+    block_codes,    assign_chunk,  count_chunk,
+    own_scores_chunk, distance_chunk, overlap_chunk, weighted_overlap_chunk,
+#if defined(__AVX512VBMI__)
+    true,
+#else
+    false,
+#endif
+};
+
+}  // namespace
+
+const Kernels* COASSOC_LEVEL() { return &kTable; }
+
+}  // namespace coassoc

@@ -1,0 +1,231 @@
+// Assignment by byte permutes (AVX-512 VBMI): one instruction looks 64 labels up in a table of 7-bit scores. Rows
+// whose best and second are too close for 7 bits are done again with the int32 table, so labels stay exact.
+#pragma once
+
+namespace coassoc {
+namespace {
+
+// A part of the narrow table in registers: 64, 128 or 256 entries.
+template <int P>
+struct Part {
+    __m512i t[P];
+    explicit Part(const uint8_t* from) {
+        for (int i = 0; i < P; ++i) t[i] = _mm512_loadu_si512(from + 64 * i);
+    }
+    __m512i at(__m512i code) const {
+        if constexpr (P == 1) return _mm512_permutexvar_epi8(code, t[0]);
+        if constexpr (P == 2) return _mm512_permutex2var_epi8(t[0], code, t[1]);
+        if constexpr (P == 4)
+            return _mm512_mask_blend_epi8(_mm512_movepi8_mask(code), _mm512_permutex2var_epi8(t[0], code, t[1]),
+                                          _mm512_permutex2var_epi8(t[2], code, t[3]));
+    }
+};
+
+// Adds the scores of `count` partitions of one size: `all` holds pairs of lanes as 16-bit numbers (odd lane in the
+// high byte), `odd` the odd lanes alone; even = all - 256 odd.
+template <int P, int B>
+inline void add_parts(const NarrowTable& table, const uint8_t* row, const int32_t* order, int count,
+                      const uint8_t* const* block, __m512i* all, __m512i* odd) {
+    int q = 0;
+    for (; q + 1 < count; q += 2) {
+        const int64_t a = order[q], b = order[q + 1];
+        const Part<P> first(row + table.start[a]), second(row + table.start[b]);
+        for (int i = 0; i < B; ++i) {
+            const __m512i x = _mm512_add_epi8(first.at(_mm512_load_si512(block[i] + a * kLanes)),
+                                              second.at(_mm512_load_si512(block[i] + b * kLanes)));
+            all[i] = _mm512_add_epi16(all[i], x);
+            odd[i] = _mm512_add_epi16(odd[i], _mm512_srli_epi16(x, 8));
+        }
+    }
+    if (q < count) {
+        const int64_t a = order[q];
+        const Part<P> part(row + table.start[a]);
+        for (int i = 0; i < B; ++i) {
+            const __m512i x = part.at(_mm512_load_si512(block[i] + a * kLanes));
+            all[i] = _mm512_add_epi16(all[i], x);
+            odd[i] = _mm512_add_epi16(odd[i], _mm512_srli_epi16(x, 8));
+        }
+    }
+}
+
+struct TopTwo {
+    // scores are not negative, so zeros are a start that changes nothing
+    __m512i best = _mm512_setzero_si512(), second = _mm512_setzero_si512(), label = _mm512_setzero_si512();
+    void meet(__m512i score, __m512i c) {
+        label = _mm512_mask_mov_epi16(label, _mm512_cmpgt_epu16_mask(score, best), c);
+        second = _mm512_max_epu16(second, _mm512_min_epu16(score, best));
+        best = _mm512_max_epu16(best, score);
+    }
+};
+
+// Labels and gaps (narrow units) of B blocks; every byte is a valid code here, so unused lanes may hold anything.
+template <int B>
+void score_blocks(const NarrowTable& table, int32_t k, const uint8_t* const* block, uint16_t* label, uint16_t* gap) {
+    TopTwo even[B], odd[B];
+    for (int32_t c = 0; c < k; ++c) {
+        const uint8_t* row = table.values + c * table.stride;
+        __m512i all[B], high[B];
+        for (int i = 0; i < B; ++i) all[i] = high[i] = _mm512_setzero_si512();
+        const int32_t* order = table.order;
+        add_parts<1, B>(table, row, order, table.n64, block, all, high);
+        add_parts<2, B>(table, row, order + table.n64, table.n128, block, all, high);
+        add_parts<4, B>(table, row, order + table.n64 + table.n128, table.n256, block, all, high);
+        const __m512i own = _mm512_set1_epi16((short)c);
+        for (int i = 0; i < B; ++i) {
+            const __m512i low = _mm512_sub_epi16(all[i], _mm512_slli_epi16(high[i], 8));
+            even[i].meet(low, own);
+            odd[i].meet(high[i], own);
+        }
+    }
+    alignas(64) static const uint16_t zip_low[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                                                     8,  40, 9,  41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+    const __m512i zip = _mm512_load_si512(zip_low);
+    const __m512i zip_high = _mm512_add_epi16(zip, _mm512_set1_epi16(16));
+    for (int i = 0; i < B; ++i) {
+        const __m512i ge = _mm512_sub_epi16(even[i].best, even[i].second);
+        const __m512i go = _mm512_sub_epi16(odd[i].best, odd[i].second);
+        uint16_t *l = label + i * kLanes, *g = gap + i * kLanes;
+        _mm512_store_si512(l, _mm512_permutex2var_epi16(even[i].label, zip, odd[i].label));
+        _mm512_store_si512(l + 32, _mm512_permutex2var_epi16(even[i].label, zip_high, odd[i].label));
+        _mm512_store_si512(g, _mm512_permutex2var_epi16(ge, zip, go));
+        _mm512_store_si512(g + 32, _mm512_permutex2var_epi16(ge, zip_high, go));
+    }
+}
+
+// Blocks wait until there are B of them. A block with most lanes open is used where it lies; rows of sparser ones
+// are packed into blocks of their own.
+struct Permuter {
+    static constexpr int B = 2;
+    const View& view;
+    const AssignJob& job;
+    AssignResult& result;
+    uint8_t* scratch;  // B + 1 blocks to pack in, of which at most B wait, then B for gathered ones
+    Settler<uint8_t> settler;
+    Batch again;
+    const uint8_t* block[B];
+    uint64_t open[B];
+    int64_t base[B];         // first row of the block, or -1: packed rows
+    const int64_t* rows[B];  // rows of a packed block
+    int64_t packed[B + 1][kLanes];
+    int waiting = 0, filled = 0, packing = 0;
+
+    Permuter(const View& v, const AssignJob& j, char* s, AssignResult& r)
+        : view(v), job(j), result(r), scratch((uint8_t*)s), settler{v, j, r} {}
+
+    uint8_t* buffer(int i) { return scratch + (int64_t)i * view.p * kLanes; }
+
+    void take(int64_t b, uint64_t lanes) {
+        if (count_bits(lanes) < kLanes / 2) {
+            for (; lanes; lanes &= lanes - 1) pack(b * kLanes + lowest_bit(lanes));
+            return;
+        }
+        block[waiting] = block_of<uint8_t>(view, b, buffer(B + 1 + waiting));
+        open[waiting] = lanes;
+        base[waiting] = b * kLanes;
+        next();
+    }
+
+    void pack(int64_t row) {
+        const uint8_t* codes = row_of<uint8_t>(view, row);
+        uint8_t* out = buffer(packing) + filled;
+        for (int64_t j = 0; j < view.p; ++j) out[j * kLanes] = codes[j];
+        packed[packing][filled] = row;
+        if (++filled == kLanes) flush_packed();
+    }
+
+    void flush_packed() {
+        block[waiting] = buffer(packing);
+        open[waiting] = filled == kLanes ? ~0ull : (1ull << filled) - 1;
+        base[waiting] = -1;
+        rows[waiting] = packed[packing];
+        filled = 0;
+        packing = (packing + 1) % (B + 1);
+        next();
+    }
+
+    void next() {
+        if (++waiting == B) run();
+    }
+
+    void run() {
+        alignas(64) uint16_t label[B * kLanes], gap[B * kLanes];
+        if (waiting == B)
+            score_blocks<B>(job.narrow, job.wide.k, block, label, gap);
+        else
+            score_blocks<1>(job.narrow, job.wide.k, block, label, gap);
+        for (int i = 0; i < waiting; ++i) settle(i, label + i * kLanes, gap + i * kLanes);
+        waiting = 0;
+    }
+
+    void settle(int i, const uint16_t* label, const uint16_t* gap) {
+        const NarrowTable& narrow = job.narrow;
+        alignas(64) uint16_t bound[kLanes];
+        uint64_t sure = 0;
+        for (int lane = 0; lane < kLanes; lane += 32) {
+            const __m512i g = _mm512_load_si512(gap + lane);
+            sure |= (uint64_t)_mm512_cmpge_epu16_mask(g, _mm512_set1_epi16((short)narrow.need)) << lane;
+        }
+        for (int lane = 0; lane < kLanes; ++lane) {
+            const uint32_t sound = gap[lane] > narrow.slack ? gap[lane] - narrow.slack : 0;
+            bound[lane] = (uint16_t)smaller<uint32_t>(sound * narrow.scale, 65535);
+        }
+        uint64_t redo = open[i] & ~sure;
+        const uint64_t done = open[i] & sure;
+        if (base[i] >= 0) {
+            const int64_t first = base[i];
+            uint64_t moved = 0;
+            for (int lane = 0; lane < kLanes; lane += 16) {
+                const __mmask16 some = (__mmask16)(done >> lane);
+                const __m512i now = _mm512_cvtepu16_epi32(_mm256_load_si256((const __m256i*)(label + lane)));
+                const __m512i was = _mm512_maskz_loadu_epi32(some, job.labels + first + lane);
+                moved |= (uint64_t)_mm512_mask_cmpneq_epi32_mask(some, now, was) << lane;
+                _mm256_mask_storeu_epi16(job.bounds + first + lane, some,
+                                         _mm256_load_si256((const __m256i*)(bound + lane)));
+            }
+            if (!job.delta) {
+                result.moved += count_bits(moved);
+                for (int lane = 0; lane < kLanes; lane += 16)
+                    _mm512_mask_storeu_epi32(job.labels + first + lane, (__mmask16)(moved >> lane),
+                                             _mm512_cvtepu16_epi32(_mm256_load_si256((const __m256i*)(label + lane))));
+                moved = 0;
+            }
+            for (; moved; moved &= moved - 1) {
+                const int lane = lowest_bit(moved);
+                settler.move(first + lane, job.labels[first + lane], label[lane]);
+            }
+            for (; redo; redo &= redo - 1) again_row(first + lowest_bit(redo));
+        } else {
+            for (uint64_t left = done; left; left &= left - 1) {
+                const int lane = lowest_bit(left);
+                settler.settle(rows[i][lane], label[lane], bound[lane]);
+            }
+            for (; redo; redo &= redo - 1) again_row(rows[i][lowest_bit(redo)]);
+        }
+    }
+
+    void again_row(int64_t row) {
+        ++result.redone;
+        settler.add(again, row);
+    }
+
+    void finish() {
+        if (filled) flush_packed();
+        if (waiting) run();
+        settler.evaluate(again);
+    }
+};
+
+void assign_permuted(const View& view, const AssignJob& job, int64_t b0, int64_t b1, char* scratch,
+                     AssignResult& result) {
+    Permuter permuter(view, job, scratch, result);
+    for (int64_t b = b0; b < b1; ++b) {
+        const uint64_t open = open_lanes(view, job, b);
+        if (!open) continue;
+        result.evaluated += count_bits(open);
+        permuter.take(b, open);
+    }
+    permuter.finish();
+}
+
+}  // namespace
+}  // namespace coassoc

@@ -1,0 +1,232 @@
+#include "tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <numeric>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace coassoc {
+
+Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
+    constexpr int64_t kPage = int64_t(1) << 21;
+    const int64_t align = bytes >= 4 * kPage ? kPage : 64;
+    const int64_t whole = (std::max<int64_t>(bytes, 1) + align - 1) / align * align;
+#if defined(_MSC_VER)
+    data_ = _aligned_malloc((size_t)whole, (size_t)align);
+#else
+    data_ = std::aligned_alloc((size_t)align, (size_t)whole);
+#endif
+    if (!data_) throw std::bad_alloc();
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (align == kPage) madvise(data_, (size_t)whole, MADV_HUGEPAGE);
+#endif
+}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+}
+
+Buffer::~Buffer() {
+#if defined(_MSC_VER)
+    _aligned_free(data_);
+#else
+    std::free(data_);
+#endif
+}
+
+namespace {
+
+void reserve(Buffer& space, int64_t bytes) {
+    if (space.bytes() < bytes) space = Buffer(bytes);
+}
+
+// Smallest and largest entry of a partition, the zero of missing labels included when they occur.
+void range_of(const Shape& shape, const int32_t* values, int32_t k, int64_t j, int64_t& low, int64_t& high) {
+    const int32_t* part = values + (shape.first[j] - j) * k;
+    int32_t a = part[0], b = part[0];
+    for (int64_t i = 1; i < shape.n_clusters[j] * k; ++i) {
+        a = std::min(a, part[i]);
+        b = std::max(b, part[i]);
+    }
+    low = shape.missing[j] ? std::min(a, 0) : a;
+    high = shape.missing[j] ? std::max(b, 0) : b;
+}
+
+}  // namespace
+
+WideTable widen(const Shape& shape, const int32_t* values, int32_t k, Buffer& space) {
+    WideTable out{};
+    out.rows = shape.padded();
+    out.k = k;
+    if (k == 2) {
+        reserve(space, out.rows * 8);
+        int64_t* packed = (int64_t*)space.data();
+        for (int64_t j = 0; j < shape.p; ++j) {
+            const int32_t* part = values + (shape.first[j] - j) * 2;
+            int64_t* to = packed + shape.first[j];
+            for (int64_t f = 0; f < shape.n_clusters[j]; ++f)
+                to[f] = (int64_t)part[2 * f + 1] * ((int64_t)1 << 32) + part[2 * f];
+            to[shape.n_clusters[j]] = 0;
+        }
+        out.values = (const int32_t*)packed;
+        out.n_tiles = 1;
+        out.last = 2;
+        return out;
+    }
+    out.n_tiles = (k + 63) / 64;
+    const int32_t rest = k - 64 * (out.n_tiles - 1);
+    out.last = rest > 32 ? 64 : (rest + 7) / 8 * 8;
+    reserve(space, out.rows * ((int64_t)(out.n_tiles - 1) * 64 + out.last) * 4);
+    int32_t* tiles = (int32_t*)space.data();
+    for (int64_t j = 0; j < shape.p; ++j) {
+        const int64_t n = shape.n_clusters[j];
+        const int32_t* part = values + (shape.first[j] - j) * k;
+        int64_t low, high;
+        range_of(shape, values, k, j, low, high);
+        // any score is at least minus the sum of the largest sizes, so these columns never beat a real one
+        const int32_t never = (int32_t)std::max<int64_t>(-std::max(std::abs(low), std::abs(high)), -2147483647);
+        for (int32_t t = 0; t < out.n_tiles; ++t) {
+            const int32_t width = t + 1 < out.n_tiles ? 64 : out.last, real = std::min(width, k - 64 * t);
+            int32_t* to = tiles + (int64_t)t * out.rows * 64 + shape.first[j] * width;
+            for (int64_t f = 0; f <= n; ++f, to += width) {
+                if (f < n)
+                    std::memcpy(to, part + f * k + 64 * t, 4 * (size_t)real);
+                else
+                    std::memset(to, 0, 4 * (size_t)real);
+                for (int32_t c = real; c < width; ++c) to[c] = never;
+            }
+        }
+    }
+    out.values = tiles;
+    return out;
+}
+
+void pad_rows(const Shape& shape, const int32_t* values, int32_t k, int32_t* out) {
+    for (int64_t j = 0; j < shape.p; ++j) {
+        const int64_t n = shape.n_clusters[j] * k;
+        std::memcpy(out + shape.first[j] * k, values + (shape.first[j] - j) * k, 4 * (size_t)n);
+        std::memset(out + shape.first[j] * k + n, 0, 4 * (size_t)k);
+    }
+}
+
+NarrowPlan plan_narrow(const Shape& shape, int width) {
+    NarrowPlan plan;
+    if (width != 1 || shape.p > 4096) return plan;
+    plan.start.resize((size_t)shape.p);
+    auto part = [&](int64_t j) {
+        const int64_t entries = shape.n_clusters[j] + shape.missing[j];
+        return entries <= 64 ? 64 : entries <= 128 ? 128 : 256;
+    };
+    for (const int size : {64, 128, 256}) {
+        int32_t& count = size == 64 ? plan.n64 : size == 128 ? plan.n128 : plan.n256;
+        for (int64_t j = 0; j < shape.p; ++j) {
+            if (part(j) != size) continue;
+            plan.start[j] = plan.stride;
+            plan.stride += size;
+            plan.order.push_back((int32_t)j);
+            ++count;
+        }
+    }
+    plan.possible = true;
+    return plan;
+}
+
+NarrowTable narrow(const Shape& shape, const NarrowPlan& plan, const int32_t* values, int32_t k, int shift,
+                   Buffer& space) {
+    NarrowTable out{};
+    if (!plan.possible || k > 65535) return out;
+    const int64_t top = std::min<int64_t>(127, 65535 / shape.p);
+    std::vector<int64_t> low((size_t)shape.p);
+    int64_t range = 0;
+    for (int64_t j = 0; j < shape.p; ++j) {
+        int64_t high;
+        range_of(shape, values, k, j, low[j], high);
+        range = std::max(range, high - low[j]);
+    }
+    // a common divisor makes the narrow scores exact: so it is when centres are single rows, full of ties
+    int64_t common = range;
+    for (int64_t j = 0; j < shape.p && common * top >= range && common > 0; ++j) {
+        const int32_t* part = values + (shape.first[j] - j) * k;
+        if (shape.missing[j]) common = std::gcd(common, -low[j]);
+        for (int64_t i = 0; i < shape.n_clusters[j] * k && common * top >= range; ++i)
+            if ((part[i] - low[j]) % common) common = std::gcd(common, part[i] - low[j]);
+    }
+    int64_t step = std::max<int64_t>(1, (range + top - 1) / top);
+    if (common > 0 && common * top >= range) step = common;
+
+    reserve(space, plan.stride * k);
+    uint8_t* bytes = (uint8_t*)space.data();
+    const double inverse = 1.0 / (double)step;
+    std::vector<int64_t> error((size_t)k, 0);
+    std::vector<int32_t> worst((size_t)k);
+    for (int64_t j = 0; j < shape.p; ++j) {
+        const int64_t n = shape.n_clusters[j], base = low[j];
+        const int32_t* part = values + (shape.first[j] - j) * k;
+        uint8_t* to = bytes + plan.start[j];
+        std::fill(worst.begin(), worst.end(), 0);
+        for (int64_t f = 0; f < n + shape.missing[j]; ++f) {
+            for (int32_t c = 0; c < k; ++c) {
+                const int64_t height = (f < n ? part[f * k + c] : 0) - base;
+                const int64_t level = std::min<int64_t>(top, (int64_t)((double)height * inverse + 0.5));
+                worst[c] = std::max(worst[c], (int32_t)std::abs(height - level * step));
+                to[(int64_t)c * plan.stride + f] = (uint8_t)level;
+            }
+        }
+        for (int32_t c = 0; c < k; ++c) error[c] += worst[c];
+    }
+    const int64_t bound = 2 * *std::max_element(error.begin(), error.end());
+    const int64_t need = bound ? bound / step + 1 : 0;
+    if (need > 65535) return out;
+    out.values = bytes;
+    out.stride = plan.stride;
+    out.order = plan.order.data();
+    out.start = plan.start.data();
+    out.n64 = plan.n64, out.n128 = plan.n128, out.n256 = plan.n256;
+    out.need = (uint32_t)need;
+    out.slack = (uint32_t)((bound + step - 1) / step);
+    out.scale = (uint32_t)std::min<int64_t>(65535, step >> shift);
+    return out;
+}
+
+void measure_drop(const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
+                  int32_t k, int shift, uint32_t* drop) {
+    // in doubles: differences of integers scaled by powers of two, all exact
+    const double scale = std::ldexp(1.0, after_bits - before_bits);
+    std::vector<double> gained((size_t)k, 0.0), least((size_t)k, 0.0), high((size_t)k), low((size_t)k);
+    for (int64_t j = 0; j < shape.p; ++j) {
+        const int32_t* a = before + (shape.first[j] - j) * k;
+        const int32_t* b = after + (shape.first[j] - j) * k;
+        const double none = shape.missing[j] ? 0.0 : -1e300;
+        std::fill(high.begin(), high.end(), none);
+        std::fill(low.begin(), low.end(), -none);
+        for (int64_t f = 0; f < shape.n_clusters[j]; ++f, a += k, b += k)
+            for (int32_t c = 0; c < k; ++c) {
+                const double change = (double)b[c] - (double)a[c] * scale;
+                high[c] = high[c] > change ? high[c] : change;
+                low[c] = low[c] < change ? low[c] : change;
+            }
+        for (int32_t c = 0; c < k; ++c) {
+            gained[c] += high[c];
+            least[c] += low[c];
+        }
+    }
+    int32_t top = 0;
+    for (int32_t c = 1; c < k; ++c)
+        if (gained[c] > gained[top]) top = c;
+    double other = -1e300;  // the most gained by any cluster but `top`
+    for (int32_t c = 0; c < k; ++c)
+        if (c != top) other = std::max(other, gained[c]);
+    for (int32_t c = 0; c < k; ++c) {
+        const double lost = std::ceil(std::ldexp((c == top ? other : gained[top]) - least[c], -shift));
+        drop[c] = (uint32_t)std::min(std::max(lost, 0.0), 1e9);
+    }
+}
+
+}  // namespace coassoc

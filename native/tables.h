@@ -1,0 +1,65 @@
+// What a pass needs besides the rows: the score table in the kernels' layouts, and how far it can have moved bounds.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "kernels.h"
+
+namespace coassoc {
+
+// Memory on a cache-line boundary, not initialised; large pages where the system gives them.
+class Buffer {
+  public:
+    Buffer() = default;
+    explicit Buffer(int64_t bytes);
+    Buffer(Buffer&& other) noexcept : data_(other.data_), bytes_(other.bytes_) {
+        other.data_ = nullptr;
+        other.bytes_ = 0;
+    }
+    Buffer& operator=(Buffer&& other) noexcept;
+    ~Buffer();
+    char* data() const { return (char*)data_; }
+    int64_t bytes() const { return bytes_; }
+
+  private:
+    void* data_ = nullptr;
+    int64_t bytes_ = 0;
+};
+
+// Partitions of the ensemble as the tables see them.
+struct Shape {
+    int64_t p, d;
+    std::vector<int64_t> n_clusters, first;  // first: padded rows, offsets[j] + j
+    std::vector<uint8_t> missing;            // whether a partition has missing labels
+    int64_t padded() const { return d + p; }
+};
+
+// (d, k) int32 -> tiles with a zero row after each partition and columns past k that never win.
+WideTable widen(const Shape& shape, const int32_t* values, int32_t k, Buffer& space);
+
+// (d, k) int32 -> padded (d + p, k) with zero rows.
+void pad_rows(const Shape& shape, const int32_t* values, int32_t k, int32_t* out);
+
+// Static part of a narrow table: where each partition's bytes are. Empty when codes need more than a byte.
+struct NarrowPlan {
+    bool possible = false;
+    std::vector<int32_t> order;
+    std::vector<int64_t> start;
+    int64_t stride = 0;
+    int32_t n64 = 0, n128 = 0, n256 = 0;
+};
+NarrowPlan plan_narrow(const Shape& shape, int width);
+
+// (d, k) int32 -> 7-bit table; `values` stays null when the scores cannot be told apart in 7 bits.
+NarrowTable narrow(const Shape& shape, const NarrowPlan& plan, const int32_t* values, int32_t k, int shift,
+                   Buffer& space);
+
+// Units of 2**shift (of the new table) that a bound of a row labelled c can have lost between two tables:
+// the most any other cluster gained, less the least that c gained, summed over partitions.
+void measure_drop(const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
+                  int32_t k, int shift, uint32_t* drop);
+
+}  // namespace coassoc
