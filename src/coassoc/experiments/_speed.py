@@ -68,13 +68,11 @@ def run(args: argparse.Namespace) -> int:
 
 def compare(n: int, args: argparse.Namespace) -> list[dict[str, Any]]:
     """One row per method and seed on one ensemble of `n` items."""
-    from ._synthetic import voronoi_ensemble
-
     if not args.methods:
         return []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes.npy"
-        np.save(path, voronoi_ensemble(n, args.partitions, seed=1))
+        np.save(path, _codes(n, args.partitions))
         rows = []
         for seed in range(args.rounds):
             for method in args.methods:
@@ -86,13 +84,11 @@ def compare(n: int, args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def growth(sizes: list[int], args: argparse.Namespace) -> list[dict[str, Any]]:
     """Time of a cold pass, of a whole fit and memory beyond the codes, for growing n."""
-    from ._synthetic import voronoi_ensemble
-
     rows = []
     for n in sizes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "codes.npy"
-            np.save(path, voronoi_ensemble(n, args.partitions, seed=1))
+            np.save(path, _codes(n, args.partitions))
             for method in ("coassoc", "coassoc-nocopy"):
                 rows.append({"n": n, "method": method} | _measure(method, path, args.clusters, 0, "--pass"))
                 print(f"  growth n={n} {method}: {rows[-1]}", file=sys.stderr)
@@ -161,6 +157,17 @@ def machine() -> str:
         pass
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return f"{cpu}, {os.cpu_count()} cores, load {load:.1f} at the start, {time.strftime('%Y-%m-%d')}"
+
+
+def _codes(n: int, n_partitions: int) -> np.ndarray:
+    """Codes of `n` items; beyond a million, rows drawn again from the first million."""
+    from ._synthetic import voronoi_ensemble
+
+    base = voronoi_ensemble(min(n, 1_000_000), n_partitions, seed=1)
+    assert base is not None
+    if n <= len(base):
+        return base
+    return base[np.random.default_rng(2).integers(len(base), size=n)]
 
 
 def _measure(method: str, path: Path, k: int, seed: int, *flags: str) -> dict[str, Any]:

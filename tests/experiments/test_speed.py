@@ -1,0 +1,40 @@
+"""The benchmark's own arithmetic: ratios, slopes, generated data. No timing is asserted."""
+
+import argparse
+import json
+
+import numpy as np
+
+from coassoc.experiments import _speed
+from coassoc.experiments._synthetic import voronoi_ensemble
+
+
+def test_generated_codes_do_not_depend_on_how_they_are_kept():
+    whole = voronoi_ensemble(70_000, 3, (4, 9), seed=5)
+    kept = np.zeros_like(whole)
+
+    def write(start, codes):
+        kept[start : start + len(codes)] = codes
+
+    assert voronoi_ensemble(70_000, 3, (4, 9), seed=5, write=write) is None
+    assert (whole == kept).all()
+    assert whole.dtype == np.uint8 and whole.max() < 9
+
+
+def test_slope_of_exactly_linear_times_is_one():
+    rows = [{"n": n, "method": "coassoc", "pass_seconds": 3e-9 * n} for n in (1000, 200_000, 1_000_000, 10_000_000)]
+    assert abs(_speed.slope(rows, "pass_seconds") - 1.0) < 1e-12
+    assert _speed.slope(rows[:2], "pass_seconds") is None
+
+
+def test_a_small_run_gives_a_table_and_json(tmp_path, capsys):
+    parser = argparse.ArgumentParser()
+    _speed.add_arguments(parser)
+    methods = ["coassoc-numpy", "sklearn-sparse"]
+    arguments = ["--sizes", "400", "-k", "3", "--rounds", "1", "--methods", *methods, "-o", str(tmp_path)]
+    assert _speed.run(parser.parse_args(arguments)) == 0
+    assert "sklearn-sparse" in capsys.readouterr().out
+    report = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["method"] for row in report["runs"]] == methods
+    assert all(row["loss"] > 0 and 0 < row["density"] <= 1 for row in report["runs"])
+    assert not list(tmp_path.glob("*.tmp"))
