@@ -11,6 +11,12 @@ settings.register_profile("dev", deadline=None, suppress_health_check=[HealthChe
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+
+def pytest_configure(config):
+    # without compiled kernels engine="auto" says so once; that is no failure of what is tested
+    config.addinivalue_line("filterwarnings", "ignore:coassoc runs on plain NumPy")
+
+
 # name -> (class, arguments); every one must give the same labels
 ENGINES = {
     "numpy": ("Numpy", {}),

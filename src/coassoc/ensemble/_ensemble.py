@@ -361,7 +361,8 @@ class Ensemble:
         try:
             index = np.atleast_1d(np.arange(self.n_samples)[which])
         except (IndexError, TypeError) as error:
-            raise IndexError(f"{name} must name items 0..{self.n_samples - 1} (indices, a mask, a slice): {error}") from None
+            items = f"items 0..{self.n_samples - 1} (indices, a mask, a slice)"
+            raise IndexError(f"{name} must name {items}: {error}") from None
         if index.ndim != 1:
             raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
         return index

@@ -1,0 +1,218 @@
+"""One column of labels -> codes: every kind of label, every way to be missing, every way to be wrong."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coassoc as ca
+from coassoc.ensemble._encode import MISSING_RULES, encode_column, smallest_unsigned
+
+
+def codes_of(values, missing="negative", nulls=None):
+    """Codes with −1 for missing, and the categories."""
+    column = encode_column(values, nulls, "0", missing)
+    codes = np.asarray(column.codes, dtype=np.int64)
+    return [-1 if column.has_missing and c == column.n_clusters else int(c) for c in codes], column.categories.tolist()
+
+
+def obj(*values):
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+SAME = [0, 2, 1, 0]  # of labels 3 < 5 < 9
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "g", "O"])
+def test_whole_numbers_of_any_type_are_the_same_labels(dtype):
+    assert codes_of(np.array([3, 9, 5, 3]).astype(dtype)) == (SAME, [3, 5, 9])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i8"])
+def test_labels_may_start_at_zero_and_run_without_gaps(dtype):
+    assert codes_of(np.array([0, 2, 1, 0]).astype(dtype)) == (SAME, [0, 1, 2])
+
+
+@pytest.mark.parametrize("order", ["<i4", ">i4", ">u8", ">f8"])
+def test_byte_order_does_not_matter(order):
+    assert codes_of(np.array([3, 9, 5, 3], dtype=order)) == (SAME, [3, 5, 9])
+
+
+@pytest.mark.parametrize("values", [["a", "c", "b", "a"], [b"a", b"c", b"b", b"a"]])
+@pytest.mark.parametrize("as_object", [False, True])
+def test_strings_and_bytes_are_labels(values, as_object):
+    found, categories = codes_of(obj(*values) if as_object else np.array(values))
+    assert found == SAME
+    assert len(categories) == 3
+
+
+def test_variable_width_strings_are_labels():
+    if not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("StringDType came with NumPy 2")
+    assert codes_of(np.array(["a", "c", "b", "a"], dtype=np.dtypes.StringDType())) == (SAME, ["a", "b", "c"])
+
+
+def test_booleans_are_labels():
+    assert codes_of(np.array([True, False, True])) == ([1, 0, 1], [0, 1])
+    assert codes_of(obj(True, False, True)) == ([1, 0, 1], [0, 1])
+
+
+def test_dates_are_labels_and_nat_is_missing():
+    days = np.array(["1969-05-01", "2021-01-01", "NaT", "1969-05-01", "2020-01-01"], dtype="M8[D]")
+    first, second, nat, again, third = codes_of(days)[0]
+    assert nat == -1
+    assert first == again
+    assert {first, second, third} == {0, 1, 2}
+    near = np.array(["1969-12-30", "1970-01-02", "1969-12-30"], dtype="M8[D]")
+    assert len(set(codes_of(near)[0])) == 2
+    assert len(set(codes_of(obj(datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)))[0])) == 2
+
+
+@pytest.mark.parametrize("null", [None, float("nan"), np.float32("nan"), np.datetime64("NaT")])
+def test_nulls_among_objects_are_missing(null):
+    assert codes_of(obj(3, null, 5, 3))[0] == [0, -1, 1, 0]
+    assert codes_of(obj("b", null, "c", "b"))[0] == [0, -1, 1, 0]
+    assert codes_of(obj("b", null, 7, "b"))[0].count(-1) == 1
+
+
+def test_pandas_nulls_are_missing():
+    pd = pytest.importorskip("pandas")
+    assert codes_of(obj("b", pd.NA, pd.NaT, "c"))[0] == [0, -1, -1, 1]
+
+
+def test_nulls_named_by_the_container_are_missing():
+    assert codes_of(np.array([3, 9, 5, 3]), nulls=np.array([False, True, False, False]))[0] == [0, -1, 1, 0]
+    assert codes_of(np.array([3.0, 9.5, 5.0, 3.0]), nulls=np.array([False, True, False, False]))[0] == [0, -1, 1, 0]
+    assert codes_of(obj("a", "c", "b"), nulls=np.array([False, True, False]))[0] == [0, -1, 1]
+
+
+def test_masked_arrays_lose_what_is_masked():
+    masked = np.ma.array([3, 9, 5, 3], mask=[0, 1, 0, 0])
+    assert codes_of(masked)[0] == [0, -1, 1, 0]
+    ens = ca.Ensemble(np.ma.array(np.array([[0], [1], [1]], np.uint8), mask=[[0], [0], [1]]))
+    assert ens.partition(0).tolist() == [0, 1, -1]
+
+
+@pytest.mark.parametrize("values", [np.array([-1, 4, -7, 2]), np.array([-1.0, 4, -7, 2]), obj(-1, 4, -7.0, 2)])
+def test_negative_numbers_are_missing_unless_told(values):
+    assert codes_of(values)[0] == [-1, 1, -1, 0]
+    assert codes_of(values, "nan") == ([1, 3, 0, 2], [-7, -1, 2, 4])
+    assert codes_of(values, "cluster")[0] == [2, 1, 2, 0]
+    assert codes_of(values, "singletons")[0] == [2, 1, 3, 0]
+
+
+def test_negative_numbers_are_missing_among_strings_too():
+    assert codes_of(obj(-1, "a", 4, "a"))[0] == [-1, 1, 0, 1]
+
+
+def test_a_number_and_its_text_are_different_labels():
+    found, categories = codes_of(obj(1, "1", 1.0, np.int8(1), "1", True))
+    assert found[0] == found[2] == found[3] == found[5] != found[1] == found[4]
+    assert categories == [1, "1"]
+
+
+def test_text_that_looks_like_a_tag_is_only_text():
+    found, _ = codes_of(obj(1, "number:1", "string:1", "1", 1))
+    assert found[0] == found[4]
+    assert len(set(found)) == 4
+
+
+@pytest.mark.parametrize("low", [2**63, 2**64 - 5])
+def test_the_largest_unsigned_labels_are_kept_apart(low):
+    values = np.array([low, low + 4, low + 1, low], dtype=np.uint64)
+    assert codes_of(values) == (SAME, [low, low + 1, low + 4])
+
+
+def test_the_smallest_signed_labels_are_kept_apart():
+    values = np.array([-(2**63), 2**63 - 1, 0, -(2**63)])
+    assert codes_of(values, "nan") == (SAME, [-(2**63), 0, 2**63 - 1])
+
+
+def test_large_python_integers_are_kept_apart():
+    assert codes_of(obj(2**53, 2**53 + 2, 2**53 + 1, 2**53)) == (SAME, [2**53, 2**53 + 1, 2**53 + 2])
+
+
+def has_label(values):
+    return any(x is not None and x >= 0 for x in values)
+
+
+@given(st.lists(st.none() | st.integers(-5, 10**6), min_size=1, max_size=30).filter(has_label))
+def test_codes_are_the_ranks_of_the_labels(values):
+    known = sorted({v for v in values if v is not None and v >= 0})
+    wanted = [known.index(v) if v is not None and v >= 0 else -1 for v in values]
+    assert codes_of(obj(*values)) == (wanted, known)
+    floats = np.array([np.nan if v is None else v for v in values], dtype=float)
+    assert codes_of(floats) == (wanted, known)
+
+
+@given(st.lists(st.text(max_size=3) | st.integers(0, 3) | st.none(), min_size=1, max_size=20).filter(any))
+def test_labels_come_back_from_their_codes(values):
+    column = encode_column(obj(*values), None, "0")
+    for value, code in zip(values, column.codes):
+        if value is None:
+            assert column.has_missing
+            assert code == column.n_clusters
+        else:
+            assert column.categories[code] == value
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "words"),
+    [
+        (np.array([0.0, 1.5]), ValueError, ["column 0", "row 1", "1.5"]),
+        (obj(0, 1.5), ValueError, ["column 0", "row 1", "1.5"]),
+        (obj(2**60, 1.5), ValueError, ["column 0", "row 1", "1.5"]),
+        (obj("a", 1.5), ValueError, ["column 0", "row 1", "1.5"]),
+        (np.array([0.0, np.inf]), ValueError, ["infinity", "row 1", "NaN"]),
+        (obj(0, float("inf")), ValueError, ["infinity", "row 1", "NaN"]),
+        (obj("a", float("-inf")), ValueError, ["infinity", "row 1", "NaN"]),
+        (np.array([0.0, 1e300]), ValueError, ["column 0", "64-bit"]),
+        (obj(0, 10**400), ValueError, ["column 0", "64-bit"]),
+        (obj(0, 2**64), ValueError, ["column 0", "64-bit"]),
+        (np.array([1j, 2]), TypeError, ["column 0", "complex"]),
+        (obj(1j, 2), TypeError, ["column 0", "complex"]),
+        (obj(np.complex128(1j), 2), TypeError, ["column 0", "complex"]),
+        (obj([1], 2), TypeError, ["column 0", "list"]),
+        (obj({"a": 1}, 2), TypeError, ["column 0", "dict"]),
+        (obj(np.zeros(2), 2), TypeError, ["column 0", "ndarray"]),
+        (np.zeros(2, dtype=[("a", "i4")]), TypeError, ["column 0", "labels must be"]),
+        (np.array([-1, -1]), ValueError, ["column 0", "no label", "drop"]),
+        (np.array([np.nan, np.nan]), ValueError, ["column 0", "no label"]),
+        (obj(None, None), ValueError, ["column 0", "no label"]),
+    ],
+)
+def test_wrong_labels_are_refused_with_their_place(values, error, words):
+    with pytest.raises(error) as caught:
+        encode_column(values, None, "0")
+    for word in ["partitions", *words]:
+        assert word in str(caught.value)
+
+
+def test_other_objects_are_labels_by_their_text():
+    assert codes_of(obj(decimal.Decimal("1.5"), decimal.Decimal("2.5"), decimal.Decimal("1.5")))[0] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("rule", MISSING_RULES)
+def test_nothing_missing_makes_every_rule_the_same(rule):
+    column = encode_column(np.array([4, 4, 7]), None, "0", rule)
+    assert (column.n_clusters, column.has_missing) == (2, False)
+
+
+@pytest.mark.parametrize("rule", ["cluster", "singletons"])
+def test_a_column_without_labels_is_one_cluster_or_many_when_asked(rule):
+    column = encode_column(np.array([-1, -1]), None, "0", rule)
+    assert column.n_clusters == (1 if rule == "cluster" else 2)
+
+
+def test_smallest_unsigned_has_room_for_every_code():
+    names = [smallest_unsigned(n).name for n in (1, 256, 257, 65536, 65537, 2**32)]
+    assert names == ["uint8", "uint8", "uint16", "uint16", "uint32", "uint32"]
+    with pytest.raises(ValueError, match="at most"):
+        smallest_unsigned(2**32 + 1)

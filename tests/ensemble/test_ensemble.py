@@ -1,0 +1,381 @@
+"""The one door: what comes in, what is kept, what is shared, and what can be asked of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coassoc as ca
+import oracle
+from coassoc.ensemble._ensemble import distinct_rows
+
+TABLE = np.array([[3, 10], [3, 12], [5, 10], [9, -1], [3, 10]])
+CODES = [[0, 0], [0, 1], [1, 0], [2, 2], [0, 0]]
+
+
+def check_ensemble(ens, table):
+    """Everything an ensemble says of a table whose negative labels are missing."""
+    table = np.asarray(table)
+    n, p = table.shape
+    assert (ens.n_samples, ens.n_partitions, len(ens)) == (n, p, n)
+    assert ens.codes.shape == (n, p)
+    assert ens.codes.dtype.kind == "u"
+    for j in range(p):
+        known = np.unique(table[:, j][table[:, j] >= 0])
+        assert ens.n_clusters[j] == len(known)
+        assert ens.offsets[j + 1] - ens.offsets[j] == len(known)
+        place = {x: code for code, x in enumerate(known.tolist())}
+        wanted = [place.get(x, len(known)) for x in table[:, j].tolist()]
+        assert ens.codes[:, j].tolist() == wanted
+        assert ens.partition(j).tolist() == [-1 if c == len(known) else c for c in wanted]
+        sizes = ens.sizes[ens.offsets[j] : ens.offsets[j + 1]]
+        assert sizes.tolist() == [table[:, j].tolist().count(x) for x in known[:300].tolist()] + sizes[300:].tolist()
+    assert ens.has_missing == bool((table < 0).any())
+    assert ens.n_codes == ens.offsets[-1] == len(ens.sizes)
+    assert (ens.observed() == (table >= 0)).all()
+    empty = np.flatnonzero((table < 0).all(axis=1))
+    assert (ens.unlabelled() is None) if not len(empty) else (ens.unlabelled().tolist() == empty.tolist())
+
+
+def test_random_tables_become_codes():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        table = oracle.random_case(rng).table
+        check_ensemble(ca.Ensemble(table), table)
+
+
+CONTAINERS = {
+    "int64": lambda t: t,
+    "int8": lambda t: t.astype(np.int8),
+    "fortran": np.asfortranarray,
+    "strided": lambda t: np.repeat(t, 2, axis=0)[::2],
+    "floats": lambda t: np.where(t < 0, np.nan, t.astype(float)),
+    "lists": lambda t: [[None if x < 0 else x for x in row] for row in t.tolist()],
+    "tuples": lambda t: tuple(map(tuple, t.tolist())),
+    "objects": lambda t: np.where(t < 0, None, t.astype(object)),
+    "masked": lambda t: np.ma.array(np.abs(t), mask=t < 0),
+    "matrix of rows": lambda t: [np.array(row) for row in t],
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_every_container_gives_the_same_codes(name):
+    check_ensemble(ca.Ensemble(CONTAINERS[name](TABLE)), TABLE)
+
+
+def test_frames_give_the_same_codes():
+    pd, pl, pa = (pytest.importorskip(m) for m in ("pandas", "polars", "pyarrow"))
+    columns = {"a": TABLE[:, 0].tolist(), "b": [None if x < 0 else x for x in TABLE[:, 1].tolist()]}
+    for frame in (pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
+        ens = ca.Ensemble(frame)
+        check_ensemble(ens, TABLE)
+        assert ens.names == ["a", "b"]
+    categories = pd.DataFrame(columns).astype("Int64").astype("category")
+    check_ensemble(ca.Ensemble(categories), TABLE)
+    check_ensemble(ca.Ensemble(pd.DataFrame(columns).astype("Int64")), TABLE)
+    strings = pd.DataFrame({name: [None if x is None else f"x{x:02}" for x in c] for name, c in columns.items()})
+    check_ensemble(ca.Ensemble(strings), TABLE)
+    check_ensemble(ca.Ensemble(pl.DataFrame(strings)), TABLE)
+
+
+def test_partitions_side_by_side_are_columns():
+    vectors = [TABLE[:, 0], [None if x < 0 else x for x in TABLE[:, 1].tolist()]]
+    check_ensemble(ca.Ensemble.from_partitions(vectors), TABLE)
+    check_ensemble(ca.Ensemble.from_partitions(v for v in vectors), TABLE)
+    named = ca.Ensemble.from_partitions({"a": vectors[0], "b": vectors[1]})
+    check_ensemble(named, TABLE)
+    assert named.names == ["a", "b"]
+    masked = ca.Ensemble.from_partitions([np.ma.array([1, 2, 3], mask=[0, 0, 1])])
+    assert masked.partition(0).tolist() == [0, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "names", "words"),
+    [
+        ([], None, ["partitions", "at least one", "none"]),
+        ([[0, 1], [0, 1, 2]], None, ["partitions[1]", "3 labels", "partitions[0] has 2"]),
+        ([np.zeros((2, 2))], None, ["partitions[0]", "one-dimensional", "(2, 2)"]),
+        ([[0, 1]], ["a", "b"], ["names", "(1)", "2"]),
+        ([[]], None, ["at least one item"]),
+    ],
+)
+def test_vectors_that_do_not_fit_are_refused(partitions, names, words):
+    with pytest.raises(ValueError) as caught:
+        ca.Ensemble.from_partitions(partitions, names=names)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(("n_values", "dtype"), [(256, "uint8"), (257, "uint16"), (65536, "uint16"), (65537, "uint32")])
+def test_codes_take_the_smallest_type(n_values, dtype):
+    column = np.arange(n_values)
+    assert ca.Ensemble(column[:, None]).codes.dtype == dtype
+    # one more value is needed where labels are missing
+    with_hole = ca.Ensemble(np.append(column, -1)[:, None])
+    assert with_hole.codes.dtype.itemsize >= np.dtype(dtype).itemsize
+    assert with_hole.unlabelled().tolist() == [n_values]
+    check_ensemble(with_hole, np.append(column, -1)[:, None])
+
+
+@pytest.mark.parametrize("full", [256, 65536])
+def test_a_full_column_beside_a_missing_label_keeps_all_its_clusters(full):
+    """The code that would mark missing in a full column does not fit its type and must not wrap round to 0."""
+    table = np.stack([np.arange(full), np.r_[-1, np.zeros(full - 1, int)]], axis=1)
+    ens = ca.Ensemble(table)
+    assert ens.unlabelled() is None
+    assert (ens.observed() == (table >= 0)).all()
+    assert (ens.one_hot().sum(axis=0) == ens.sizes).all()
+    assert ens.coassociation([0], [0, 1]).tolist() == [[1.0, 0.0]]
+    labels = ca.KMeansConsensus(2, random_state=0, n_init=1, engine="numpy").fit(ens).labels_
+    assert (labels >= 0).all()
+
+
+# -- sharing memory ------------------------------------------------------------------------------------------
+
+
+def ready_codes(dtype=np.uint8, k=3, n=300):
+    return np.stack([np.arange(n) % k, np.arange(n) // 2 % k], axis=1).astype(dtype)
+
+
+def test_codes_are_not_copied():
+    codes = ready_codes()
+    codes.flags.writeable = False
+    ens = ca.Ensemble(codes)
+    assert np.shares_memory(ens.codes, codes)
+    assert np.shares_memory(ca.Ensemble(ens).codes, codes)
+    assert ca.Ensemble.from_codes(codes, [3, 3]).codes is codes
+    km = ca.KMeansConsensus(2, random_state=0, engine="numpy").fit(codes)
+    assert len(km.labels_) == 300
+
+
+@pytest.mark.parametrize(("dtype", "k"), [(np.uint16, 300), (np.uint32, 65537)])
+def test_wide_codes_are_not_copied_when_they_need_the_width(dtype, k):
+    codes = ready_codes(dtype, k, n=2 * k)
+    assert np.shares_memory(ca.Ensemble(codes).codes, codes)
+
+
+def test_memory_maps_are_not_copied(tmp_path):
+    np.save(tmp_path / "codes.npy", ready_codes())
+    mapped = np.load(tmp_path / "codes.npy", mmap_mode="r")
+    ens = ca.Ensemble(mapped)
+    assert np.shares_memory(ens.codes, mapped)
+    tree = ca.BisectingConsensus(max_leaves=4, random_state=0, engine="numpy").fit(mapped)
+    again = ca.BisectingConsensus(max_leaves=4, random_state=0, engine="numpy").fit(np.array(mapped))
+    assert (tree.labels_ == again.labels_).all()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ready_codes(np.uint16),  # wider than needed
+        np.asfortranarray(ready_codes()),
+        ready_codes() * 2,  # gaps
+        np.full((3, 2), 2**32 - 1, np.uint32),  # far beyond the number of items
+        np.full((3, 2), 7, np.uint16),
+    ],
+)
+def test_what_is_not_codes_is_recoded(table):
+    ens = ca.Ensemble(table)
+    assert not np.shares_memory(ens.codes, table)
+    check_ensemble(ens, table.astype(np.int64))
+
+
+def test_nothing_writes_into_the_callers_table():
+    rng = np.random.default_rng(1)
+    table = oracle.planted(rng)
+    table[3] = -1
+    kept = table.copy()
+    weights = rng.integers(0, 3, size=60)
+    kept_weights = weights.copy()
+    ens = ca.Ensemble(table)
+    codes = ens.codes.copy()
+    ca.KMeansConsensus(3, random_state=0).fit(ens, sample_weight=weights).predict(table)
+    ca.BisectingConsensus(3, random_state=0).fit(ens, sample_weight=weights)
+    ca.density(ens, kept[:, 0], sample_weight=weights)
+    assert (table == kept).all()
+    assert (weights == kept_weights).all()
+    assert (ens.codes == codes).all()
+
+
+# -- from codes ----------------------------------------------------------------------------------------------
+
+
+def test_ready_codes_may_have_empty_clusters_and_missing_labels():
+    ens = ca.Ensemble.from_codes(np.array([[0, 4], [3, 2]], np.uint8), [3, 5], names=["a", "b"])
+    assert ens.sizes.tolist() == [1, 0, 0, 0, 0, 1, 0, 1]
+    assert ens.has_missing
+    assert ens.names == ["a", "b"]
+    assert ens.observed().tolist() == [[True, True], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("codes", "n_clusters", "error", "words"),
+    [
+        ([[0]], [1], TypeError, ["codes", "uint8", "list", "Ensemble(table)"]),
+        (np.zeros((2, 2), int), [1, 1], TypeError, ["codes", "int64"]),
+        (np.zeros(3, np.uint8), [1], ValueError, ["shape", "(3,)"]),
+        (np.zeros((2, 2), np.uint8), [1], ValueError, ["n_clusters", "(2)", "[1]"]),
+        (np.zeros((2, 2), np.uint8), [1, 0], ValueError, ["n_clusters", "positive"]),
+        (np.array([[5]], np.uint8), [3], ValueError, ["partition 0", "n_clusters[0] = 3", "got 5"]),
+        (np.full((2, 2), 2**32 - 1, np.uint32), [3, 3], ValueError, ["partition 0", "4294967295"]),
+        (np.full((2, 1), 2, np.uint8), [2], ValueError, ["missing", "nothing"]),
+        (np.zeros((0, 2), np.uint8), [1, 1], ValueError, ["at least one item", "(0, 2)"]),
+    ],
+)
+def test_wrong_codes_are_refused(codes, n_clusters, error, words):
+    with pytest.raises(error) as caught:
+        ca.Ensemble.from_codes(codes, n_clusters)
+    for word in words:
+        assert word in str(caught.value)
+
+
+# -- looking -------------------------------------------------------------------------------------------------
+
+
+def test_one_hot_has_a_one_for_each_observed_label():
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        table = oracle.random_case(rng).table
+        H = ca.Ensemble(table).one_hot()
+        assert (H.toarray() == oracle.Dense(table).H).all()
+        assert H.dtype == np.float64
+    assert ca.Ensemble(TABLE).one_hot(np.int8).dtype == np.int8
+
+
+def brute_coassociation(table):
+    n, p = table.shape
+    A = np.zeros((n, n))
+    for i in range(n):
+        for k in range(n):
+            seen = [j for j in range(p) if table[i, j] >= 0 and table[k, j] >= 0]
+            A[i, k] = sum(table[i, j] == table[k, j] for j in seen) / len(seen) if seen else 0.0
+    return A
+
+
+def test_coassociation_blocks_are_cut_from_the_matrix():
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        table = oracle.random_case(rng).table
+        ens, A = ca.Ensemble(table), brute_coassociation(table)
+        rows, cols = rng.integers(len(table), size=3), rng.integers(len(table), size=4)
+        np.testing.assert_array_equal(ens.coassociation("all"), A)
+        np.testing.assert_array_equal(ens.coassociation(rows, cols), A[np.ix_(rows, cols)])
+        np.testing.assert_array_equal(ens.coassociation(rows), A[np.ix_(rows, rows)])
+        np.testing.assert_array_equal(ens.coassociation(slice(1, None), [0]), A[1:, :1])
+        np.testing.assert_array_equal(ens.coassociation(0, "all"), A[:1])
+        np.testing.assert_array_equal(ens.coassociation(-1, 0), A[-1:, :1])
+        mask = rng.random(len(table)) < 0.5
+        np.testing.assert_array_equal(ens.coassociation(mask), A[np.ix_(mask, mask)])
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "error", "words"),
+    [
+        (None, None, ValueError, ["rows", "'all'"]),
+        ("every", None, ValueError, ["rows", "'all'", "'every'"]),
+        ([0], "some", ValueError, ["cols", "'some'"]),
+        ([5], None, IndexError, ["rows", "0..4", "5"]),
+        ([0.5], None, IndexError, ["rows", "indices"]),
+        ([[0, 1]], None, IndexError, ["rows", "(1, 2)"]),
+    ],
+)
+def test_coassociation_refuses_other_items(rows, cols, error, words):
+    with pytest.raises(error) as caught:
+        ca.Ensemble(TABLE).coassociation(rows, cols)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_coassociation_states_its_limit_before_it_allocates():
+    ens = ca.Ensemble(np.zeros((200_000, 1), np.uint8))
+    with pytest.raises(ValueError, match=r"200000 x 200000 items needs 320000000000 bytes, above max_bytes=1073741824"):
+        ens.coassociation("all")
+    with pytest.raises(ValueError, match="max_bytes=79"):
+        ens.coassociation([0, 1], slice(5), max_bytes=79)
+    assert ens.coassociation([0, 1], slice(5), max_bytes=80).shape == (2, 5)
+
+
+def test_distinct_rows_in_order_of_appearance():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        table = oracle.random_case(rng).table
+        ens = ca.Ensemble(table)
+        different, counts, inverse = ens.distinct()
+        wanted = list(dict.fromkeys(map(bytes, ens.codes)))
+        assert [bytes(row) for row in different.codes] == wanted
+        assert counts.tolist() == [sum(bytes(r) == w for r in ens.codes) for w in wanted]
+        assert (different.codes[inverse] == ens.codes).all()
+
+
+def test_distinct_survives_hashes_that_collide(monkeypatch):
+    class AllAlike:
+        def integers(self, *args, size, **kwargs):
+            return np.zeros(size, np.uint64)
+
+    codes = np.array([[1, 0], [0, 1], [1, 0], [2, 2]], np.uint8)
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: AllAlike())
+    first, counts, inverse = distinct_rows(codes)
+    assert (first.tolist(), counts.tolist(), inverse.tolist()) == ([0, 1, 3], [2, 1, 1], [0, 1, 0, 2])
+
+
+def test_take_keeps_the_codes():
+    ens = ca.Ensemble(TABLE)
+    part = ens.take(np.array([3, 0]))
+    assert part.codes.tolist() == [CODES[3], CODES[0]]
+    assert part.n_clusters.tolist() == ens.n_clusters.tolist()
+    assert part.sizes.tolist() == [1, 0, 1, 1, 0]
+    assert (part.categories[0] == ens.categories[0]).all()
+
+
+def test_encode_marks_what_was_never_seen():
+    ens = ca.Ensemble([[3, "a"], [5, "b"], [9, "c"], [3, 1]])
+    found = ens.encode([[5, "a"], [4, "zz"], [None, "1"], ["3", 1], [9.0, np.nan]]).tolist()
+    one = ens.codes[3, 1]
+    assert found == [[1, ens.codes[0, 1]], [3, 4], [3, 4], [3, one], [2, 4]]
+    assert ens.encode(ens).tolist() == ens.codes.tolist()
+    with pytest.raises(ValueError, match="X has 1 features, but the model is expecting 2"):
+        ens.encode([[0]])
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from([None, 1, 2, "1", "x", -1, 5.0]), min_size=2, max_size=2), min_size=1, max_size=12
+    )
+)
+def test_encoding_the_table_again_gives_its_codes_row_by_row(table):
+    observed = [[not (x is None or x == -1) for x in row] for row in table]
+    if not np.any(observed, axis=0).all():
+        return
+    ens = ca.Ensemble(table)
+    assert (ens.encode(table) == ens.codes).all()
+    for i, row in enumerate(table):  # whatever other labels are in the batch
+        assert ens.encode([row]).tolist() == [ens.codes[i].tolist()]
+
+
+@pytest.mark.parametrize("rule", ["negative", "nan", "cluster"])
+def test_encode_keeps_the_missing_rule(rule):
+    table = np.array([[0, -1], [-1, 2], [4, 2], [0, -2]])
+    ens = ca.Ensemble(table, missing=rule)
+    assert ens.encode(table).tolist() == ens.codes.tolist()
+    assert ens.encode(ens).tolist() == ens.codes.tolist()
+
+
+def test_lone_missing_items_are_never_met_again():
+    ens = ca.Ensemble([[0, 1], [None, 1], [None, 2]], missing="singletons")
+    assert ens.codes.tolist() == [[0, 0], [1, 0], [2, 1]]
+    assert not ens.has_missing
+    assert ens.encode([[None, 1]]).tolist() == [[3, 0]]
+
+
+def test_missing_as_a_cluster_of_its_own():
+    ens = ca.Ensemble([[0, 1], [None, 1], [None, 2]], missing="cluster")
+    assert ens.codes.tolist() == [[0, 0], [1, 0], [1, 1]]
+    km = ca.KMeansConsensus(2, random_state=0).fit(ens)
+    assert (km.predict(ens) == km.labels_).all()
+
+
+def test_the_text_of_an_ensemble_says_its_shape():
+    assert repr(ca.Ensemble(TABLE)) == "Ensemble(5 items, 2 partitions of 2-3 clusters, uint8, some labels missing)"
+    assert repr(ca.Ensemble([[0, 1]])) == "Ensemble(1 items, 2 partitions of 1 clusters, uint8)"
