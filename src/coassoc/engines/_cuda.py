@@ -216,9 +216,10 @@ class CudaRows(Rows):
         table = self.device.put(self._pad(cost.values))
         rows: list[np.ndarray] = []
         costs: list[int] = []
+        p = self.layout.n_partitions
         while len(rows) < m:  # a pass each: refills are rare, and few
             best = self.device.zeros(1, np.uint64)
-            found = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), -1)
+            found = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p)
             for part, codes in self._pieces():
                 self.device.worst_row(
                     codes, part.start, self.starts, table, labelling.labels[part], self._copies(part), found, best
@@ -228,8 +229,7 @@ class CudaRows(Rows):
                 break
             costs.append((key >> 32) - (1 << 31))
             rows.append(self.codes_at(np.array([0xFFFFFFFF - (key & 0xFFFFFFFF)]))[0])
-        shape = (len(rows), self.layout.n_partitions)
-        return np.array(rows, dtype=self.codes.dtype).reshape(shape), np.array(costs, dtype=np.int64)
+        return np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p), np.array(costs, dtype=np.int64)
 
     def seeding(self, weights: np.ndarray) -> CudaSeeding:
         return CudaSeeding(self, weights)
@@ -377,6 +377,39 @@ class CudaSeeding(Seeding):
 
     def _rule(self) -> tuple[np.ndarray, np.ndarray, bool]:
         return self.weights, self.rows.layout.n_clusters, self.rows.has_missing
+
+
+def ensemble_from_device(codes: Any, n_clusters: Any, device: Any = None, **names: Any) -> Any:
+    """Ensemble over codes that lie on a card, without a copy; what `Ensemble.from_codes` calls for such codes.
+
+    Parameters
+    ----------
+    codes : CuPy array, or any object with ``__cuda_array_interface__`` or DLPack, of shape (n_samples, n_partitions)
+        uint8, uint16 or uint32; ``0..n_clusters[j]-1`` are clusters, ``n_clusters[j]`` is a missing label.
+    n_clusters : array-like of shape (n_partitions,)
+        Clusters in each partition.
+    device : object, default=None
+        The card's device object; opened from `codes` when None.
+    """
+    from ..ensemble import Ensemble
+
+    if device is None:
+        from ._cuda_device import device_of
+
+        device = device_of(codes)
+    codes, n_clusters = device.adopt(codes), np.asarray(n_clusters, dtype=np.int64)
+    if codes.dtype.name not in ("uint8", "uint16", "uint32"):
+        raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; recode them first.")
+    if codes.ndim != 2 or n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
+        raise ValueError(
+            f"n_clusters must hold one positive number per partition, got {n_clusters} for codes of shape {codes.shape}."
+        )
+    counts = np.split(device.count_codes(codes, n_clusters), np.cumsum(n_clusters + 1)[:-1])
+    self = Ensemble.__new__(Ensemble)
+    titles = names.get("names") or [str(j) for j in range(len(n_clusters))]
+    categories = names.get("categories") or [np.arange(k) for k in n_clusters]
+    self._store(codes, n_clusters, [c[:k] for c, k in zip(counts, n_clusters)], list(map(str, titles)), categories)
+    return self
 
 
 def narrow_table(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, int, int]:

@@ -53,6 +53,13 @@ def open_device(number: int) -> CupyDevice:
     return CupyDevice(number)
 
 
+def device_of(array: Any) -> CupyDevice:
+    """The card an array lies on."""
+    if hasattr(array, "__dlpack_device__"):
+        return open_device(int(array.__dlpack_device__()[1]))
+    return open_device(0)
+
+
 @dataclass
 class Job:
     """A pass: its tables on the card and how they are cut."""

@@ -1,0 +1,285 @@
+"""The CUDA engine beside PyTorch on one card, in one run: passes, seeding and whole fits.
+
+    python benchmarks/gpu.py                      # everything that fits, up to a billion items
+    python benchmarks/gpu.py --sizes 1e5 1e7      # chosen sizes
+
+Codes are drawn on the card: k hidden classes, each blurred over four clusters of every partition, 30 % of labels
+replaced by chance. Times are medians between device events after a warm-up; the fit is timed on the host's clock,
+from the loaded rows to labels that stand still. Data: uint8 codes (n, 20) with up to 100 clusters each, d ≈ 1250.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import numpy as np
+
+N_PARTITIONS, K = 20, 20
+
+
+def draw_codes(n: int, seed: int = 0, p: int = N_PARTITIONS, low: int = 25, high: int = 100, classes: int = K):
+    """Codes (n, p) uint8 on the card, and clusters per partition."""
+    import cupy
+
+    rng = np.random.default_rng(seed)
+    n_clusters = rng.integers(low, high + 1, size=p)
+    spread = cupy.asarray(np.stack([rng.integers(k, size=(classes, 4)) for k in n_clusters]).astype(np.uint8))
+    draw = cupy.RawKernel(
+        r"""
+        extern "C" __global__ void draw(unsigned char* codes, long long n, int p, int classes, const int* sizes,
+                                        const unsigned char* spread, unsigned long long seed) {
+            for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x) {
+                unsigned long long x = seed + (unsigned long long)i * 0x9E3779B97F4A7C15ull;
+                auto next = [&x]() {
+                    x += 0x9E3779B97F4A7C15ull;
+                    unsigned long long z = x;
+                    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+                    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+                    return (unsigned int)((z ^ (z >> 31)) >> 32);
+                };
+                int hidden = next() % classes;
+                for (int j = 0; j < p; ++j) {
+                    unsigned int r = next();
+                    codes[i * p + j] = r % 10 < 3 ? (next() % sizes[j]) : spread[(j * classes + hidden) * 4 + (r >> 8) % 4];
+                }
+            }
+        }""",
+        "draw",
+    )
+    codes = cupy.empty((n, p), np.uint8)
+    sizes = cupy.asarray(n_clusters.astype(np.int32))
+    args = (codes, np.int64(n), np.int32(p), np.int32(classes), sizes, spread, np.uint64(seed * 7919 + 1))
+    draw((2048,), (256,), args)
+    return codes, n_clusters
+
+
+def timed(function, repeats: int = 7) -> float:
+    """Median milliseconds on the card."""
+    import cupy
+
+    function()
+    times = []
+    for _ in range(repeats):
+        start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        function()
+        stop.record()
+        stop.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(start, stop))
+    return float(np.median(times))
+
+
+class Recorder:
+    """Rows whose verbs are timed, each with the card idle before and after."""
+
+    def __init__(self, rows):
+        self._rows, self.log = rows, []
+
+    def __getattr__(self, name):
+        value = getattr(self._rows, name)
+        if name not in ("assign", "counts", "worst_rows"):
+            return value
+
+        def wrapped(*args):
+            begin = time.perf_counter()
+            result = value(*args)
+            self.log.append((name, (time.perf_counter() - begin) * 1e3, result if name == "assign" else None))
+            return result
+
+        return wrapped
+
+
+def whole_fit(codes, n_clusters, engine, k: int = K, seed: int = 0, max_iter: int = 50) -> dict:
+    """Seeding and passes to the end, as `KMeansConsensus(n_init=1)` does them."""
+    import cupy
+
+    from coassoc.consensus._lloyd import lloyd, seed_rows
+    from coassoc.consensus._objectives import KMeansObjective
+    from coassoc.engines import Counts
+    from coassoc.engines._cuda import ensemble_from_device
+
+    ensemble = ensemble_from_device(codes, n_clusters)
+    rows = Recorder(engine.load(ensemble))
+    cupy.cuda.Device().synchronize()
+    begin = time.perf_counter()
+    seeds = seed_rows(rows, k, np.ones(codes.shape[1], np.int64), np.random.default_rng(seed))
+    seeded = time.perf_counter()
+    fit = lloyd(rows, KMeansObjective(np.ones(codes.shape[1])), Counts.of_rows(seeds, rows.layout), max_iter)
+    cupy.cuda.Device().synchronize()
+    done = time.perf_counter()
+    passes = [(round(ms, 3), moved) for name, ms, moved in rows.log if name == "assign"]
+    return {
+        "seconds": done - begin, "seeding": seeded - begin, "n_iter": fit.n_iter, "stop": fit.stop,
+        "passes": passes, "counts_ms": sum(ms for name, ms, _ in rows.log if name == "counts"),
+        "loss": fit.loss, "fit": fit, "rows": rows._rows,
+        "peak_bytes": cupy.get_default_memory_pool().total_bytes(),
+    }  # fmt: skip
+
+
+def settled_passes(outcome: dict, skip: bool) -> float:
+    """Milliseconds of one more pass over settled labels, every row scored unless `skip`."""
+    rows, fit = outcome["rows"], outcome["fit"]
+    labelling = fit.labelling
+    rows.assign(labelling, fit.table)
+
+    def once():
+        if not skip:
+            labelling.table = None  # forget the bounds
+        rows.assign(labelling, fit.table)
+
+    return timed(once)
+
+
+def settled_kernel(outcome: dict, skip: bool) -> float:
+    """The same, the kernel alone."""
+    from coassoc.engines._cuda import narrow_table
+
+    rows, fit = outcome["rows"], outcome["fit"]
+    labelling, values = fit.labelling, rows._pad(fit.table.values)
+    narrow, bound, shift = narrow_table(values, rows.starts)
+    exact_shift = fit.table.bits + labelling.unit
+    drift = np.zeros(labelling.n_clusters, np.uint8) if skip else None
+    job = rows.device.assign_job(
+        narrow, values, rows.starts, bound, max(exact_shift - shift, -8), exact_shift, drift,
+        count=True, fresh=False, few=True,
+    )  # fmt: skip
+    return timed(
+        lambda: rows.device.assign_rows(job, rows.codes, labelling.labels, labelling.gaps, None, labelling.alpha)
+    )
+
+
+def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
+    """Milliseconds of an assignment pass by dense one-hot products and by embedding_bag, and agreement of labels."""
+    import cupy
+    import torch
+
+    table = torch.as_tensor(fit.table.values.astype(np.float64) * 2.0**-fit.table.bits, device="cuda").float()
+    offsets = torch.as_tensor(np.concatenate([[0], np.cumsum(n_clusters)[:-1]]), device="cuda")
+    view = torch.from_dlpack(codes)
+    n, d = len(codes), len(table)
+    labels = torch.empty(n, dtype=torch.int32, device="cuda")
+
+    def dense(dtype):
+        weights, hot = table.to(dtype), torch.zeros((min(chunk, n), d), dtype=dtype, device="cuda")
+
+        def run():
+            for start in range(0, n, chunk):
+                columns = view[start : start + chunk].long() + offsets
+                part = hot[: len(columns)]
+                part.zero_()
+                part.scatter_(1, columns, 1.0)
+                labels[start : start + chunk] = (part @ weights).argmax(1).int()
+
+        return run
+
+    def product(dtype):  # the one-hot matrix given: only the product and the argmax
+        weights, hot = table.to(dtype), torch.zeros((min(chunk, n), d), dtype=dtype, device="cuda")
+        hot.scatter_(1, view[: len(hot)].long() + offsets, 1.0)
+
+        def run():
+            for start in range(0, n, chunk):
+                rows = min(chunk, n - start)
+                labels[start : start + chunk] = (hot[:rows] @ weights).argmax(1).int()
+
+        return run
+
+    def bag(dtype):
+        weights = table.to(dtype)
+
+        def run():
+            for start in range(0, n, chunk):
+                columns = view[start : start + chunk].long() + offsets
+                scores = torch.nn.functional.embedding_bag(columns, weights, mode="sum")
+                labels[start : start + chunk] = scores.argmax(1).int()
+
+        return run
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    out = {}
+    for name, make, dtype in (
+        ("dense fp32", dense, torch.float32), ("dense bf16", dense, torch.bfloat16),
+        ("product fp32", product, torch.float32), ("product bf16", product, torch.bfloat16),
+        ("embedding_bag fp32", bag, torch.float32),
+    ):  # fmt: skip
+        run = make(dtype)
+        run()
+        torch.cuda.synchronize()
+        times = []
+        for _ in range(3):
+            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            run()
+            stop.record()
+            stop.synchronize()
+            times.append(start.elapsed_time(stop))
+        out[name] = float(np.median(times))
+    del run
+    torch.cuda.empty_cache()
+    cupy.cuda.Device().synchronize()
+    return out
+
+
+def read_time(codes) -> float:
+    """Milliseconds to read every code once and do next to nothing with it."""
+    import cupy
+
+    words = codes.ravel().view(np.uint64)
+    fold = cupy.RawKernel(
+        r"""
+        extern "C" __global__ void fold(const ulonglong2* words, long long n, unsigned long long* out) {
+            unsigned long long x = 0;
+            for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x)
+                { ulonglong2 w = words[i]; x ^= w.x ^ w.y; }
+            if (x == 42) *out = x;
+        }""",
+        "fold",
+    )
+    out = cupy.zeros(1, np.uint64)
+    return timed(lambda: fold((132 * 8,), (512,), (words, np.int64(len(words) // 2), out)))
+
+
+def main() -> None:
+    import cupy
+
+    from coassoc.engines import Cuda
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8, 1e9])
+    parser.add_argument("--torch", type=float, default=1e7, help="largest size given to PyTorch")
+    parser.add_argument("--json", default=None)
+    options = parser.parse_args()
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    print(properties["name"].decode(), "CuPy", cupy.__version__, "SMs", properties["multiProcessorCount"], flush=True)
+    results = []
+    whole_fit(*draw_codes(100_000), Cuda())  # compile
+    for n in map(int, options.sizes):
+        codes, n_clusters = draw_codes(n)
+        row = {"n": n, "d": int(n_clusters.sum()), "read_ms": read_time(codes)}
+        fits = [whole_fit(codes, n_clusters, Cuda()) for _ in range(3)]
+        fit = sorted(fits, key=lambda f: f["seconds"])[1]
+        row |= {k: fit[k] for k in ("seconds", "seeding", "n_iter", "stop", "passes", "counts_ms", "loss", "peak_bytes")}
+        row["all_seconds"] = [f["seconds"] for f in fits]
+        row["kernel_full_ms"], row["kernel_skip_ms"] = settled_kernel(fit, False), settled_kernel(fit, True)
+        row["pass_full_ms"], row["pass_skip_ms"] = settled_passes(fit, False), settled_passes(fit, True)
+        row["no_skip_seconds"] = whole_fit(codes, n_clusters, Cuda(skip=False))["seconds"]
+        if n <= options.torch:
+            row["torch_ms"] = torch_passes(codes, n_clusters, fit["fit"])
+        print(json.dumps(row), flush=True)
+        results.append(row)
+        del codes, fits, fit
+        cupy.get_default_memory_pool().free_all_blocks()
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file, indent=1)
+    print(f"{'n':>11} {'read':>8} {'kernel':>8} {'skipping':>8} {'pass':>8} {'fit s':>8} {'seeding':>8} passes")
+    for r in results:
+        print(
+            f"{r['n']:>11} {r['read_ms']:>8.3f} {r['kernel_full_ms']:>8.3f} {r['kernel_skip_ms']:>8.3f} "
+            f"{r['pass_full_ms']:>8.3f} {r['seconds']:>8.4f} {r['seeding']:>8.4f} {r['n_iter']} {r['stop']}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,352 @@
+"""The CUDA engine against the plain NumPy one, with ==.
+
+Every test runs twice: through the NumPy twin of the kernels, anywhere, and on a card, where there is one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.consensus._lloyd import lloyd, random_rows, seed_rows
+from coassoc.consensus._objectives import KMeansObjective, fix_table, seeding_weights
+from coassoc.engines import Counts, Cuda, Numpy, ScoreTable
+from coassoc.engines._cuda import ensemble_from_device, narrow_table
+from coassoc.engines._cuda_device import has_device
+from coassoc.engines._cuda_twin import NumpyDevice, OnCard
+
+WIDTHS = (np.uint8, np.uint16, np.uint32)
+N_SEEDS = {"Twin": 40, "Cuda": 120}
+
+
+class Twin(Cuda):
+    """The engine over a stand-in for the card."""
+
+    def __init__(self, *arguments, card=None, **options):
+        super().__init__(*arguments, **options)
+        self.card = card or NumpyDevice()
+
+    def open(self):
+        return self.card
+
+
+@pytest.fixture(params=["twin", pytest.param("card", marks=pytest.mark.gpu)])
+def make(request):
+    """Maker of engines, of either kind."""
+    if request.param == "twin":
+        return Twin
+    if not has_device():
+        pytest.skip("no CUDA device, or no CuPy")
+    return Cuda
+
+
+def planted(seed, n=None, p=None, width=None, most=None, missing=None):
+    """An ensemble whose partitions blur the same hidden classes; chance decides what is not given."""
+    rng = np.random.default_rng(seed)
+    n = n or int(rng.choice([40, 333, 1500, 9000], p=[0.3, 0.5, 0.15, 0.05]))
+    p = p or int(rng.choice([1, 3, 4, 7, 8, 20, 40]))
+    width = WIDTHS[rng.integers(3)] if width is None else width
+    most = most or int(rng.choice([3, 12, 100, 255 if width == np.uint8 else 700]))
+    missing = rng.choice([0.0, 0.0, 0.2, 0.8]) if missing is None else missing
+    n_clusters = rng.integers(1, most + 1, size=p)
+    classes = rng.integers(int(rng.integers(2, 30)), size=n)
+    codes = np.empty((n, p), width)
+    for j, k in enumerate(n_clusters):
+        codes[:, j] = rng.integers(k, size=(30, 3))[classes, rng.integers(3, size=n)]
+        stray = rng.random(n) < 0.3
+        codes[stray, j] = rng.integers(k, size=stray.sum())
+        codes[rng.random(n) < missing, j] = k
+    if missing:
+        codes[rng.random(n) < 0.05] = n_clusters  # items without any label
+        codes[0] = 0
+    copies = rng.integers(0, 4, size=n) if rng.random() < 0.3 else None
+    if copies is not None:
+        copies[0] = 2
+    return ca.Ensemble.from_codes(codes, n_clusters), copies
+
+
+def fitted(engine, ensemble, copies, k, seed, weights=None, max_iter=25):
+    rows, rng = engine.load(ensemble, copies), np.random.default_rng(seed)
+    v = np.ones(ensemble.n_partitions) if weights is None else weights
+    seeds = seed_rows(rows, k, seeding_weights(v), rng)
+    fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(seeds, rows.layout), max_iter)
+    return seeds, rows.labels(fit.labelling), fit
+
+
+def clusters_of(ensemble, copies, seed) -> int:
+    """From 2 to 500 clusters, as many as there are different rows."""
+    codes = ensemble.codes if copies is None else ensemble.codes[copies > 0]
+    seen = np.unique(codes[(codes < ensemble.n_clusters).any(axis=1)], axis=0)
+    k = int(np.random.default_rng(seed).choice([2, 3, 5, 20, 33, 70, 257, 500]))
+    return max(1, min(k, len(seen) // 3))
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_labels_equal_the_numpy_engine_on_many_seeds(make, block):
+    for seed in range(block, N_SEEDS[make.__name__], 8):
+        ensemble, copies = planted(seed)
+        k = clusters_of(ensemble, copies, seed)
+        v = np.random.default_rng(seed).random(ensemble.n_partitions) * 2 if seed % 4 == 0 else None
+        try:
+            expected = fitted(Numpy(), ensemble, copies, k, seed, v)
+        except ValueError as error:  # too few rows that differ, missing labels counted as alike
+            with pytest.raises(ValueError, match="different label rows"):
+                fitted(make(), ensemble, copies, k, seed, v)
+            assert "different label rows" in str(error)
+            continue
+        found = fitted(make(), ensemble, copies, k, seed, v)
+        np.testing.assert_array_equal(found[0], expected[0], err_msg=f"seeds of {seed}")
+        np.testing.assert_array_equal(found[1], expected[1], err_msg=f"labels of {seed}, k={k}")
+        assert found[2].losses == expected[2].losses and found[2].stop == expected[2].stop
+
+
+@pytest.mark.parametrize("options", [{"skip": False}, {"stream": True, "piece_rows": 8192}])
+def test_settings_change_no_label(make, options):
+    for seed in range(6):
+        ensemble, copies = planted(seed, n=20_000, p=8, most=20, missing=0.1 * (seed % 2))
+        expected = fitted(Numpy(), ensemble, copies, 9, seed)
+        found = fitted(make(**options), ensemble, copies, 9, seed)
+        np.testing.assert_array_equal(found[1], expected[1])
+        assert found[2].losses == expected[2].losses
+
+
+def test_bisecting_tree_equals_the_numpy_engine(make):
+    pytest.importorskip("sklearn")
+    for seed in range(6):
+        ensemble, copies = planted(seed, n=700, missing=0.2 * (seed % 2))
+        for criterion in ("gain", "size"):
+            one, two = (
+                ca.BisectingConsensus(max_leaves=9, criterion=criterion, random_state=seed, engine=e).fit(
+                    ensemble, sample_weight=copies
+                )
+                for e in (make(), Numpy())
+            )
+            np.testing.assert_array_equal(one.labels_, two.labels_)
+            assert one.loss_ == two.loss_
+
+
+def test_estimator_equals_the_numpy_engine_with_restarts(make):
+    pytest.importorskip("sklearn")
+    ensemble, _ = planted(3, n=1500, p=8)
+    one, two = (ca.KMeansConsensus(6, n_init=4, random_state=1, engine=e).fit(ensemble) for e in (make(), Numpy()))
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+    assert one.losses_ == two.losses_
+
+
+@pytest.fixture(params=range(6))
+def both(request, make):
+    """The same rows on both engines, with one labelling each."""
+    ensemble, copies = planted(1000 + request.param, n=9000 if request.param % 3 == 0 else 700)
+    rng = np.random.default_rng(request.param)
+    k = int(rng.choice([2, 5, 40, 300]))
+    labels = rng.integers(k, size=ensemble.n_samples)
+    options = {"stream": True, "piece_rows": 8192} if request.param % 2 else {}
+    rows = make(**options).load(ensemble, copies), Numpy().load(ensemble, copies)
+    return rows, [r.labelling_of(labels, k) for r in rows], rng
+
+
+def test_counts_of_given_labels(both):
+    (ours, theirs), (mine, yours), _ = both
+    for _ in range(2):
+        np.testing.assert_array_equal(ours.counts(mine).alpha, theirs.counts(yours).alpha)
+        np.testing.assert_array_equal(ours.counts(mine).sizes, theirs.counts(yours).sizes)
+
+
+def test_passes_over_random_tables_keep_labels_counts_and_moves(both):
+    (ours, theirs), (mine, yours), rng = both
+    d, k = theirs.layout.n_codes, mine.n_clusters
+    base = rng.normal(size=(d, k))
+    for scale in (1.0, 1.0, 0.1, 0.01, 0.01, 1e-4, 0.0, 1.0):
+        base += scale * rng.normal(size=(d, k))
+        table = fix_table(base * rng.choice([0.4, 1.0]), theirs.layout)
+        assert ours.assign(mine, table) == theirs.assign(yours, table)
+        np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
+        np.testing.assert_array_equal(ours.counts(mine).alpha, theirs.counts(yours).alpha)
+        np.testing.assert_array_equal(ours.counts(mine).sizes, theirs.counts(yours).sizes)
+
+
+def test_ties_go_to_the_lowest_cluster(make):
+    ensemble, _ = planted(5, n=333, p=4, width=np.uint8, missing=0.0)
+    rows = make().load(ensemble)
+    for k in (2, 3, 20, 33, 500):
+        labelling = rows.labelling(k)
+        values = np.zeros((ensemble.n_codes, k), np.int32)
+        values[:, k // 2 :] = 123_456_789 // ensemble.n_partitions
+        assert rows.assign(labelling, ScoreTable(values, 20)) == rows.n_rows
+        assert (rows.labels(labelling) == k // 2).all()
+        values[:, -1] += 1  # less than a 16-bit step: only the exact table can see it
+        rows.assign(labelling, ScoreTable(values, 20))
+        assert (rows.labels(labelling) == k - 1).all()
+
+
+def test_worst_rows_differ_and_go_down(both):
+    (ours, theirs), (mine, yours), rng = both
+    for m in (1, 4, 9):
+        cost = fix_table(rng.integers(-2, 3, size=(theirs.layout.n_codes, mine.n_clusters)) * 0.5, theirs.layout)
+        found, expected = ours.worst_rows(mine, cost, m), theirs.worst_rows(yours, cost, m)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_seeding_verbs(both):
+    (ours, theirs), _, rng = both
+    p = theirs.layout.n_partitions
+    for weights in (np.ones(p, np.int64), rng.integers(0, 3, size=p), rng.integers(1, 60_000 // p, size=p)):
+        one, two = ours.seeding(weights), theirs.seeding(weights)
+        for _ in range(4):
+            if two.total == 0:
+                break
+            targets = np.append(rng.integers(two.total, size=11), [0, two.total - 1])
+            rows = two.locate(targets)
+            np.testing.assert_array_equal(one.locate(targets), rows)
+            np.testing.assert_array_equal(one.potentials(rows), two.potentials(rows))
+            one.add(rows[0])
+            two.add(rows[0])
+            assert one.total == two.total
+
+
+def test_random_rows_agree(both):
+    (ours, theirs), _, _ = both
+    one, two = (random_rows(r, 3, np.random.default_rng(8)) for r in (ours, theirs))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_split_keeps_order_and_scatter_puts_back(both):
+    (ours, theirs), (mine, yours), _ = both
+    leaves, expected = ours.split(mine), theirs.split(yours)
+    for one, two in zip(leaves, expected, strict=True):
+        assert (one.n_rows, one.n_copies) == (two.n_rows, two.n_copies)
+        np.testing.assert_array_equal(one.codes_at(np.arange(one.n_rows)), two.codes)
+    np.testing.assert_array_equal(ours.scatter(leaves), theirs.scatter(expected))
+    biggest = int(np.argmax([leaf.n_rows for leaf in expected]))
+    halves = [rows[biggest].labelling_of(np.arange(rows[biggest].n_rows) % 2, 2) for rows in (leaves, expected)]
+    again = [rows[biggest].split(half) for rows, half in zip((leaves, expected), halves)]
+    np.testing.assert_array_equal(ours.scatter(again[0]), theirs.scatter(again[1]))
+
+
+def test_overlaps(make):
+    for seed in range(6):
+        ensemble, copies = planted(seed, n=2000, p=5, most=30 if seed else 400)
+        ours, theirs = make().load(ensemble, copies), Numpy().load(ensemble, copies)
+        np.testing.assert_array_equal(ours.overlap(), theirs.overlap())
+        weights = np.random.default_rng(seed).random(ensemble.n_codes) + 0.01
+        np.testing.assert_allclose(ours.overlap(weights), theirs.overlap(weights), rtol=1e-10, atol=1e-9)
+        np.testing.assert_array_equal(ours.overlap(weights), ours.overlap(weights))
+
+
+def test_codes_on_the_card_stay_there_and_labels_too(make):
+    host, copies = planted(2, n=5000, p=8, width=np.uint8, most=40, missing=0.3)
+    card = make().open()
+    on_card = card.put(host.codes)
+    ensemble = ensemble_from_device(on_card, host.n_clusters, card)
+    assert ensemble.codes is on_card
+    np.testing.assert_array_equal(ensemble.sizes, host.sizes)
+    assert ensemble.has_missing == host.has_missing
+    rows = make(card=card).load(ensemble, copies) if make is Twin else make().load(ensemble, copies)
+    assert rows.codes is on_card
+    expected = fitted(Numpy(), host, copies, 7, 0)
+    _, labels, _ = fitted(make(card=card) if make is Twin else make(), ensemble, copies, 7, 0)
+    assert card.owns(labels)
+    np.testing.assert_array_equal(card.get(labels), expected[1])
+
+
+def test_codes_on_the_card_are_doubted_once(make):
+    card = make().open()
+    with pytest.raises(ValueError, match=r"codes of partition 1 must be at most n_clusters\[1\] = 2"):
+        ensemble_from_device(card.put(np.array([[0, 3], [1, 0]], np.uint8)), [2, 2], card)
+    with pytest.raises(TypeError, match="uint8, uint16 or uint32"):
+        ensemble_from_device(card.put(np.array([[0, 3]], np.int64)), [2, 2], card)
+    with pytest.raises(ValueError, match="one positive number per partition"):
+        ensemble_from_device(card.put(np.array([[0, 1]], np.uint8)), [2], card)
+
+
+# -- host side alone ---------------------------------------------------------------------------------------
+
+
+def test_counts_without_differences_are_taken_again():
+    ensemble, copies = planted(7, n=9000, p=8)
+    expected = fitted(Numpy(), ensemble, copies, 12, 0)
+    found = fitted(Twin(card=NumpyDevice(keep_counts=False)), ensemble, copies, 12, 0)
+    assert found[2].losses == expected[2].losses
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_settled_passes_read_few_rows_and_redo_fewer():
+    ensemble, _ = planted(11, n=9000, p=20, width=np.uint8, most=60, missing=0.0)
+    card = NumpyDevice()
+    _, _, fit = fitted(Twin(card=card), ensemble, None, 8, 0, max_iter=60)
+    assert fit.stop == "fixed_point"
+    first, last = card.jobs[0], card.jobs[-1]
+    assert first.n_scored == 9000 and first.n_redone == 0  # tables of single rows are exact in 16 bits
+    assert last.n_scored < 3000 and last.n_redone < 90
+
+
+def test_gap_bytes_never_exceed_the_exact_gap():
+    ensemble, _ = planted(4, n=1500, p=7, missing=0.1)
+    rows = Twin().load(ensemble)
+    labelling, rng = rows.labelling(6), np.random.default_rng(0)
+    scores = rng.normal(size=(ensemble.n_codes, 6))
+    for scale in (1.0, 0.3, 0.01, 0.003, 0.001, 1e-5, 0.02):
+        scores += scale * rng.normal(size=scores.shape)
+        table = fix_table(scores, rows.layout)
+        rows.assign(labelling, table)
+        sums = rows._pad(table.values)[ensemble.codes + rows.starts].astype(np.int64).sum(axis=1)
+        two = np.sort(sums, axis=1)[:, -2:]
+        gap = (two[:, 1] - two[:, 0]) * 2.0**-table.bits
+        kept = np.asarray(labelling.gaps).astype(float)
+        # a byte is rounded down when set, and may lag the running drift by less than one step
+        assert (((kept - 1) * 2.0**labelling.unit < gap) | (kept == 0)).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed):
+    ensemble, _ = planted(seed, n=333, missing=0.2)
+    rows, rng = Twin().load(ensemble), np.random.default_rng(seed)
+    scores = rng.normal(size=(ensemble.n_codes, 5)) * rng.choice([1e-3, 1.0, 40.0], size=(ensemble.n_codes, 1))
+    values = rows._pad(fix_table(scores, rows.layout).values)
+    narrow, bound, shift = narrow_table(values, rows.starts)
+    columns = ensemble.codes + rows.starts
+    sums, exact = (t[columns].astype(np.int64).sum(axis=1) for t in (narrow, values))
+    assert sums.max() <= 0xFFFF
+    for a in range(5):
+        for c in range(5):
+            sure = sums[:, a] - sums[:, c] > bound
+            least = (sums[:, a] - sums[:, c] - bound) << shift
+            assert (exact[sure, a] - exact[sure, c] >= least[sure]).all()
+    assert bound == 0 or shift > 0
+
+
+def test_memory_error_names_the_formula_and_the_way_out():
+    ensemble, _ = planted(0, n=9000, p=20, width=np.uint8)
+    with pytest.raises(MemoryError, match=r"n \(p b \+ l \+ g\).*Cuda\(stream=True\)"):
+        Twin(card=NumpyDevice(memory=100_000), stream=False).load(ensemble)
+    rows = Twin(card=NumpyDevice(memory=100_000)).load(ensemble)
+    assert rows.streaming and rows.codes is ensemble.codes
+    with pytest.raises(MemoryError, match="the card has 1000 bytes free"):
+        Twin(card=NumpyDevice(memory=1000)).load(ensemble).labelling(3)
+
+
+def test_constructor_refuses_what_cannot_work():
+    with pytest.raises(ValueError, match="stream must be"):
+        Cuda(stream="yes")
+    with pytest.raises(ValueError, match="piece_rows must be a positive multiple of 8192"):
+        Cuda(piece_rows=10_000)
+    with pytest.raises(ValueError, match="at most 65535 clusters"):
+        Twin().load(planted(0, n=40)[0]).labelling(70_000)
+
+
+def test_importing_engines_imports_no_cupy():
+    script = (
+        "import sys, coassoc as ca; from coassoc.engines import resolve, Cuda; Cuda(); "
+        "e = ca.Ensemble([[0, 1], [1, 0]]); resolve('auto', e); assert 'cupy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_twin_owns_only_what_was_put_on_it():
+    assert NumpyDevice().owns(NumpyDevice().put(np.zeros(3))) and not NumpyDevice().owns(np.zeros(3))
+    assert isinstance(NumpyDevice().adopt(np.zeros(3)), OnCard)
