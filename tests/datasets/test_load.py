@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coassoc.datasets import _load, _registry, dataset_info, from_csv, list_datasets, load
+from coassoc.datasets import DatasetUnavailable, _load, _registry, dataset_info, from_csv, list_datasets, load
 from coassoc.datasets._sources import (
     SourceUnavailable,
     from_folder,
@@ -165,7 +165,7 @@ def test_download_is_checked_then_kept(tiny, tmp_path, monkeypatch):
 
         return open_url
 
-    with pytest.raises(FileNotFoundError, match="network: not allowed"):
+    with pytest.raises(DatasetUnavailable, match="network: not allowed"):
         load("tiny", opener=opener(good))
     assert asked == []
     with pytest.raises(ValueError, match="sha256"):
@@ -185,7 +185,7 @@ def test_failing_network_is_told(tmp_path, monkeypatch):
     def broken(url, timeout):
         raise OSError("no route")
 
-    with pytest.raises(FileNotFoundError, match="no route"):
+    with pytest.raises(DatasetUnavailable, match="no route"):
         load("ionosphere", allow_download=True, opener=broken)
     with pytest.raises(ValueError, match="did not return a zip archive"):
         from_network(dataset_info("ionosphere"), None, lambda url, timeout: io.BytesIO(b"<html>"))
@@ -240,7 +240,7 @@ def test_broken_gisette_files_are_named(data, labels, message):
 def test_absent_set_tells_what_was_tried(monkeypatch):
     monkeypatch.delenv("COASSOC_DATA", raising=False)
     with pytest.raises(
-        FileNotFoundError, match=r"'gisette' is not available here.*COASSOC_DATA is not set.*not allowed"
+        DatasetUnavailable, match=r"'gisette' is not available here.*COASSOC_DATA is not set.*not allowed"
     ):
         load("gisette")
 

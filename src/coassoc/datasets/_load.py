@@ -24,6 +24,11 @@ from ._sources import (
 )
 from ._table import MISSING_CELLS, RawTable, cell_digests, parse_csv, read_text
 
+
+class DatasetUnavailable(ValueError):
+    """No source holds the set; the message tells what each one said."""
+
+
 SOURCES = ("folder", "package", "rule", "network")
 
 
@@ -198,7 +203,7 @@ def _first_source(
             check_table(info, table, one)
         return table, one
     note = f" ({info.note})" if info.note else ""
-    raise FileNotFoundError(f"dataset {info.name!r} is not available here{note}. Tried " + "; ".join(said) + ".")
+    raise DatasetUnavailable(f"dataset {info.name!r} is not available here{note}. Tried " + "; ".join(said) + ".")
 
 
 def _checked_download(info: DatasetInfo, check: bool, opener: Any) -> RawTable:
