@@ -1,1 +1,1 @@
-"""."""
+"""The published evaluation: protocol, runner, tables, page."""
