@@ -49,9 +49,9 @@ def nmi(a: Any, b: Any, *, sample_weight: Any = None) -> float:
     >>> ca.nmi([0, 0, 1, 1], ["x", "x", "y", "y"])
     1.0
     """
-    codes_a, k_a = check_labels(a, len(a), "a")
-    codes_b, k_b = check_labels(b, len(a), "b")
-    copies = check_copies(sample_weight, len(a))
+    codes_a, k_a = check_labels(a, None, "a")
+    codes_b, k_b = check_labels(b, len(codes_a), "b")
+    copies = check_copies(sample_weight, len(codes_a))
     both = (codes_a >= 0) & (codes_b >= 0)
     cells = codes_a[both].astype(np.int64) * k_b + codes_b[both]
     weights = None if copies is None else copies[both]

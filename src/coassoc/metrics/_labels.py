@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ..engines._verbs import MAX_COPIES
 from ..ensemble._encode import encode_column
 
 
-def check_labels(labels: Any, n_samples: int, name: str = "labels") -> tuple[np.ndarray, int]:
-    """Labels as codes 0..k-1 in the sorted order of their names, −1 where missing; and k."""
-    values = np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asarray(labels)
+def check_labels(labels: Any, n_samples: int | None, name: str = "labels") -> tuple[np.ndarray, int]:
+    """Labels as codes 0..k-1 in the sorted order of their names, −1 where missing; and k.
+
+    None for `n_samples` takes any number of items.
+    """
+    values = np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asanyarray(labels)
     if values.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {values.shape}.")
-    if len(values) != n_samples:
-        raise ValueError(f"{name} must have one entry per item ({n_samples}), got {len(values)}.")
+    if len(values) == 0 or (n_samples is not None and len(values) != n_samples):
+        wanted = "at least one entry" if n_samples is None else f"one entry per item ({n_samples})"
+        raise ValueError(f"{name} must have {wanted}, got {len(values)}.")
     try:
         column = encode_column(values, None, name)
-    except ValueError as error:
-        raise ValueError(str(error).replace("partitions: column labels", "labels")) from None
+    except (TypeError, ValueError) as error:  # speak of this argument, not of a table's column
+        text = str(error).replace(f"partitions: column {name}", name).replace(f"column {name}, ", "")
+        raise type(error)(text.replace("partitions", name).replace("; drop that column", "")) from None
     codes = column.codes.astype(np.int32)
     if column.has_missing:
         codes[codes == column.n_clusters] = -1
@@ -31,12 +38,14 @@ def check_copies(sample_weight: Any, n_samples: int) -> np.ndarray | None:
     if sample_weight is None:
         return None
     weight = np.asarray(sample_weight)
+    if weight.dtype.kind not in "iubfO":
+        raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")
     if weight.ndim == 0:
         weight = np.full(n_samples, weight)
     if weight.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape ({n_samples},), got {weight.shape}.")
     if weight.dtype.kind not in "iub":
-        as_float = np.asarray(weight, dtype=np.float64)
+        as_float = _floats(weight, "sample_weight")
         whole = np.isfinite(as_float) & (as_float == np.floor(as_float))
         if not whole.all():
             raise ValueError(
@@ -44,9 +53,14 @@ def check_copies(sample_weight: Any, n_samples: int) -> np.ndarray | None:
                 f"{as_float[~whole][0]}; scale your weights to integers."
             )
         weight = as_float
-    weight = weight.astype(np.int64)
     if (weight < 0).any():
         raise ValueError(f"sample_weight must not be negative, got {int(weight.min())}; 0 removes an item.")
+    if weight.max() > MAX_COPIES:  # before a cast could wrap it
+        raise ValueError(
+            f"sample_weight must be at most {MAX_COPIES}, the number of items that exact counts can hold, got "
+            f"{int(weight.max())}; divide your weights by a common factor."
+        )
+    weight = weight.astype(np.int64)
     if not weight.any():
         raise ValueError("sample_weight must be positive for at least one item, got all zeros.")
     return None if (weight == 1).all() else weight
@@ -56,13 +70,22 @@ def check_partition_weights(weights: Any, n_partitions: int) -> np.ndarray:
     """Partition weights as float64 brought to mean 1."""
     if weights is None:
         return np.ones(n_partitions)
-    v = np.asarray(weights, dtype=np.float64)
+    v = _floats(weights, "partition_weights")
     if v.shape != (n_partitions,):
         raise ValueError(f"partition_weights must have one entry per partition ({n_partitions}), got shape {v.shape}.")
     if not np.isfinite(v).all() or (v < 0).any() or not v.any():
         raise ValueError(f"partition_weights must be finite, not negative, and not all zero, got {v.tolist()}.")
     if (v == v[0]).all():
         return np.ones(n_partitions)
-    import math
+    total = math.fsum((v / v.max()).tolist())  # of shares, so that no sum overflows
+    return v / v.max() * (n_partitions / total)
 
-    return v * (n_partitions / math.fsum(v.tolist()))
+
+def _floats(values: Any, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iubfO":
+        raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must hold numbers: {error}.") from None
