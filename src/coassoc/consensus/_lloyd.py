@@ -116,6 +116,9 @@ def lloyd(
             fit.table, fit.stop = table, "fixed_point"
             break
         counts = rows.counts(labelling)
+        if np.array_equal(counts.alpha, fit.counts.alpha):  # only rows that count 0 times moved: the table stays
+            fit.table, fit.stop = table, "fixed_point"
+            break
         loss = objective.loss(counts)
         if not loss < fit.loss:
             rows.assign(labelling, fit.table)  # labels are a function of the table: this takes the pass back
