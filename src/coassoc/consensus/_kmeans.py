@@ -86,13 +86,14 @@ class TableConsensus(ConsensusEstimator):
             return check_choice(self.init, "init", ("k-means++", "random"))
         labels, found = check_labels(self.init, ensemble.n_samples, "init")
         if found > k:
-            raise ValueError(f"init has {found} clusters, more than n_clusters={k}.")
+            raise ValueError(f"init has {found} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
         return labels
 
     def _start(self, rows: Rows, init: str | np.ndarray, k: int, v: np.ndarray, rng: np.random.Generator) -> Counts:
         """Counts whose centres the first pass uses."""
-        if not isinstance(init, str):
-            return rows.counts(rows.labelling_of(np.maximum(init, 0), k))
+        if not isinstance(init, str):  # items without a start go to a cluster of their own, which is then dropped
+            counts = rows.counts(rows.labelling_of(np.where(init < 0, k, init), k + 1))
+            return Counts(counts.alpha[:, :k].copy(), counts.sizes[:k].copy(), counts.layout)
         if k == 1:
             return rows.counts(rows.labelling_of(np.zeros(rows.n_rows, np.int32), 1))
         chosen = random_rows(rows, k, rng) if init == "random" else seed_rows(rows, k, seeding_weights(v), rng)
