@@ -58,8 +58,8 @@ class ConsensusEstimator(ClusterMixin, BaseEstimator):
             self.n_features_in_ = ensemble.n_partitions
         return ensemble
 
-    def _keep_model(self, ensemble: Ensemble, table: ScoreTable) -> None:
-        """What `predict` needs: the label of each code, and the table whose argmax the labels are."""
+    def _keep_model(self, ensemble: Ensemble, table: ScoreTable | None) -> None:
+        """What `predict` needs: the label of each code, and the table whose argmax the labels are, if one does."""
         self._vocabulary = ensemble.vocabulary()
         self._table = table
 
@@ -82,13 +82,18 @@ class ConsensusEstimator(ClusterMixin, BaseEstimator):
         if ensemble is None:  # no known label anywhere
             return np.full(len(X), -1, dtype=np.int32)
         rows = resolve(self.engine, ensemble).load(ensemble)
-        labelling = rows.labelling(self._table.n_clusters)
-        rows.assign(labelling, self._table)
-        labels = np.asarray(rows.labels(labelling))
+        labels = self._labels_of(rows)
         unlabelled = ensemble.unlabelled()
         if unlabelled is not None:
             labels[unlabelled] = -1
         return labels
+
+    def _labels_of(self, rows: Rows) -> np.ndarray:
+        """Labels the model gives to rows."""
+        assert self._table is not None
+        labelling = rows.labelling(self._table.n_clusters)
+        rows.assign(labelling, self._table)
+        return np.asarray(rows.labels(labelling))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

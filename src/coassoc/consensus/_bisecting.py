@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import Counts, Engine, Rows
+from ..engines import Counts, Engine, Rows, ScoreTable
 from ..metrics._density import cluster_densities, density_from_counts, loss_from_counts, split_gain_from_counts
 from ..metrics._labels import check_partition_weights
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
 from ._lloyd import TooFewRows, lloyd, seed_rows
-from ._objectives import KMeansObjective, fix_table, seeding_weights
+from ._objectives import KMeansObjective, seeding_weights
 from ._tree import Tree
 
 
@@ -26,6 +26,7 @@ class _Leaf:
     path: tuple[int, ...]
     pieces: Counts | None = None  # counts of its two halves, once tried; None when it cannot be split
     labelling: Any = None
+    table: Any = None  # the split's table: its argmax is the side of a row
     gain: float = -math.inf  # n·ΔS of the split
     tried: bool = False
 
@@ -156,6 +157,7 @@ class BisectingConsensus(ConsensusEstimator):
         self._leaf_of_item = np.asarray(rows.scatter([leaf.rows for leaf in leaves]))
         self._unlabelled = ensemble.unlabelled()
         self._leaf_counts = [leaf.counts for leaf in leaves]
+        self._split_tables = grower.tables
         self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
         return self
 
@@ -190,9 +192,7 @@ class BisectingConsensus(ConsensusEstimator):
         return self.tree_.newick()
 
     def predict(self, X: Any) -> np.ndarray:
-        """The cluster of ``labels_`` whose centre is nearest to each row of base labels.
-
-        Near the border of two clusters this may differ from the tree, whose splits look at one node at a time.
+        """The cluster of ``labels_`` that each row of base labels falls into, down the splits of the tree.
 
         Parameters
         ----------
@@ -202,17 +202,36 @@ class BisectingConsensus(ConsensusEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
+            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
         """
         return self._predict(X)
 
+    def _labels_of(self, rows: Rows) -> np.ndarray:
+        if self._table is not None:  # finished by passes over all items: one table says it all
+            return super()._labels_of(rows)
+        clusters = {node: cluster for cluster, node in enumerate(self.tree_.leaves(len(self.cluster_sizes_)))}
+        reached, parts, waiting = [], [], [(0, rows)]
+        while waiting:
+            node, part = waiting.pop()
+            if part.n_rows == 0:
+                continue
+            if node in clusters:
+                reached.append(clusters[node])
+                parts.append(part)
+                continue
+            labelling = part.labelling(2)
+            part.assign(labelling, self._split_tables[node])
+            left, right = part.split(labelling)
+            waiting += [(self.tree_.left[node], left), (self.tree_.right[node], right)]
+        return np.array(reached, dtype=np.int32)[np.asarray(rows.scatter(parts))]
+
     def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
-        objective = KMeansObjective(v)
         counts = _merged(self._leaf_counts, self.tree_.cut(k), k)
-        labels = self.cut(k)
-        table = fix_table(objective.table(counts), rows.layout)
+        labels, table = self.cut(k), None
         if self.finish:
-            fit = lloyd(rows, objective, counts, max_iter)
-            labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
+            fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
+            if fit.loss <= loss_from_counts(counts, v):  # a rounded table might lose at the last digit
+                labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
         self._keep_model(ensemble, table)
         self._store_partition(ensemble, labels, counts, v)
         self.loss_ = loss_from_counts(counts, v)
@@ -227,6 +246,7 @@ class _Grower:
         self.weights = seeding_weights(v)
         self.seed, self.criterion = seed, criterion
         self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
+        self.tables: dict[int, ScoreTable] = {}  # of the nodes that were split
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree = Tree()
@@ -245,6 +265,7 @@ class _Grower:
             for side, (child, part) in enumerate(zip(pair, parts)):
                 counts = Counts(leaf.pieces.alpha[:, [side]], leaf.pieces.sizes[[side]], leaf.pieces.layout)
                 open_leaves[child] = _Leaf(part, counts, (*leaf.path, side))
+            self.tables[node] = leaf.table
             del leaf.rows, leaf.labelling  # the node's own copy of its rows can go
             if self.verbose:
                 print(
@@ -276,7 +297,7 @@ class _Grower:
         for leaf, outcome in zip(waiting, self.engine.side_by_side(self._two_means, waiting)):
             leaf.tried = True
             if outcome is not None:
-                leaf.labelling, leaf.pieces = outcome
+                leaf.labelling, leaf.pieces, leaf.table = outcome
                 leaf.gain = split_gain_from_counts(leaf.pieces, self.v)
 
     def _two_means(self, leaf: _Leaf):
@@ -292,7 +313,7 @@ class _Grower:
             fit = lloyd(leaf.rows, self.objective, Counts.of_rows(seeds, leaf.rows.layout), self.max_iter)
             if (fit.counts.sizes > 0).all() and (best is None or fit.loss < best.loss):
                 best = fit
-        return None if best is None else (best.labelling, best.counts)
+        return None if best is None else (best.labelling, best.counts, best.table)
 
 
 def _merged(leaf_counts: list[Counts], cluster_of_leaf: np.ndarray, k: int) -> Counts:
