@@ -25,6 +25,7 @@ ENGINES = {
     "native": ("Native", {}),
     "native-threads1": ("Native", {"n_threads": 1}),
     "native-threads3-rows7": ("Native", {"n_threads": 3, "chunk_rows": 7}),
+    "native-no-copy": ("Native", {"n_threads": 2, "chunk_rows": 64, "blocked_copy": False}),
     "native-baseline": ("Native", {"n_threads": 2, "simd": "baseline"}),
     "native-avx2": ("Native", {"n_threads": 2, "simd": "avx2"}),
     "native-avx512": ("Native", {"n_threads": 2, "simd": "avx512"}),
@@ -45,6 +46,9 @@ def make_engine(name: str):
         if os.environ.get("COASSOC_REQUIRE_NATIVE") == "1":
             pytest.fail(f"COASSOC_REQUIRE_NATIVE=1, but {reason}")
         pytest.skip(reason)
+    simd = arguments.get("simd")
+    if simd is not None and simd not in _native.simd_levels():
+        pytest.skip(f"this CPU or build has no {simd} kernels")
     return engines.Native(**arguments)
 
 
