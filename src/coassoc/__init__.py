@@ -16,6 +16,7 @@ _EXPORTS = {
     "BisectingConsensus": "consensus",
     "SEC": "consensus",
     "ECC": "consensus",
+    "EAC": "consensus",
     "density": "metrics",
     "cluster_density": "metrics",
     "cluster_weight": "metrics",
@@ -28,6 +29,8 @@ _EXPORTS = {
     "zero_effort": "metrics",
     "member_scores": "metrics",
     "pairwise_nmi": "metrics",
+    "align_labels": "metrics",
+    "order_by_size": "metrics",
     "show_config": "_config",
 }
 _PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")
