@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -29,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 a fault of ours, 2 bad input or usage, 130 Ctrl-C."""
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
+    if not debug:
+        warnings.formatwarning = _one_line_warning
     try:
         try:
             name, rest = _split(words)
@@ -76,6 +79,10 @@ def sentence(error: BaseException) -> str:
     else:
         text = str(error) or type(error).__name__
     return " ".join(text.split())
+
+
+def _one_line_warning(message: Warning | str, *_: object, **__: object) -> str:
+    return f"coassoc: note: {' '.join(str(message).split())}\n"
 
 
 def _name(error: OSError) -> str:

@@ -159,7 +159,7 @@ class _Plan:
 
 def _read_one(path: Path, plan: _Plan, format: str | None, options: dict[str, Any]) -> _Part:
     if str(path) == "-":
-        with _standard_input(format) as spooled:
+        with standard_input(format) as spooled:
             return _read_one(spooled, plan, format, options)
     kind, compressed = file_format(path, format)
 
@@ -241,6 +241,8 @@ def _check_ids(column: Any, path: Path, name: str | None) -> np.ndarray:
                 f"id_column {name!r} of {path.name} is empty in row {absent[0] + 1}; give every item an id."
             )
     seen: set[Any] = set()
+    if len(set(ids.tolist())) == len(ids):
+        return ids
     for i, value in enumerate(ids.tolist()):
         if value in seen:
             raise ValueError(
@@ -312,7 +314,7 @@ def _names(parts: list[_Part], paths: list[Path]) -> list[list[str]]:
 
 
 @contextmanager
-def _standard_input(format: str | None):
+def standard_input(format: str | None):
     """Standard input as a file on disk: readers look at sizes and seek, and memory stays bounded."""
     with tempfile.TemporaryDirectory(prefix="coassoc-") as folder:
         path = Path(folder, f"standard-input.{format}" if format else "standard-input")

@@ -1,0 +1,114 @@
+"""The co-association matrix small enough to look at: means over blocks of items, ordered by a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ensemble import check_ensemble
+from ..metrics._density import counts_of, inter_densities
+from ..metrics._labels import check_labels
+
+_TABLE_BYTES = 1 << 27  # counts of base clusters by blocks stay below this
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Block means of the co-association matrix.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_blocks, n_blocks)
+        Mean co-association between the items of two blocks; an item is not paired with itself, except that the
+        diagonal is 1 where a block is a single item.
+    order : ndarray
+        Items in the order of the blocks, those without a label left out.
+    sizes : ndarray of shape (n_blocks,)
+        Items in each block.
+    clusters : ndarray of shape (n_blocks,)
+        Cluster each block belongs to.
+    """
+
+    values: np.ndarray
+    order: np.ndarray
+    sizes: np.ndarray
+    clusters: np.ndarray
+
+    @property
+    def borders(self) -> list[int]:
+        """Blocks where another cluster begins."""
+        return (np.flatnonzero(np.diff(self.clusters)) + 1).tolist()
+
+
+def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "auto") -> Blocks:
+    """Means of A over blocks of items of one cluster each, from one counting pass.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,)
+        Partition that orders the items; within a cluster, items most often together with the others come first.
+    max_blocks : int, default=200
+        Blocks at most (at least one per cluster); with fewer items, each is a block of its own.
+    engine : str or Engine, default="auto"
+        Where the counting passes run.
+
+    Returns
+    -------
+    Blocks
+
+    Notes
+    -----
+    O(n_samples * n_partitions) time, O(n_codes * max_blocks) memory.
+    """
+    ensemble = check_ensemble(X)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    max_blocks = max(k, min(max_blocks, _TABLE_BYTES // (8 * ensemble.n_codes)))
+    affinity = own_affinity(ensemble, codes, k, engine)
+    present = np.flatnonzero(codes >= 0)
+    order = present[np.lexsort((present, -affinity[present], codes[present]))]
+    sizes = np.bincount(codes[order], minlength=k)
+    shares = _shares(sizes, max_blocks)
+    block_of = np.full(ensemble.n_samples, -1, dtype=np.int32)
+    clusters, counts, start, first = [], [], 0, 0
+    for c in range(k):
+        if not sizes[c]:
+            continue
+        edges = np.linspace(0, sizes[c], shares[c] + 1).astype(np.int64)
+        block_of[order[start : start + sizes[c]]] = first + np.repeat(np.arange(shares[c]), np.diff(edges))
+        clusters += [c] * int(shares[c])
+        counts += np.diff(edges).tolist()
+        start, first = start + sizes[c], first + int(shares[c])
+    values = inter_densities(counts_of(ensemble, block_of, first, None, engine), np.ones(ensemble.n_partitions))
+    block_sizes = np.array(counts)
+    single = np.flatnonzero(block_sizes == 1)
+    values[single, single] = 1.0
+    return Blocks(values, order, block_sizes, np.array(clusters))
+
+
+def own_affinity(ensemble: Any, codes: np.ndarray, k: int, engine: Any = "auto") -> np.ndarray:
+    """For each item, its mean co-association with the other items of its cluster (0 when it is alone there)."""
+    counts = counts_of(ensemble, codes, k, None, engine)
+    offsets, cells = ensemble.offsets, counts.cells
+    safe = np.maximum(codes, 0)
+    together, observed = np.zeros(len(codes)), np.zeros(len(codes))
+    for j in range(ensemble.n_partitions):
+        labels = ensemble.partition(j)
+        seen = (labels >= 0) & (codes >= 0)
+        row = offsets[j] + np.maximum(labels, 0)
+        together += np.where(seen, counts.alpha[row, safe] - 1, 0)
+        observed += np.where(seen, cells[j, safe] - 1, 0)
+    return np.divide(together, observed, out=np.zeros(len(codes)), where=observed > 0)
+
+
+def _shares(sizes: np.ndarray, max_blocks: int) -> np.ndarray:
+    """How many blocks each cluster gets: at least one each, the rest by size."""
+    total = int(sizes.sum())
+    if total <= max_blocks:
+        return sizes.copy()
+    present = sizes > 0
+    shares = np.maximum(present, np.floor(sizes * (max_blocks - present.sum()) / total)).astype(np.int64)
+    return np.minimum(shares, sizes)
