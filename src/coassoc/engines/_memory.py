@@ -1,0 +1,153 @@
+"""Memory: sizes as people write them, what this process holds, and arrays that go to a file when a budget is spent."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def parse_size(size: str | int | float, name: str = "memory") -> int:
+    """Bytes in a size such as ``"2GB"``, ``"512 MiB"`` or a number of bytes.
+
+    Examples
+    --------
+    >>> parse_size("2GB"), parse_size("1.5 GiB"), parse_size(4096)
+    (2000000000, 1610612736, 4096)
+    """
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][0-9]+)?)\s*([KMGT]I?)?B?\s*", size.upper())
+        if match is None:
+            raise ValueError(f"{name} must be a size such as '2GB', '512MiB' or a number of bytes, got {size!r}.")
+        size = float(match[1]) * _UNITS[match[2] or ""]
+    if isinstance(size, bool) or not isinstance(size, (int, float, np.integer)):
+        raise TypeError(f"{name} must be a size such as '2GB' or a number of bytes, got {size!r}.")
+    if not size >= 1:
+        raise ValueError(f"{name} must be at least one byte, got {size!r}.")
+    return int(size)
+
+
+def format_size(size: float) -> str:
+    """Bytes for people, in decimal units."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def anonymous_bytes() -> int | None:
+    """Memory this process holds apart from mapped files (RssAnon + RssShmem); None where the system does not say."""
+    try:
+        with open("/proc/self/status") as status:
+            fields = dict(line.split(":", 1) for line in status if line.startswith(("RssAnon", "RssShmem")))
+    except OSError:
+        return None
+    if "RssAnon" not in fields:
+        return None
+    return sum(int(value.split()[0]) * 1024 for value in fields.values())
+
+
+def available_bytes() -> int:
+    """Memory that can be taken now without swapping, as far as the system tells."""
+    try:
+        with open("/proc/meminfo") as info:
+            for line in info:
+                if line.startswith("MemAvailable"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return 4 * 10**9
+
+
+_SMALL = 1 << 16  # bytes below which a file would cost more than it saves
+
+
+class PeakMemory:
+    """Largest anonymous memory while the block runs, looked at every few milliseconds.
+
+    Examples
+    --------
+    >>> with PeakMemory() as memory:
+    ...     block = np.ones(10**6)
+    >>> memory.peak is None or memory.peak > 8 * 10**6
+    True
+    """
+
+    def __init__(self, every: float = 0.005):
+        self.every = every
+        self.start: int | None = None
+        self.peak: int | None = None
+
+    def __enter__(self) -> PeakMemory:
+        self.start = self.peak = anonymous_bytes()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        if self.start is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._done.set()
+        if self.start is not None:
+            self._thread.join()
+            self._look()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self.every):
+            self._look()
+
+    def _look(self) -> None:
+        now = anonymous_bytes()
+        if now is not None:
+            self.peak = max(self.peak or 0, now)
+
+
+class Budget:
+    """Hands out arrays: in memory while the budget lasts, then in files that vanish with the array.
+
+    A file's pages belong to the system's cache, which takes them back when memory is short.
+    """
+
+    def __init__(self, total: int, directory: str | None = None):
+        self.total, self.directory, self.used = total, directory, 0
+        self._lock = threading.Lock()
+
+    def allocate(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array of undefined content."""
+        shape = (int(shape),) if np.isscalar(shape) else tuple(shape)  # type: ignore[arg-type]
+        dtype = np.dtype(dtype)
+        n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        with self._lock:
+            fits = n_bytes < _SMALL or self.used + n_bytes <= self.total
+            self.used += n_bytes if fits else 0
+        if fits:
+            array = np.empty(shape, dtype)
+            # views keep the array alive, so the bytes come back when the last of them goes
+            weakref.finalize(array, self._release, n_bytes).atexit = False
+            return array
+        return file_array(shape, dtype, self.directory)
+
+    def _release(self, n_bytes: int) -> None:
+        with self._lock:
+            self.used -= n_bytes
+
+
+def file_array(shape: tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
+    """An array in a temporary file without a name: the disk space comes back with the last reference."""
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    with tempfile.TemporaryFile(dir=directory, prefix="coassoc-") as file:
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error here and not a crash at the first write
+            os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))
+        else:
+            file.truncate(max(n_bytes, 1))
+        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)

@@ -1,0 +1,284 @@
+"""Streaming: rows that stay in a file, read chunk by chunk while the next chunk is already on its way."""
+
+from __future__ import annotations
+
+import mmap
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
+from ._chunks import Chunk, add_results, chunk_describe, chunk_labels, local_engine, new_version
+from ._exchange import Moves
+from ._memory import Budget, format_size, parse_size
+from ._verbs import MAX_COPIES, Engine, Layout
+
+# bytes per row that the local engine keeps for a labelling, and for seeding distances of p partitions
+_LABEL_STATE = {"native": 6, "numpy": 4}
+_ALIGN = 65536  # chunks are whole multiples of this many rows, as weighted sums are
+
+
+class Stream(Engine):
+    r"""Work on codes in a file within a memory budget: the labels are those of the in-memory engines, bit for bit.
+
+    Chunks of rows are mapped from the file and read ahead while the previous chunk is being worked on. What is
+    kept for each row is chosen by the budget `memory`: the local engine's own state when it fits (6 bytes a row with
+    the compiled kernels), else the labels alone (1 byte up to 256 clusters), in memory or in a temporary file.
+
+    Parameters
+    ----------
+    memory : str or int, default="2GB"
+        Memory the fit may take beyond the program itself; pages of mapped files do not count, since the system takes
+        them back when it needs to.
+    chunk_rows : int, optional
+        Rows worked on at a time, rounded up to a multiple of 65536 unless smaller; chosen from `memory` when None.
+        Never changes a result.
+    directory : str, optional
+        Where temporary files go; the system's place for them when None. It should not be a memory file system.
+    local : {"auto", "native", "numpy"}, default="auto"
+        What works on a chunk.
+    n_threads : int, optional
+        Threads of the compiled kernels; all cores when None.
+
+    Notes
+    -----
+    With n rows, p partitions of d base clusters and k clusters, one start takes about
+    :math:`n\,s + 16\,d\,k` bytes, s being the bytes a row keeps: see the page on scale for each case.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coassoc as ca
+    >>> table = np.repeat(np.array([[0, 1], [1, 0]], dtype=np.uint8), 50, axis=0)
+    >>> km = ca.KMeansConsensus(2, random_state=0, engine=ca.engines.Stream(memory="1MB", chunk_rows=10))
+    >>> np.bincount(km.fit(table).labels_).tolist()
+    [50, 50]
+    """
+
+    name = "stream"
+
+    def __init__(
+        self,
+        memory: str | int = "2GB",
+        *,
+        chunk_rows: int | None = None,
+        directory: str | None = None,
+        local: str = "auto",
+        n_threads: int | None = None,
+    ):
+        self.memory = parse_size(memory)
+        if chunk_rows is not None and chunk_rows < 1:
+            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
+        self.chunk_rows, self.directory = chunk_rows, directory
+        self.local, self.n_threads = local, n_threads
+
+    def __repr__(self) -> str:
+        rows = "" if self.chunk_rows is None else f", chunk_rows={self.chunk_rows}"
+        return f"Stream(memory='{format_size(self.memory).replace(' ', '')}'{rows})"
+
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
+        layout = Layout(ensemble.n_clusters, ensemble.offsets)
+        plan = _Plan(self, ensemble.codes, missing_in(ensemble), layout)
+        chunks = StreamChunks(plan, ensemble.codes, multiplicity, None)
+        rows = ChunkedRows(chunks)
+        if rows.n_copies > MAX_COPIES:
+            raise ValueError(
+                f"the ensemble has {rows.n_copies} items, copies counted; exact counts hold for at most {MAX_COPIES}."
+            )
+        return rows
+
+
+class _Plan:
+    """How one ensemble is streamed: rows at a time, what is kept for each row, where arrays go."""
+
+    def __init__(self, engine: Stream, codes: np.ndarray, missing: np.ndarray, layout: Layout):
+        self.engine = local_engine(engine.local, engine.n_threads)
+        self.budget = Budget(engine.memory, engine.directory)
+        self.layout, self.missing = layout, missing
+        n, p = codes.shape
+        row_bytes = p * codes.dtype.itemsize + 32
+        rows = engine.chunk_rows or min(max(engine.memory // 8 // row_bytes, 1), 1 << 24)
+        self.chunk_rows = -(-rows // _ALIGN) * _ALIGN if rows >= _ALIGN else rows
+        state, distance = _LABEL_STATE[self.engine.name], distance_bytes(self.engine.name, p)
+        # two restarts' worth of rounding: seeding runs beside the labels of the start before
+        self.warm = n * (state + distance) <= engine.memory
+        self.keep_distances = n * (distance + 1) <= engine.memory
+
+    def chunk(self, codes: np.ndarray, copies: np.ndarray | None) -> Chunk:
+        return Chunk(
+            codes,
+            self.layout,
+            copies,
+            missing=self.missing,
+            engine=self.engine,
+            slots=None,
+            lean=None if self.warm else self.budget.allocate,
+            keep_distances=self.keep_distances,
+        )
+
+
+def missing_in(ensemble: Any) -> np.ndarray:
+    """Whether each partition leaves some item without a label."""
+    return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
+
+
+def distance_bytes(local: str, p: int) -> int:
+    """Bytes per row of seeding distances with unit partition weights."""
+    return 8 if local == "numpy" else 1 if p < 256 else 2
+
+
+class StreamChunks(Chunks):
+    """Chunks of one array of codes, in memory or mapped from a file."""
+
+    def __init__(self, plan: _Plan, codes: np.ndarray, copies: np.ndarray | None, ids: np.ndarray | None):
+        self.plan, self.layout, self.codes, self.ids = plan, plan.layout, codes, ids
+        self.row_copies = copies
+        starts = range(0, len(codes), plan.chunk_rows)
+        self.spans = [slice(start, min(start + plan.chunk_rows, len(codes))) for start in starts]
+        self.parts = [plan.chunk(codes[s], None if copies is None else copies[s]) for s in self.spans]
+        self._mapped = _mapping_of(codes) is not None
+        self._backwards = False
+        self.sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
+        self.copies = self.sizes
+        if copies is not None or plan.missing.all():
+            self.copies = np.array([n for _, n in self.each(chunk_describe)], dtype=np.int64)
+
+    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+        order = list(range(len(self.parts))) if which is None else [int(c) for c in which]
+        results: list[Any] = [None] * len(order)
+        places = list(range(len(order)))
+        if self._backwards:  # every other sweep runs backwards: it starts on pages the last one left in the cache
+            places.reverse()
+        self._backwards = not self._backwards and len(order) > 1
+        with _ReadAhead([self.parts[order[place]].codes for place in places] if self._mapped else []) as ahead:
+            for place in places:
+                ahead.step()
+                piece = None if per_chunk is None else per_chunk[place]
+                results[place] = function(self.parts[order[place]], *arguments_for(args, piece))
+        return results
+
+    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
+        sums: list[tuple] = []
+
+        def add(chunk: Chunk, *arguments: Any) -> None:
+            sums[:] = [add_results([*sums, function(chunk, *arguments)])]  # one partial result at a time in memory
+
+        self.each(add, *args, per_chunk=per_chunk)
+        return sums[0]
+
+    def fold(self, function: Callable, *args: Any) -> Any:
+        # one chunk of everything: the function takes parts of its own size from the file
+        return function(self.plan.chunk(self.codes, self.row_copies), None, *args)
+
+    def forget(self, key: str) -> None:
+        for part in self.parts:
+            part.forget(key)
+
+    def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
+        """Labels as int32, as the in-memory engines give them; in a file when the budget is spent.
+
+        A chunk's own state goes as soon as its labels are out: they can be had again from the table.
+        """
+        labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
+        recomputable = labelling.past[1] is not None or labelling.pieces is not None
+        for c, (part, span) in enumerate(zip(self.parts, self.spans)):
+            piece = None if labelling.pieces is None else labelling.pieces[c]
+            past = tuple(arguments_for(labelling.past, piece))
+            labels[span] = chunk_labels(part, labelling.key, labelling.n_clusters, past)  # type: ignore[arg-type]
+            if recomputable:
+                part.forget(labelling.key)
+        return labels
+
+    def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
+        k, total = labelling.n_clusters, int(self.sizes.sum())
+        ask = (chunk_labels, labelling.key, k, labelling.past)
+        sizes = np.zeros(k, dtype=np.int64)
+        for labels in self.each(*ask, per_chunk=labelling.pieces):
+            sizes += np.bincount(labels, minlength=k)
+        allocate, id_type = self.plan.budget.allocate, np.uint32 if total < 1 << 32 else np.int64
+        codes = [allocate((size, self.codes.shape[1]), self.codes.dtype) for size in sizes]
+        ids = [allocate(size, self.ids.dtype if self.ids is not None else id_type) for size in sizes]
+        copies = [None if self.row_copies is None else allocate(size, np.int64) for size in sizes]
+        filled = np.zeros(k, dtype=np.int64)
+        for c, span in enumerate(self.spans):  # in row order
+            piece = None if labelling.pieces is None else [labelling.pieces[c]]
+            labels = self.each(*ask, per_chunk=piece, which=[c])[0]
+            for side in range(k):
+                inside = np.flatnonzero(labels == side)
+                place = slice(filled[side], filled[side] + len(inside))
+                codes[side][place] = self.codes[span][inside]
+                ids[side][place] = span.start + inside if self.ids is None else self.ids[span][inside]
+                if copies[side] is not None:
+                    copies[side][place] = self.row_copies[span][inside]  # type: ignore[index]
+                filled[side] += len(inside)
+        return [StreamChunks(self.plan, *part) for part in zip(codes, copies, ids)]
+
+    def scatter(self, leaves: Sequence[Chunks]) -> np.ndarray:
+        labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
+        for position, leaf in enumerate(leaves):
+            assert isinstance(leaf, StreamChunks)
+            labels[slice(None) if leaf.ids is None else leaf.ids] = position
+        return labels
+
+    def move(self, labelling: ChunkedLabelling, moves: Moves) -> None:
+        version, past = new_version(), labelling.past
+        for c, (part, span) in enumerate(zip(self.parts, self.spans)):
+            piece = None if labelling.pieces is None else labelling.pieces[c]
+            here = (moves.indices >= span.start) & (moves.indices < span.stop)
+            mine = Moves(moves.indices - span.start, *_fields(moves)).some(here)
+            rows, state = part.labelled(labelling.key, labelling.n_clusters, tuple(arguments_for(past, piece)))  # type: ignore[arg-type]
+            if len(mine):
+                rows.apply_moves(state.labelling, mine)  # type: ignore[arg-type]
+            part.keep(labelling.key, rows, state, version)
+        labelling.past, labelling.pieces = (version, None, None), None  # the chunks' own states are the labels now
+
+
+def _fields(moves: Moves) -> tuple:
+    return moves.sources, moves.targets, moves.codes, moves.copies, moves.stop
+
+
+class _ReadAhead:
+    """Asks the system for the pages of the next chunk while this one is worked on."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]):
+        self._coming = list(arrays[1:])
+        self._queue: queue.SimpleQueue[np.ndarray | None] | None = None
+
+    def __enter__(self) -> _ReadAhead:
+        if self._coming and hasattr(mmap, "MADV_WILLNEED"):
+            self._queue = queue.SimpleQueue()
+            self._thread = threading.Thread(target=self._work, args=(self._queue,), daemon=True)
+            self._thread.start()
+        return self
+
+    def step(self) -> None:
+        if self._queue is not None and self._coming:
+            self._queue.put(self._coming.pop(0))
+
+    def __exit__(self, *_: Any) -> None:
+        if self._queue is not None:
+            self._queue.put(None)
+            self._thread.join()
+
+    @staticmethod
+    def _work(asked: queue.SimpleQueue) -> None:
+        while (array := asked.get()) is not None:
+            mapped = _mapping_of(array)
+            if mapped is not None:
+                pages, start = mapped
+                start -= start % mmap.PAGESIZE
+                pages.madvise(mmap.MADV_WILLNEED, start, min(array.nbytes + mmap.PAGESIZE, len(pages) - start))
+
+
+def _mapping_of(array: np.ndarray) -> tuple[mmap.mmap, int] | None:
+    """The mapped file behind an array and where in it the array starts; None for memory."""
+    base: Any = array
+    while isinstance(base, (np.ndarray, memoryview)):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    if not isinstance(base, mmap.mmap):
+        return None
+    first = np.frombuffer(base, dtype=np.uint8, count=1).ctypes.data
+    return base, array.ctypes.data - first
