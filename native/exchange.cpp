@@ -10,6 +10,8 @@ namespace {
 constexpr double kSqrtHalf = 0.7071067811865476;
 constexpr double kLn2 = 0.6931471805599453;
 
+inline bool may_leave(int64_t left, int64_t least, bool vanish) { return left >= least || (left == 0 && vanish); }
+
 // x log x is asked for small counts most of the time
 class XlogxTable {
 public:
@@ -44,7 +46,7 @@ void propose_density(const ExchangeRows& rows, const int32_t* labels, const Froz
         const int32_t own = labels[i];
         int32_t& target = targets[i - start];
         target = -1;
-        if (copies <= 0 || (t.keep && t.sizes[own] == copies)) continue;
+        if (copies <= 0 || !may_leave(t.sizes[own] - copies, t.least, t.vanish)) continue;
         const Code* row = codes + (rows.ids ? rows.ids[i] : i) * p;
         bool complete = true;
         for (int32_t c = 0; c < k; ++c) with_item[c] = 0;
@@ -79,7 +81,7 @@ void propose_density(const ExchangeRows& rows, const int32_t* labels, const Froz
         int32_t best = -1;
         double most = -std::numeric_limits<double>::infinity();
         for (int32_t c = 0; c < k; ++c) {
-            if (c != own && enter[c] > most) {
+            if (c != own && enter[c] > most && (t.sizes[c] > 0 || copies >= t.least)) {
                 most = enter[c];
                 best = c;
             }
@@ -106,7 +108,7 @@ void propose_agreement(const ExchangeRows& rows, const int32_t* labels, const Fr
         const int32_t own = labels[i];
         int32_t& target = targets[i - start];
         target = -1;
-        if (m <= 0 || (t.keep && t.sizes[own] == m)) continue;
+        if (m <= 0 || !may_leave(t.sizes[own] - m, t.least, t.vanish)) continue;
         const Code* row = codes + (rows.ids ? rows.ids[i] : i) * p;
         for (int32_t c = 0; c < k; ++c) gain[c] = 0.0;
         for (int64_t j = 0; j < p; ++j) {
@@ -140,7 +142,7 @@ void propose_agreement(const ExchangeRows& rows, const int32_t* labels, const Fr
         int32_t best = -1;
         double most = -std::numeric_limits<double>::infinity();
         for (int32_t c = 0; c < k; ++c) {
-            if (c != own && gain[c] > most) {
+            if (c != own && gain[c] > most && (t.sizes[c] > 0 || m >= t.least)) {
                 most = gain[c];
                 best = c;
             }
@@ -151,15 +153,15 @@ void propose_agreement(const ExchangeRows& rows, const int32_t* labels, const Fr
 
 template <class Code>
 void settle_density_of(const ExchangeRows& layout, const ProposedMoves& moves, int32_t k, int64_t* alpha,
-                       int64_t* cells, int64_t* squares, int64_t* sizes, double* values, const double* v, bool keep,
-                       double threshold, uint8_t* accepted) {
+                       int64_t* cells, int64_t* squares, int64_t* sizes, double* values, const double* v, int64_t least,
+                       bool vanish, double threshold, uint8_t* accepted) {
     const Code* codes = static_cast<const Code*>(moves.codes);
     const int64_t p = layout.p;
     for (int64_t t = 0; t < moves.m; ++t) {
         const int32_t o = moves.sources[t], c = moves.targets[t];
         const int64_t m = moves.copies[t];
         accepted[t] = 0;
-        if (keep && sizes[o] == m) continue;
+        if (!may_leave(sizes[o] - m, least, vanish) || (sizes[c] == 0 && m < least)) continue;
         const Code* row = codes + t * p;
         double t_o = 0.0, p_o = 0.0, t_c = 0.0, p_c = 0.0;
         for (int64_t j = 0; j < p; ++j) {
@@ -201,7 +203,7 @@ void settle_density_of(const ExchangeRows& layout, const ProposedMoves& moves, i
 template <class Code>
 void settle_agreement_of(const ExchangeRows& layout, const ProposedMoves& moves, int32_t k, int64_t* alpha,
                          int64_t* cells, int64_t* sizes, int64_t* shared, int64_t* entropy, double* values,
-                         const double* v, bool keep, double threshold, int32_t bits, uint8_t* accepted) {
+                         const double* v, int64_t least, bool vanish, double threshold, int32_t bits, uint8_t* accepted) {
     const Code* codes = static_cast<const Code*>(moves.codes);
     const int64_t p = layout.p;
     const XlogxTable h(moves.m > 1024 ? 1 << 16 : 256, bits);
@@ -211,7 +213,7 @@ void settle_agreement_of(const ExchangeRows& layout, const ProposedMoves& moves,
         const int32_t o = moves.sources[t], c = moves.targets[t];
         const int64_t m = moves.copies[t];
         accepted[t] = 0;
-        if (keep && sizes[o] == m) continue;
+        if (!may_leave(sizes[o] - m, least, vanish) || (sizes[c] == 0 && m < least)) continue;
         const Code* row = codes + t * p;
         double gain = 0.0;
         for (int64_t j = 0; j < p; ++j) {
@@ -282,10 +284,10 @@ void propose_chunk(const ExchangeRows& rows, const int32_t* labels, const Frozen
 }
 
 void settle_density(const ExchangeRows& layout, const ProposedMoves& moves, int32_t k, int64_t* alpha, int64_t* cells,
-                    int64_t* squares, int64_t* sizes, double* values, const double* v, bool keep, double threshold,
+                    int64_t* squares, int64_t* sizes, double* values, const double* v, int64_t least, bool vanish, double threshold,
                     uint8_t* accepted) {
     auto run = [&](auto code) {
-        settle_density_of<decltype(code)>(layout, moves, k, alpha, cells, squares, sizes, values, v, keep, threshold,
+        settle_density_of<decltype(code)>(layout, moves, k, alpha, cells, squares, sizes, values, v, least, vanish, threshold,
                                           accepted);
     };
     if (layout.width == 1)
@@ -298,10 +300,10 @@ void settle_density(const ExchangeRows& layout, const ProposedMoves& moves, int3
 
 void settle_agreement(const ExchangeRows& layout, const ProposedMoves& moves, int32_t k, int64_t* alpha,
                       int64_t* cells, int64_t* sizes, int64_t* shared, int64_t* entropy, double* values,
-                      const double* v, bool keep, double threshold, int32_t bits, uint8_t* accepted) {
+                      const double* v, int64_t least, bool vanish, double threshold, int32_t bits, uint8_t* accepted) {
     auto run = [&](auto code) {
-        settle_agreement_of<decltype(code)>(layout, moves, k, alpha, cells, sizes, shared, entropy, values, v, keep,
-                                            threshold, bits, accepted);
+        settle_agreement_of<decltype(code)>(layout, moves, k, alpha, cells, sizes, shared, entropy, values, v, least,
+                                            vanish, threshold, bits, accepted);
     };
     if (layout.width == 1)
         run(uint8_t{});

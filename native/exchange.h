@@ -27,7 +27,8 @@ struct FrozenTables {
     const int64_t* sizes;   // (k,)
     const double* values;   // (k,) density, (p,) agreement
     double threshold;
-    bool keep;
+    int64_t least;  // copies a cluster must be left with, or begin with
+    bool vanish;    // whether a cluster may lose its last row
     const int64_t* steps;   // (p,)
     double unit;
     const double* together; // (k,)
@@ -59,10 +60,10 @@ struct ProposedMoves {
 
 // Both change the counts in place and set accepted[t]; `rows` gives the layout and the width of the codes.
 void settle_density(const ExchangeRows& layout, const ProposedMoves& moves, int32_t k, int64_t* alpha, int64_t* cells,
-                    int64_t* squares, int64_t* sizes, double* values, const double* v, bool keep, double threshold,
+                    int64_t* squares, int64_t* sizes, double* values, const double* v, int64_t least, bool vanish, double threshold,
                     uint8_t* accepted);
 void settle_agreement(const ExchangeRows& layout, const ProposedMoves& moves, int32_t k, int64_t* alpha,
                       int64_t* cells, int64_t* sizes, int64_t* shared, int64_t* entropy, double* values,
-                      const double* v, bool keep, double threshold, int32_t bits, uint8_t* accepted);
+                      const double* v, int64_t least, bool vanish, double threshold, int32_t bits, uint8_t* accepted);
 
 }  // namespace coassoc

@@ -65,7 +65,8 @@ auto propose_moves(const Codes& codes, nb::object ids, nb::object copies, const 
     t.k = static_cast<int32_t>(nb::cast<In<int64_t>>(table.attr("sizes")).size());
     t.values = field<double>(table, "values", held);
     t.threshold = nb::cast<double>(table.attr("threshold"));
-    t.keep = nb::cast<bool>(table.attr("keep"));
+    t.least = nb::cast<int64_t>(table.attr("least"));
+    t.vanish = nb::cast<bool>(table.attr("vanish"));
     t.steps = field<int64_t>(table, "steps", held);
     t.unit = nb::cast<double>(table.attr("unit"));
     t.together = field<double>(table, "together", held);
@@ -130,26 +131,26 @@ ProposedMoves moves_of(const Codes& codes, const In<int32_t>& sources, const In<
 void settle_density_door(const Codes& codes, const In<int32_t>& sources, const In<int32_t>& targets,
                          const In<int64_t>& copies, const In<int64_t>& n_clusters, const In<int64_t>& offsets,
                          Out<int64_t> alpha, Out<int64_t> cells, Out<int64_t> squares, Out<int64_t> sizes,
-                         Out<double> values, const In<double>& v, bool keep, double threshold, Out<uint8_t> accepted) {
+                         Out<double> values, const In<double>& v, int64_t least, bool vanish, double threshold, Out<uint8_t> accepted) {
     const ExchangeRows layout = rows_of(codes, n_clusters, offsets);
     const ProposedMoves moves = moves_of(codes, sources, targets, copies);
     const auto k = static_cast<int32_t>(sizes.size());
     nb::gil_scoped_release release;
     settle_density(layout, moves, k, alpha.data(), cells.data(), squares.data(), sizes.data(), values.data(), v.data(),
-                   keep, threshold, accepted.data());
+                   least, vanish, threshold, accepted.data());
 }
 
 void settle_agreement_door(const Codes& codes, const In<int32_t>& sources, const In<int32_t>& targets,
                            const In<int64_t>& copies, const In<int64_t>& n_clusters, const In<int64_t>& offsets,
                            Out<int64_t> alpha, Out<int64_t> cells, Out<int64_t> sizes, Out<int64_t> shared,
-                           Out<int64_t> entropy, Out<double> values, const In<double>& v, bool keep, double threshold,
+                           Out<int64_t> entropy, Out<double> values, const In<double>& v, int64_t least, bool vanish, double threshold,
                            int32_t bits, Out<uint8_t> accepted) {
     const ExchangeRows layout = rows_of(codes, n_clusters, offsets);
     const ProposedMoves moves = moves_of(codes, sources, targets, copies);
     const auto k = static_cast<int32_t>(sizes.size());
     nb::gil_scoped_release release;
     settle_agreement(layout, moves, k, alpha.data(), cells.data(), sizes.data(), shared.data(), entropy.data(),
-                     values.data(), v.data(), keep, threshold, bits, accepted.data());
+                     values.data(), v.data(), least, vanish, threshold, bits, accepted.data());
 }
 
 }  // namespace

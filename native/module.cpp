@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "dispatch.h"
+#include "exchange_door.h"
 #include "pool.h"
 #include "tables.h"
 
@@ -562,6 +563,7 @@ NB_MODULE(_kernels, m) {
 
     nb::class_<Labelling>(m, "Labelling")
         .def(nb::init<Vector<int32_t>, int32_t, bool>(), "labels"_a.noconvert(), "k"_a, "labelled"_a)
+        .def("relabelled", [](Labelling& l) { l.counted_ = l.bounded_ = false; })
         .def_ro("evaluated", &Labelling::evaluated_)
         .def_ro("redone", &Labelling::redone_);
 
@@ -586,4 +588,6 @@ NB_MODULE(_kernels, m) {
         .def("locate", &Seeding::locate)
         .def("potentials", &Seeding::potentials)
         .def("add", &Seeding::add);
+
+    bind_exchange(m);
 }

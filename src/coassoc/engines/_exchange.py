@@ -44,7 +44,8 @@ class MoveTable:
     sizes: np.ndarray  # (k,) int64
     values: np.ndarray  # (k,) or (p,) float64
     threshold: float
-    keep: bool  # the last row of a cluster must stay
+    least: int  # copies a cluster must be left with, or begin with
+    vanish: bool  # whether a cluster may lose its last row
     # density
     steps: np.ndarray | None = None  # (p,) int64
     unit: float = 1.0
@@ -132,14 +133,14 @@ class DensityState:
 
     kind = "density"
 
-    def __init__(self, counts: Counts, v: np.ndarray, keep: bool = True):
+    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
         self.layout: Layout = counts.layout
         self.alpha = np.ascontiguousarray(counts.alpha).copy()
         self.sizes = counts.sizes.astype(np.int64)
         self.cells = counts.cells.copy()
         self.squares = counts.squares.copy()
         self.v = np.ascontiguousarray(v, dtype=np.float64)
-        self.keep = keep
+        self.least, self.vanish = least, vanish
         self.steps, self.unit = integer_weights(self.v, int(self.sizes.sum()))
 
     def objective(self) -> float:
@@ -168,7 +169,8 @@ class DensityState:
             self.sizes.copy(),
             values,
             TOLERANCE * math.fsum(values.tolist()),
-            self.keep,
+            self.least,
+            self.vanish,
             steps=self.steps,
             unit=self.unit,
             together=together,
@@ -183,7 +185,7 @@ class DensityState:
         p = len(v)
         for t in range(len(moves)):
             o, c, m = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
-            if self.keep and self.sizes[o] == m:
+            if not may_move(int(self.sizes[o]), int(self.sizes[c]), m, self.least, self.vanish):
                 continue
             codes = moves.codes[t]
             t_o = p_o = t_c = p_c = 0.0
@@ -225,13 +227,13 @@ class AgreementState:
 
     kind = "agreement"
 
-    def __init__(self, counts: Counts, v: np.ndarray, keep: bool = True):
+    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
         self.layout: Layout = counts.layout
         self.alpha = np.ascontiguousarray(counts.alpha).copy()
         self.sizes = counts.sizes.astype(np.int64)
         self.cells = counts.cells.copy()
         self.v = np.ascontiguousarray(v, dtype=np.float64)
-        self.keep = keep
+        self.least, self.vanish = least, vanish
         self.bits = fixed_bits(int(self.sizes.sum()))
         starts = self.layout.offsets[:-1]
         joint = np.add.reduceat(fixed_xlogx(self.alpha, self.bits).sum(axis=1), starts)
@@ -261,7 +263,8 @@ class AgreementState:
             self.sizes.copy(),
             values,
             TOLERANCE * math.fsum(values.tolist()),
-            self.keep,
+            self.least,
+            self.vanish,
             enter=fixed_xlogx(self.alpha + 1, self.bits) - here,
             leave=fixed_xlogx(np.maximum(self.alpha - 1, 0), self.bits) - here,
             enter_cells=fixed_xlogx(self.cells + 1, self.bits) - cells,
@@ -280,7 +283,7 @@ class AgreementState:
         h, bits = fixed_xlogx_of, self.bits
         for t in range(len(moves)):
             o, c, m = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
-            if self.keep and self.sizes[o] == m:
+            if not may_move(int(self.sizes[o]), int(self.sizes[c]), m, self.least, self.vanish):
                 continue
             gain, changes = 0.0, []
             for j, code in enumerate(moves.codes[t].tolist()):
@@ -326,10 +329,10 @@ def settle(state: DensityState | AgreementState, moves: Moves, threshold: float)
     )
     if isinstance(state, DensityState):
         live = (state.alpha, state.cells, state.squares, state.sizes, state._parts()[2], state.v)
-        kernels.settle_density(*given, *live, state.keep, threshold, accepted)
+        kernels.settle_density(*given, *live, state.least, state.vanish, threshold, accepted)
     else:
         live = (state.alpha, state.cells, state.sizes, state.shared, state.entropy, state._values(), state.v)
-        kernels.settle_agreement(*given, *live, state.keep, threshold, state.bits, accepted)
+        kernels.settle_agreement(*given, *live, state.least, state.vanish, threshold, state.bits, accepted)
     return accepted.astype(bool)
 
 
@@ -340,6 +343,12 @@ def _compiled():
     except ImportError:
         return None
     return _kernels if hasattr(_kernels, "settle_density") else None
+
+
+def may_move(source: int, target: int, copies: int, least: int, vanish: bool) -> bool:
+    """Whether the sizes of the two clusters allow the move."""
+    left = source - copies
+    return (left >= least or (left == 0 and vanish)) and (target > 0 or copies >= least)
 
 
 def agreement_term(v, double, shared, entropy):
@@ -374,11 +383,13 @@ def propose_chunk(
     gains = _density_gains if table.kind == "density" else _agreement_gains
     best = np.full(len(codes), -np.inf)
     target = np.full(len(codes), -1, dtype=np.int32)
-    taking = np.flatnonzero((m > 0) & ~((table.sizes[labels] == m) & table.keep))
+    left = table.sizes[labels] - m
+    taking = np.flatnonzero((m > 0) & ((left >= table.least) | ((left == 0) & table.vanish)))
     if len(taking):
         enter, leave = gains(columns[taking], observed[taking], labels[taking], m[taking], table)
         enter[np.arange(len(taking)), labels[taking]] = -np.inf
-        target[taking] = enter.argmax(axis=1)
+        enter[(table.sizes == 0) & (m[taking, None] < table.least)] = -np.inf
+        target[taking] = enter.argmax(axis=1)  # the lowest of equals
         best[taking] = leave + enter.max(axis=1)
     target[~(best > table.threshold)] = -1
     return target

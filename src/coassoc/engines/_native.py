@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ._exchange import Moves, MoveTable
 from ._numpy import _first_different
 from ._verbs import Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
 
@@ -24,6 +25,7 @@ else:
     _why_not = None
 
 _ADVICE = "install a C++17 compiler and reinstall coassoc from source, or install a wheel that carries the kernels"
+_EXCHANGE_ROWS = 4096  # rows in one task of the exchange
 _WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
 
 
@@ -223,6 +225,27 @@ class NativeRows(Rows):
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])
+
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+        indices, targets, stop = _kernels.propose_moves(
+            self.codes,
+            self.ids,
+            self.copies,
+            labelling.labels,
+            np.ascontiguousarray(self.layout.n_clusters, dtype=np.int64),
+            np.ascontiguousarray(self.layout.offsets, dtype=np.int64),
+            table,
+            start,
+            limit,
+            self.settings["n_threads"],
+            self.settings["chunk_rows"] or _EXCHANGE_ROWS,
+        )
+        copies = np.ones(len(indices), np.int64) if self.copies is None else self.copies[indices]
+        return Moves(indices, labelling.labels[indices], targets, self.codes_at(indices), copies, stop)
+
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        labelling.labels[indices] = targets
+        labelling.core.relabelled()
 
 
 class NativeSeeding(Seeding):
