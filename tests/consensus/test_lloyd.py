@@ -1,0 +1,305 @@
+"""The loop: passes equal dense k-means, losses fall, empty clusters are refilled, seeding is exact."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+import oracle
+from coassoc.consensus import _lloyd
+from coassoc.consensus._base import stream
+from coassoc.consensus._lloyd import TooFewRows, lloyd, random_rows, seed_rows
+from coassoc.consensus._objectives import KMeansObjective, fix_table, seeding_weights
+from coassoc.engines import Counts, Numpy
+
+
+def loaded(table, copies=None, engine=None):
+    return (engine or Numpy()).load(ca.Ensemble(table), copies)
+
+
+def state(rng, engine=None, **options):
+    case = oracle.random_case(rng, most_items=25, **options)
+    k = int(rng.integers(1, 5))
+    labels = rng.integers(k, size=len(case.table)).astype(np.int32)
+    return case, k, labels, loaded(case.table, case.copies, engine)
+
+
+def test_a_pass_is_a_materialised_k_means_pass(engine):
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        case, k, labels, rows = state(rng, engine)
+        dense = oracle.Dense(case.table, case.v, case.copies)
+        table = fix_table(
+            KMeansObjective(np.array(case.v)).table(rows.counts(rows.labelling_of(labels, k))), rows.layout
+        )
+        labelling = rows.labelling(k)
+        rows.assign(labelling, table)
+        found = np.asarray(rows.labels(labelling))
+        assert (found == dense.step(labels, k)).all()
+        # without any table: where one centre is clearly nearest, the label is that centre
+        distance = np.sort(dense.distances(labels, k), axis=1)
+        clear = (distance[:, 1] - distance[:, 0] > 1e-5) if k > 1 else np.ones(len(labels), bool)
+        assert (found[clear] == dense.distances(labels, k).argmin(axis=1)[clear]).all()
+
+
+def test_a_long_pass_is_a_materialised_k_means_pass(engine):
+    rng = np.random.default_rng(1)
+    table = oracle.planted(rng, n=1500, p=12, k=6, noise=0.5, most=9)
+    table[rng.random(table.shape) < 0.05] = -1
+    labels = rng.integers(40, size=1500).astype(np.int32)  # more clusters than a vector register has lanes
+    rows = loaded(table, None, engine)
+    counts = rows.counts(rows.labelling_of(labels, 40))
+    labelling = rows.labelling(40)
+    rows.assign(labelling, fix_table(KMeansObjective(np.ones(12)).table(counts), rows.layout))
+    assert (np.asarray(rows.labels(labelling)) == oracle.Dense(table).step(labels, 40)).all()
+
+
+def test_moved_rows_are_counted(engine):
+    rng = np.random.default_rng(2)
+    table = oracle.planted(rng, n=200)
+    rows = loaded(table, None, engine)
+    objective = KMeansObjective(np.ones(6))
+    labelling = rows.labelling_of((np.arange(200) % 3).astype(np.int32), 3)
+    for _ in range(4):
+        before = np.array(rows.labels(labelling))
+        moved = rows.assign(labelling, fix_table(objective.table(rows.counts(labelling)), rows.layout))
+        assert moved == (before != np.asarray(rows.labels(labelling))).sum()
+
+
+def test_losses_fall_and_the_end_is_what_it_says(engine):
+    rng = np.random.default_rng(3)
+    stops = set()
+    for _ in range(60):
+        case, k, labels, rows = state(rng, engine)
+        v = np.array(case.v)
+        max_iter = int(rng.choice([1, 2, 300]))
+        fit = lloyd(rows, KMeansObjective(v), rows.counts(rows.labelling_of(labels, k)), max_iter)
+        stops.add(fit.stop)
+        assert all(later < earlier for earlier, later in itertools.pairwise(fit.losses))
+        assert len(fit.losses) == fit.n_iter <= max_iter
+        final = np.array(rows.labels(fit.labelling))
+        check_end(case, k, final, fit)
+    assert {"fixed_point", "max_iter"} <= stops
+
+
+def check_end(case, k, final, fit):
+    """Labels, counts, table and stop belong together, judged by H written out."""
+    dense = oracle.Dense(case.table, case.v, case.copies)
+    counting = dense.copies > 0
+    assert (fit.counts.alpha == dense.counts(np.where(counting, final, -1), k)).all()
+    table, labels = case.repeated()
+    labels = np.repeat(final, 1 if case.copies is None else case.copies)
+    assert fit.loss == pytest.approx(oracle.loss(table, labels, case.v), abs=1e-9)
+    assert ((dense.H @ fit.table.values.astype(np.int64)).argmax(axis=1) == final).all()
+    if (fit.counts.sizes == 0).any():
+        return  # one more pass would refill; that is tested below
+    again = dense.step(final, k)
+    if fit.stop == "fixed_point":
+        assert (again == final)[counting].all()
+    elif fit.stop == "no_gain":
+        assert (again != final)[counting].any()
+        later = np.repeat(again, 1 if case.copies is None else case.copies)
+        assert oracle.loss(table, later, case.v) >= fit.loss - 1e-9
+
+
+def test_a_pass_that_gains_nothing_is_taken_back(engine):
+    """Rows that count once between clusters of 10⁸ copies: a pass still moves some, the loss no longer falls."""
+    table = np.array([[0, 0, 1], [0, 0, 2], [0, 1, 2], [1, 2, 2], [0, 0, 2], [0, 2, 2], [1, 1, 1], [2, 2, 0]])
+    copies = np.array([1, 1, 1, 100_000_001, 100_000_000, 300_000_000, 2, 1])
+    labels = np.array([0, 1, 0, 1, 1, 0, 0, 1], np.int32)
+    rows = loaded(table, copies, engine)
+    fit = lloyd(rows, KMeansObjective(np.ones(3)), rows.counts(rows.labelling_of(labels, 2)), 300)
+    assert fit.stop == "no_gain"
+    final = np.array(rows.labels(fit.labelling))
+    dense = oracle.Dense(table, None, copies)
+    assert ((dense.H @ fit.table.values.astype(np.int64)).argmax(axis=1) == final).all()
+    assert (fit.counts.alpha == dense.counts(final, 2)).all()
+    again = dense.step(final, 2)
+    assert (again != final).any()
+    assert exact_loss(dense, again) >= exact_loss(dense, final) * (1 - Fraction(1, 10**15))
+
+
+def exact_loss(dense, labels):
+    total = Fraction(0)
+    for j in range(len(dense.v)):
+        alpha = dense.counts(labels, 2)[dense.owner == j]
+        for column in alpha.T.tolist():
+            total += sum(column) - Fraction(sum(x * x for x in column), max(1, sum(column)))
+    return total
+
+
+def test_items_that_count_zero_times_never_keep_the_loop_going():
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        case, k, labels, _ = state(rng, copies=True, weights=False)
+        keep = case.copies > 0
+        if any((case.table[keep][:, j] < 0).all() for j in range(case.table.shape[1])):
+            continue
+        ends = []
+        for table, copies, start in [
+            (case.table, case.copies, labels),
+            (case.table[keep], case.copies[keep], labels[keep]),
+        ]:
+            rows = loaded(table, copies)
+            fit = lloyd(rows, KMeansObjective(np.array(case.v)), rows.counts(rows.labelling_of(start, k)), 300)
+            final = np.array(rows.labels(fit.labelling))
+            ends.append((fit.losses, fit.stop, fit.n_iter, final[copies > 0].tolist()))
+        assert ends[0] == ends[1]
+
+
+# -- empty clusters ------------------------------------------------------------------------------------------
+
+
+def empty_start():
+    """Three far groups, and a start whose third centre no row is nearest to."""
+    table = np.repeat([[0, 0, 0, 0], [1, 1, 1, 1], [2, 2, 2, 2]], [5, 4, 3], axis=0)
+    table[11] = [2, 2, 2, 1]
+    labels = np.repeat([0, 1, 1], [5, 4, 3]).astype(np.int32)
+    return table, labels
+
+
+def test_empty_clusters_are_refilled_from_the_worst_placed_row(engine, monkeypatch):
+    table, labels = empty_start()
+    rows = loaded(table, None, engine)
+    objective = KMeansObjective(np.ones(4))
+    start = rows.counts(rows.labelling_of(labels, 3))
+    assert start.sizes.tolist() == [5, 7, 0]
+    refills = []
+    real = _lloyd._refilled
+
+    def spy(rows, labelling, counts, objective):
+        out = real(rows, labelling, counts, objective)
+        if (counts.sizes == 0).any():
+            refills.append((counts, out))
+        return out
+
+    monkeypatch.setattr(_lloyd, "_refilled", spy)
+    fit = lloyd(rows, objective, start, 300)
+    assert refills
+    before, after = refills[0]
+    assert (before.sizes == 0).any()
+    assert (after.sizes > 0).all()
+    assert fit.loss == pytest.approx(4 / 3)  # the three groups; the odd row costs 3 − (2² + 1²)/3
+    assert oracle.same_partition(np.array(rows.labels(fit.labelling)), np.repeat([0, 1, 2], [5, 4, 3]))
+    assert all(later < earlier for earlier, later in itertools.pairwise(fit.losses))
+
+
+def test_refills_lower_the_loss_whenever_rows_differ(engine, monkeypatch):
+    rng = np.random.default_rng(6)
+    refilled = 0
+    real = _lloyd._refilled
+
+    def spy(rows, labelling, counts, objective):
+        nonlocal refilled
+        out = real(rows, labelling, counts, objective)
+        refilled += int((out.sizes > counts.sizes).any())
+        return out
+
+    monkeypatch.setattr(_lloyd, "_refilled", spy)
+    for _ in range(80):
+        case, _, _, rows = state(rng, engine)
+        k = int(rng.integers(2, 6))
+        labels = rng.integers(max(1, k - 2), size=len(case.table)).astype(np.int32)
+        fit = lloyd(rows, KMeansObjective(np.array(case.v)), rows.counts(rows.labelling_of(labels, k)), 300)
+        assert all(later < earlier for earlier, later in itertools.pairwise(fit.losses))
+        if (fit.counts.sizes == 0).any() and fit.stop == "fixed_point":  # only where nothing is left to place
+            assert fit.loss == pytest.approx(0.0, abs=1e-6)
+        check_end(case, k, np.array(rows.labels(fit.labelling)), fit)
+    assert refilled > 10
+
+
+def test_worst_rows_are_different_and_in_order(engine):
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        case, k, labels, rows = state(rng, engine)
+        counts = rows.counts(rows.labelling_of(labels, k))
+        cost = fix_table(KMeansObjective(np.array(case.v)).cost_table(counts), rows.layout)
+        m = int(rng.integers(1, 5))
+        codes, costs = rows.worst_rows(rows.labelling_of(labels, k), cost, m)
+        dense = oracle.Dense(case.table, case.v, case.copies)
+        own = (dense.H @ cost.values.astype(np.int64))[np.arange(len(labels)), labels]
+        wanted, seen = [], set()
+        for i in sorted(np.flatnonzero(dense.copies > 0), key=lambda i: (-own[i], i)):
+            if case.table[i].tobytes() not in seen:
+                seen.add(np.where(case.table[i] < 0, -1, case.table[i]).tobytes())
+                wanted.append(i)
+        ens = ca.Ensemble(case.table)
+        unique = list(dict.fromkeys(tuple(ens.codes[i]) for i in wanted))[:m]
+        assert [tuple(row) for row in codes] == unique
+        assert np.asarray(costs).tolist() == sorted(np.asarray(costs).tolist(), reverse=True)
+
+
+# -- seeding -------------------------------------------------------------------------------------------------
+
+
+def slow_seeding(case, k, seed):
+    """Greedy k-means++ with every copy written out, every distance by hand."""
+    table, _ = case.repeated()
+    table = [row for row in table.tolist() if any(x >= 0 for x in row)]
+    weights = seeding_weights(np.array(case.v)).tolist()
+    rng = stream(seed)
+
+    def gap(a, b):
+        return sum(w for x, y, w in zip(a, b, weights) if x >= 0 and y >= 0 and x != y)
+
+    distance, chosen = [1] * len(table), []
+    for _ in range(k):
+        total = sum(distance)
+        if total == 0:
+            return len(chosen)
+        running = list(itertools.accumulate(distance))
+        draws = rng.integers(total, size=2 + int(math.log(k)) if chosen else 1)
+        candidates = [table[next(i for i, r in enumerate(running) if r > t)] for t in draws]
+        closer = [
+            [gap(row, c) if not chosen else min(d, gap(row, c)) for row, d in zip(table, distance)] for c in candidates
+        ]
+        best = min(range(len(candidates)), key=lambda i: sum(closer[i])) if len(candidates) > 1 else 0
+        chosen.append(candidates[best])
+        distance = closer[best]
+    return chosen
+
+
+def test_seeding_is_greedy_k_means_plus_plus_by_hand(engine):
+    rng = np.random.default_rng(8)
+    ran_out = 0
+    for seed in range(120):
+        case = oracle.random_case(rng, most_items=15)
+        case.table[case.table < 0] = -1
+        k = int(rng.integers(1, 7))
+        rows = loaded(case.table, case.copies, engine)
+        wanted = slow_seeding(case, k, seed)
+        if isinstance(wanted, int):
+            with pytest.raises(TooFewRows, match=f"number of different label rows, {wanted};"):
+                seed_rows(rows, k, seeding_weights(np.array(case.v)), stream(seed))
+            ran_out += 1
+            continue
+        found = seed_rows(rows, k, seeding_weights(np.array(case.v)), stream(seed))
+        ens = ca.Ensemble(case.table)
+        assert found.tolist() == ens.encode(np.array(wanted)).tolist()
+    assert 5 < ran_out < 100
+
+
+def test_random_rows_are_items(engine):
+    table = np.array([[0, 0], [0, 1], [1, 1], [2, 2], [0, 0]])
+    drawn = random_rows(loaded(table, None, engine), 3, stream(0))
+    assert drawn.shape == (3, 2)
+    assert {tuple(row) for row in drawn} <= {tuple(row) for row in table}
+    with pytest.raises(TooFewRows, match="different label rows, 4;"):
+        random_rows(loaded(table, None, engine), 5, stream(0))
+    copies = np.array([2, 1, 0, 3, 1])
+    same = random_rows(loaded(table, copies, engine), 2, stream(3))
+    written_out = ca.Ensemble(table).take(np.repeat(np.arange(5), copies))
+    repeated = random_rows(engine.load(written_out), 2, stream(3))
+    assert same.tolist() == repeated.tolist()
+
+
+def test_counts_of_rows_are_centres_on_them():
+    rows = loaded(np.array([[0, 1], [2, 0], [1, 1]]))
+    counts = Counts.of_rows(np.array([[0, 1], [2, 0]], np.uint8), rows.layout)
+    assert counts.alpha.T.tolist() == [[1, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
+    assert counts.sizes.tolist() == [1, 1]
