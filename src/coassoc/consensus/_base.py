@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..engines import Engine, Rows, ScoreTable, resolve
 from ..engines._verbs import Counts
 from ..ensemble import Ensemble
 from ..metrics._density import cluster_densities, density_from_counts
 from ..metrics._labels import check_copies
+from ._persist import SaveMixin
 
 
-class ConsensusEstimator(ClusterMixin, BaseEstimator):
+class ConsensusEstimator(SaveMixin, ClusterMixin, BaseEstimator):
     """Base of the estimators: `fit` takes an Ensemble or a label table (n_samples, n_partitions) as `X`."""
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
@@ -46,17 +48,37 @@ class ConsensusEstimator(ClusterMixin, BaseEstimator):
         return ensemble, engine.load(ensemble, copies), engine
 
     def _check_input(self, X: Any) -> Ensemble:
+        """The ensemble behind `X`; sets ``n_features_in_`` and ``feature_names_in_``."""
         if isinstance(X, Ensemble):
             self.n_features_in_ = X.n_partitions
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
             return X
-        from sklearn.utils.validation import validate_data
-
+        X = _check_table(X)
         ensemble = Ensemble(X)
         if hasattr(X, "shape"):
             validate_data(self, X, skip_check_array=True)
         else:
             self.n_features_in_ = ensemble.n_partitions
         return ensemble
+
+    def _check_new_rows(self, X: Any) -> Any:
+        """New rows for a fitted model: as many partitions as at `fit`, under the same names."""
+        check_is_fitted(self)
+        if isinstance(X, Ensemble):
+            n_partitions = X.n_partitions
+        else:
+            X = _check_table(X)
+            if hasattr(X, "shape") and len(X.shape) == 2:
+                validate_data(self, X, reset=False, skip_check_array=True)
+                return X
+            n_partitions = len(X[0]) if len(X) and hasattr(X[0], "__len__") else self.n_features_in_
+        if n_partitions != self.n_features_in_:
+            raise ValueError(
+                f"X has {n_partitions} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input: one label (or None) for each base partition."
+            )
+        return X
 
     def _keep_model(self, ensemble: Ensemble, table: ScoreTable | None) -> None:
         """What `predict` needs: the label of each code, and the table whose argmax the labels are, if one does."""
@@ -75,12 +97,10 @@ class ConsensusEstimator(ClusterMixin, BaseEstimator):
         self.density_ = density_from_counts(counts, v)
 
     def _predict(self, X: Any) -> np.ndarray:
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(self)
+        X = self._check_new_rows(X)
         ensemble = self._vocabulary.ensemble_of(X)
         if ensemble is None:  # no known label anywhere
-            return np.full(len(X), -1, dtype=np.int32)
+            return np.full(X.shape[0] if hasattr(X, "shape") else len(X), -1, dtype=np.int32)
         rows = resolve(self.engine, ensemble).load(ensemble)
         labels = self._labels_of(rows)
         unlabelled = ensemble.unlabelled()
@@ -101,6 +121,14 @@ class ConsensusEstimator(ClusterMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _check_table(X: Any) -> Any:
+    """What no label table is, said in scikit-learn's words."""
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: labels are whole numbers or strings, got {X.dtype}.")
+    return X
 
 
 def check_integer(value: Any, name: str, minimum: int = 1) -> int:

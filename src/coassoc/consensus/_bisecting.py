@@ -71,6 +71,8 @@ class BisectingConsensus(ConsensusEstimator):
         Leaves of the tree; fewer than asked for when rows cannot be told apart.
     linkage_ : ndarray of shape (n_leaves_ - 1, 4)
         SciPy linkage over the leaves.
+    n_iter_ : int
+        Most passes that any one split took.
     density_, cluster_density_, cluster_sizes_, loss_
         Scores of ``labels_``.
 
@@ -158,6 +160,7 @@ class BisectingConsensus(ConsensusEstimator):
         self._unlabelled = ensemble.unlabelled()
         self._leaf_counts = [leaf.counts for leaf in leaves]
         self._split_tables = grower.tables
+        self.n_iter_ = grower.n_iter
         self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
         return self
 
@@ -246,6 +249,7 @@ class _Grower:
         self.weights = seeding_weights(v)
         self.seed, self.criterion = seed, criterion
         self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
+        self.n_iter = 1
         self.tables: dict[int, ScoreTable] = {}  # of the nodes that were split
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
@@ -297,7 +301,8 @@ class _Grower:
         for leaf, outcome in zip(waiting, self.engine.side_by_side(self._two_means, waiting)):
             leaf.tried = True
             if outcome is not None:
-                leaf.labelling, leaf.pieces, leaf.table = outcome
+                leaf.labelling, leaf.pieces, leaf.table, n_iter = outcome
+                self.n_iter = max(self.n_iter, n_iter)
                 leaf.gain = split_gain_from_counts(leaf.pieces, self.v)
 
     def _two_means(self, leaf: _Leaf):
@@ -313,7 +318,7 @@ class _Grower:
             fit = lloyd(leaf.rows, self.objective, Counts.of_rows(seeds, leaf.rows.layout), self.max_iter)
             if (fit.counts.sizes > 0).all() and (best is None or fit.loss < best.loss):
                 best = fit
-        return None if best is None else (best.labelling, best.counts, best.table)
+        return None if best is None else (best.labelling, best.counts, best.table, best.n_iter)
 
 
 def _merged(leaf_counts: list[Counts], cluster_of_leaf: np.ndarray, k: int) -> Counts:

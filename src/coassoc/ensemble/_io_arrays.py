@@ -35,12 +35,12 @@ def read_npz(path: Path, select: Selector, *, max_bytes: int | None = None) -> R
             if not members:
                 raise ValueError(f"{path.name} holds no array; write it with numpy.savez(path, labels=table).")
             check_unpacked(path, sum(info.file_size for info in members.values()), max_bytes, "its arrays")
-            shapes = {name: _member_shape(archive, info, path) for name, info in members.items()}
+            shapes = {name: read_shape(archive, info, path) for name, info in members.items()}
             if "codes" in members and "n_clusters" in members:
                 return _stored_ensemble(archive, members, select, path)
             tables = [name for name, (shape, _) in shapes.items() if len(shape) == 2]
             if len(tables) == 1:
-                return _as_table(_member(archive, members[tables[0]], path), select, path.name)
+                return _as_table(read_member(archive, members[tables[0]], path), select, path.name)
             if tables:
                 raise ValueError(
                     f"{path.name} holds several tables ({', '.join(tables)}); keep one, or store partitions as "
@@ -60,16 +60,16 @@ def _vectors(archive, members, shapes, select: Selector, path: Path) -> RawTable
         raise ValueError(
             f"{path.name}: the arrays have different lengths {sorted(lengths)}; every item needs a label in each."
         )
-    columns = {name: _member(archive, members[name], path) for name in select(vectors)}
+    columns = {name: read_member(archive, members[name], path) for name in select(vectors)}
     return RawTable(vectors, columns, lengths.pop())
 
 
 def _stored_ensemble(archive, members, select: Selector, path: Path) -> RawTable:
     """What `write_ensemble` wrote: codes, cluster counts, names and the labels behind the codes."""
-    codes, k = _member(archive, members["codes"], path), _member(archive, members["n_clusters"], path)
+    codes, k = read_member(archive, members["codes"], path), read_member(archive, members["n_clusters"], path)
     if codes.ndim != 2 or k.shape != (codes.shape[1],) or codes.dtype.kind != "u":
         raise ValueError(f"{path.name}: codes and n_clusters do not fit together; write the ensemble again.")
-    named = _member(archive, members["names"], path).tolist() if "names" in members else range(codes.shape[1])
+    named = read_member(archive, members["names"], path).tolist() if "names" in members else range(codes.shape[1])
     names = [str(name) for name in named]
     if len(names) != codes.shape[1]:
         raise ValueError(f"{path.name}: {len(names)} names for {codes.shape[1]} partitions; write the ensemble again.")
@@ -78,13 +78,13 @@ def _stored_ensemble(archive, members, select: Selector, path: Path) -> RawTable
     columns: dict[str, Any] = {}
     for j, name in enumerate(names):
         member = members.get(f"labels_{j}")
-        labels = _member(archive, member, path) if member is not None else np.arange(int(k[j]))
+        labels = read_member(archive, member, path) if member is not None else np.arange(int(k[j]))
         indices = codes[:, j].astype(np.int64)
         if len(labels) < int(k[j]) or int(indices.max(initial=0)) > int(k[j]):
             raise ValueError(f"{path.name}: partition {name!r} has codes without a label; write the ensemble again.")
         indices[indices == int(k[j])] = -1
         columns[name] = Dictionary(indices, labels if labels.dtype.kind in "iu" else labels.astype(object))
-    extras = {name: _member(archive, members[name], path) for name in ("item_ids", "classes") if name in members}
+    extras = {name: read_member(archive, members[name], path) for name in ("item_ids", "classes") if name in members}
     wanted = select(names)
     return RawTable(names, {name: columns[name] for name in wanted}, codes.shape[0], extras)
 
@@ -134,14 +134,14 @@ def _check_size(available: int, shape: tuple[int, ...], dtype: np.dtype, what: s
         )
 
 
-def _member_shape(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> tuple[tuple[int, ...], np.dtype]:
+def read_shape(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> tuple[tuple[int, ...], np.dtype]:
     with archive.open(info) as file:
         shape, _, dtype = _header(file, path, f"{info.filename} in {path.name}")
         _check_size(info.file_size - file.tell(), shape, dtype, f"{info.filename} in {path.name}")
     return shape, dtype
 
 
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.ndarray:
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.ndarray:
     with archive.open(info) as file:
         try:
             return np.lib.format.read_array(file, allow_pickle=False)

@@ -13,9 +13,15 @@ from ._encode import Dictionary
 def check_table_shape(shape: tuple[int, ...]) -> None:
     if len(shape) != 2:
         hint = "write labels[:, None] to pass a single partition" if len(shape) == 1 else "pass a 2-D table"
-        raise ValueError(f"partitions must have shape (n_samples, n_partitions), got {shape}; {hint}.")
+        raise ValueError(
+            f"partitions must have shape (n_samples, n_partitions), got {shape}. Reshape your data: {hint}."
+        )
     if shape[0] == 0 or shape[1] == 0:
-        raise ValueError(f"partitions must hold at least one item and one partition, got shape {shape}.")
+        lack = "0 sample(s)" if shape[0] == 0 else "0 feature(s)"
+        raise ValueError(
+            f"partitions must hold at least one item and one partition, got {lack} (shape={shape}) while a minimum "
+            "of 1 is required."
+        )
 
 
 def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
