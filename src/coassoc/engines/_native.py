@@ -19,7 +19,7 @@ from ._verbs import Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding
 try:
     from .. import _kernels
 except ImportError as error:  # pragma: no cover - depends on the build
-    _kernels = None  # type: ignore[assignment]
+    _kernels = None
     _why_not: str | None = str(error)
 else:
     _why_not = None
@@ -148,19 +148,19 @@ class NativeRows(Rows):
     def labelling_of(self, labels: np.ndarray, k: int) -> _NativeLabelling:
         return _NativeLabelling(k, np.array(labels, dtype=np.int32, order="C"), True)
 
-    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
+    def assign(self, labelling: Any, table: ScoreTable) -> int:
         return self.core.assign(labelling.core, np.ascontiguousarray(table.values), table.bits)
 
-    def counts(self, labelling: Labelling) -> Counts:
+    def counts(self, labelling: Any) -> Counts:
         alpha = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int64)
         sizes = np.empty(labelling.n_clusters, dtype=np.int64)
         self.core.counts(labelling.core, alpha, sizes)
         return Counts(alpha, sizes, self.layout)
 
-    def labels(self, labelling: Labelling) -> np.ndarray:
+    def labels(self, labelling: Any) -> np.ndarray:
         return labelling.labels
 
-    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+    def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
         rows, costs = np.empty(0, np.int64), np.empty(0, np.int64)
         for start in range(0, self.n_rows, _WORST_ROWS):
             stop = min(start + _WORST_ROWS, self.n_rows)
@@ -194,7 +194,7 @@ class NativeRows(Rows):
     def seeding(self, weights: np.ndarray) -> NativeSeeding:
         return NativeSeeding(self, weights)
 
-    def split(self, labelling: Labelling) -> list[Rows]:
+    def split(self, labelling: Any) -> list[Rows]:
         if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):
             raise ValueError(f"splitting works on fewer than 2**32 rows, got {self.n_rows}.")
         parts = [np.empty(size, dtype=np.uint32) for size in self.core.split_sizes(labelling.core)]
@@ -207,7 +207,7 @@ class NativeRows(Rows):
         ids = rows if self.ids is None else self.ids[rows]
         return NativeRows(self.codes, self.layout, self.missing, copies, ids, self.settings)
 
-    def scatter(self, leaves: Sequence[Rows]) -> np.ndarray:
+    def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
         labels = np.zeros(self.n_rows, dtype=np.int32)
         for position, leaf in enumerate(leaves):
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
@@ -226,7 +226,7 @@ class NativeRows(Rows):
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])
 
-    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+    def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
         indices, targets, stop = _kernels.propose_moves(
             self.codes,
             self.ids,
@@ -243,7 +243,7 @@ class NativeRows(Rows):
         copies = np.ones(len(indices), np.int64) if self.copies is None else self.copies[indices]
         return Moves(indices, labelling.labels[indices], targets, self.codes_at(indices), copies, stop)
 
-    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         labelling.labels[indices] = targets
         labelling.core.relabelled()
 
