@@ -1,12 +1,12 @@
 """ECC against Kullback–Leibler k-means written out over probabilities."""
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import coassoc as ca
+import oracle
 from coassoc.consensus._objectives import ECCObjective
 from coassoc.engines import Numpy
 

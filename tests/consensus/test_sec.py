@@ -1,10 +1,10 @@
 """SEC against weighted k-means on the written-out matrix h_i / w_i."""
 
 import numpy as np
-import oracle
 import pytest
 
 import coassoc as ca
+import oracle
 from coassoc.consensus._objectives import SECObjective, fix_table
 from coassoc.engines import Numpy
 

@@ -1,0 +1,324 @@
+"""EAC against SciPy's linkage on the full matrix, and against greedy merging by definition where there are ties."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import cophenet, fcluster, is_valid_linkage, linkage
+from scipy.spatial.distance import squareform
+
+import coassoc as ca
+import oracle
+
+LINKAGES = ("single", "average", "complete")
+
+
+def full_matrix(table, v=None, cluster_similarity=None):
+    """A over all items, pair by pair and partition by partition; negative labels are missing."""
+    n, p = table.shape
+    v = np.ones(p) if v is None else np.asarray(v) * p / np.sum(v)
+    out = np.eye(n)
+    for i, k in itertools.combinations(range(n), 2):
+        together = seen = 0.0
+        for j in range(p):
+            a, b = table[i, j], table[k, j]
+            if a >= 0 and b >= 0:
+                seen += v[j]
+                together += v[j] * (a == b if cluster_similarity is None else cluster_similarity[j][a][b])
+        out[i, k] = out[k, i] = together / seen if seen else 0.0
+    return out
+
+
+def trajectories(table, steps=20):
+    """Cosines of random-walk trajectories, from sets of items; partition j -> label -> label -> similarity."""
+    clusters = [(j, int(c)) for j in range(table.shape[1]) for c in np.unique(table[:, j]) if c >= 0]
+    members = [frozenset(np.flatnonzero(table[:, j] == c)) for j, c in clusters]
+    d = len(clusters)
+    graph = np.zeros((d, d))
+    for f, g in itertools.permutations(range(d), 2):
+        graph[f, g] = len(members[f] & members[g]) / len(members[f] | members[g])
+    walk = np.divide(graph, graph.sum(1, keepdims=True), out=np.zeros((d, d)), where=graph.sum(1, keepdims=True) > 0)
+    paths = np.concatenate([np.linalg.matrix_power(walk, s) for s in range(1, steps + 1)], axis=1)
+    out = [{} for _ in range(table.shape[1])]
+    for f, g in itertools.product(range(d), repeat=2):
+        if clusters[f][0] == clusters[g][0]:
+            norm = np.linalg.norm(paths[f]) * np.linalg.norm(paths[g])
+            value = 1.0 if f == g else (paths[f] @ paths[g] / norm if norm else 0.0)
+            out[clusters[f][0]].setdefault(clusters[f][1], {})[clusters[g][1]] = value
+    return out
+
+
+def with_duplicates(rng, n_rows, n, p, most=5):
+    rows = oracle.planted(rng, n=n_rows, p=p, noise=0.5, most=most)
+    return rows[np.concatenate([np.arange(n_rows), rng.integers(n_rows, size=n - n_rows)])]
+
+
+def check_against_scipy(table, matrix, method, model):
+    n = len(table)
+    theirs = linkage(squareform(1.0 - matrix, checks=False), method)
+    n_equal = n - model.n_leaves_
+    np.testing.assert_allclose(theirs[:n_equal, 2], 0.0, atol=1e-12)
+    np.testing.assert_allclose(model.linkage_[:, 2], theirs[n_equal:, 2], rtol=1e-10, atol=1e-12)
+    for k in range(1, model.n_leaves_ + 1):
+        assert oracle.same_partition(model.cut(k), fcluster(theirs, k, "maxclust"))
+
+
+@pytest.mark.parametrize("method", LINKAGES)
+@pytest.mark.parametrize("seed", range(4))
+def test_weighted_raw_matrix_equals_scipy(seed, method):
+    """Random partition weights make all 2^p similarities different, so ties are those of equal patterns only."""
+    rng = np.random.default_rng(seed)
+    table = with_duplicates(rng, 9, 25, 14)
+    v = rng.random(14) + 0.1
+    model = ca.EAC(3, linkage=method, partition_weights=v, engine="numpy").fit(table)
+    assert model.n_ties_ == 0
+    check_against_scipy(table, full_matrix(table, v), method, model)
+
+
+@pytest.mark.parametrize("method", LINKAGES)
+@pytest.mark.parametrize("seed", range(4))
+def test_plain_counts_equal_scipy(seed, method):
+    """Thousands of partitions: counts that rarely coincide."""
+    rng = np.random.default_rng(seed + 10)
+    table = rng.integers(0, 3, (7, 3000))[rng.integers(7, size=16)]
+    model = ca.EAC(2, linkage=method, engine="numpy").fit(table)
+    matrix = (table[:, None, :] == table[None, :, :]).mean(axis=2)
+    distances = np.unique(matrix.round(9))
+    if model.n_ties_ or len(distances) < 10:
+        pytest.skip("two pairs agree equally often by chance")
+    check_against_scipy(table, matrix, method, model)
+
+
+@pytest.mark.parametrize("method", LINKAGES)
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_enhanced_matrix_equals_scipy(seed, missing, method):
+    rng = np.random.default_rng(seed + 20)
+    table = with_duplicates(rng, 10, 24, 7)
+    if missing:
+        table[rng.integers(24, size=6), rng.integers(7, size=6)] = -1
+    model = ca.EAC(3, linkage=method, enhanced=True, engine="numpy").fit(table)
+    matrix = full_matrix(table, None, trajectories(table))
+    if missing:  # rows that agree wherever both are labelled tie at 1
+        check_greedy(matrix, method, model, exact=False)
+    else:
+        assert model.n_ties_ == 0
+        check_against_scipy(table, matrix, method, model)
+
+
+def test_enhanced_by_jaccard_compares_what_clusters_overlap_with():
+    table = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [2, 1], [2, 2]])
+    model = ca.EAC(2, linkage="single", enhanced=True, similarity="jaccard", engine="numpy").fit(table)
+    # worked by hand: clusters 0 and 1 of the first partition have Jaccard 2/3, 0, 0 and 1/4, 1/3, 0 with the second
+    expected = (2 / 3 * 0 + 1 / 4) / (2 / 3 + 1 / 3)
+    block = (expected + 1.0) / 2  # items 1 and 2: similar clusters in one partition, the same in the other
+    assert model.linkage_[0, 2] == pytest.approx(1 - block, abs=1e-12) or model.linkage_[0, 2] < 1 - block
+    from coassoc.consensus._similarity import cluster_similarities
+    from coassoc.engines import Numpy
+
+    rows = Numpy().load(ca.Ensemble(table))
+    blocks = cluster_similarities(rows.overlap(), rows.layout, "jaccard")
+    assert blocks[0][0, 1] == pytest.approx(expected, rel=1e-12)
+    assert (np.diagonal(blocks[0]) == 1).all() and (blocks[0] == blocks[0].T).all()
+
+
+def check_greedy(matrix, method, model, exact=True):
+    """Every merge joins a pair as similar as any; exactly, the lowest one of its kind, and the ties are counted."""
+    first = [int(np.flatnonzero(model.leaf_of_item_ == leaf)[0]) for leaf in range(model.n_leaves_)]
+    groups = {leaf: set(np.flatnonzero(model.leaf_of_item_ == leaf)) for leaf in range(model.n_leaves_)}
+    names = {leaf: leaf for leaf in groups}
+    assert first == sorted(first)
+    join = {"single": np.max, "average": np.mean, "complete": np.min}[method]
+    n_ties = 0
+    leaves = dict.fromkeys(groups, 1)
+    for row, (a, b, height, size) in enumerate(model.linkage_):
+        worth = {
+            (x, y): join(matrix[np.ix_(sorted(groups[x]), sorted(groups[y]))])
+            for x, y in itertools.combinations(sorted(groups), 2)
+        }
+        best = max(worth.values())
+        pair = tuple(sorted(leaf for leaf in groups if names[leaf] in (a, b)))
+        assert worth[pair] == pytest.approx(best, abs=1e-12)
+        assert height == pytest.approx(1 - best, abs=1e-12)
+        tied = sorted(x for x, value in worth.items() if value > best - 1e-12)
+        assert pair == tied[0] or not exact
+        n_ties += len(tied) > 1
+        groups[pair[0]] |= groups.pop(pair[1])
+        leaves[pair[0]] += leaves[pair[1]]
+        names[pair[0]] = model.n_leaves_ + row
+        assert size == leaves[pair[0]]
+    assert model.n_ties_ == n_ties or not exact
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.sampled_from(LINKAGES))
+def test_with_ties_every_merge_is_the_lowest_greedy_one(seed, method):
+    rng = np.random.default_rng(seed)
+    table = with_duplicates(rng, int(rng.integers(2, 9)), 12, int(rng.integers(1, 5)), most=3)
+    model = ca.EAC(1, linkage=method, engine="numpy").fit(table)
+    check_greedy(full_matrix(table), method, model)
+    assert model.leaf_sizes_.tolist() == np.bincount(model.leaf_of_item_).tolist()
+    assert is_valid_linkage(model.linkage_) or model.n_leaves_ == 1
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6))
+def test_single_linkage_has_scipys_cophenetic_heights(seed):
+    rng = np.random.default_rng(seed)
+    table = oracle.planted(rng, n=20, p=5, noise=0.4)
+    model = ca.EAC(1, linkage="single", engine="numpy").fit(table)
+    theirs = cophenet(linkage(squareform(1.0 - full_matrix(table), checks=False), "single"))
+    ours = np.zeros((20, 20))
+    if model.n_leaves_ > 1:
+        leaves = squareform(cophenet(model.linkage_)) if model.n_leaves_ > 2 else model.linkage_[0, 2] * (1 - np.eye(2))
+        ours = leaves[np.ix_(model.leaf_of_item_, model.leaf_of_item_)]
+    np.testing.assert_allclose(squareform(ours, checks=False), theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", LINKAGES)
+def test_missing_labels_follow_the_pairs_observed_together(method):
+    rng = np.random.default_rng(31)
+    for _ in range(15):
+        table = oracle.planted(rng, n=14, p=4, noise=0.4, most=3)
+        table[rng.random(table.shape) < 0.3] = -1
+        table[3] = -1
+        table[0] = [0, 1, 2, 0]
+        model = ca.EAC(1, linkage=method, engine="numpy").fit(table)
+        assert model.labels_[3] == -1 and model.leaf_of_item_[3] == -1
+        check_greedy(full_matrix(table), method, model, exact=method != "average")
+        assert (np.diff(model.linkage_[:, 2]) >= 0).all()
+
+
+@pytest.mark.parametrize("method", LINKAGES)
+@pytest.mark.parametrize("enhanced", [False, True])
+def test_multiplicity_is_repetition(method, enhanced):
+    rng = np.random.default_rng(41)
+    table = oracle.planted(rng, n=25, p=5, noise=0.4)
+    copies = rng.integers(0, 4, size=25)
+    model = ca.EAC(4, linkage=method, enhanced=enhanced, engine="numpy")
+    weighted = model.fit(table, sample_weight=copies)
+    labels, tree, density = weighted.labels_, weighted.linkage_, weighted.density_
+    repeated = model.fit(np.repeat(table, copies, axis=0))
+    assert (np.repeat(labels, copies) == repeated.labels_).all()
+    assert (tree == repeated.linkage_).all() and density == repeated.density_
+    assert (labels[copies > 0] >= 0).all()
+
+
+def test_cut_gives_exactly_k_for_every_k_and_nests():
+    table = oracle.planted(np.random.default_rng(51), n=60, p=4, noise=0.5)
+    model = ca.EAC(5, linkage="complete", engine="numpy").fit(table)
+    assert model.n_ties_ > 0 and len(set(model.labels_)) == 5
+    previous = model.cut(model.n_leaves_)
+    for k in range(model.n_leaves_ - 1, 0, -1):
+        labels = model.cut(k)
+        assert set(labels.tolist()) == set(range(k))
+        assert len(set(zip(previous.tolist(), labels.tolist()))) == k + 1
+        previous = labels
+    with pytest.raises(ValueError, match="leaves of the tree"):
+        model.cut(model.n_leaves_ + 1)
+
+
+def test_cut_by_height_undoes_the_merges_above():
+    table = oracle.planted(np.random.default_rng(52), n=40, p=6, noise=0.3)
+    model = ca.EAC(2, linkage="single", engine="numpy").fit(table)
+    for height in (0.0, 0.2, 0.5, 1.0):
+        expected = fcluster(
+            linkage(squareform(1 - full_matrix(table), checks=False), "single"), height + 1e-9, "distance"
+        )
+        assert oracle.same_partition(model.cut(height=height + 1e-9), expected)
+    with pytest.raises(TypeError, match="either k or height"):
+        model.cut()
+
+
+def test_refuses_before_it_allocates_and_says_how_much():
+    rng = np.random.default_rng(61)
+    table = rng.integers(0, 200, (3000, 6))
+    n = len(np.unique(table, axis=0))
+    with pytest.raises(MemoryError, match=r"needs \d+ bytes, above max_bytes=1000000; set micro_clusters=") as caught:
+        ca.EAC(3, max_bytes=10**6).fit(table)
+    need = int(str(caught.value).split("needs ")[1].split()[0])
+    assert 8 * n * (n - 1) // 2 <= need <= 8 * n * (n - 1) // 2 + 2**26
+
+
+@pytest.mark.parametrize("method", LINKAGES)
+@pytest.mark.parametrize("missing", [False, True])
+def test_micro_clusters_are_linked_by_their_pooled_density(method, missing):
+    rng = np.random.default_rng(71)
+    table = oracle.planted(rng, n=200, p=6, k=8, noise=0.4, most=12)
+    if missing:
+        table[rng.random(table.shape) < 0.2] = -1
+    model = ca.EAC(1, linkage=method, micro_clusters=15, random_state=0, engine="numpy").fit(table)
+    assert model.n_leaves_ == 15
+    groups = {leaf: set(np.flatnonzero(model.leaf_of_item_ == leaf)) for leaf in range(15)}
+    names = {leaf: leaf for leaf in groups}
+    fixed = ca.inter_density(table, model.leaf_of_item_, engine="numpy")
+    parts = {leaf: [leaf] for leaf in groups}
+    for row, (a, b, height, size) in enumerate(model.linkage_):
+        labels = np.full(200, -1)
+        order = sorted(groups)
+        for position, leaf in enumerate(order):
+            labels[list(groups[leaf])] = position
+        if method == "average":
+            worth = ca.inter_density(table, labels, engine="numpy")
+        else:
+            join = np.max if method == "single" else np.min
+            worth = np.array([[join(fixed[np.ix_(parts[x], parts[y])]) for y in order] for x in order])
+        np.fill_diagonal(worth, -1)
+        x, y = (order.index(leaf) for leaf in sorted(leaf for leaf in order if names[leaf] in (a, b)))
+        assert worth[x, y] == pytest.approx(worth.max(), abs=1e-12)
+        assert height == pytest.approx(1 - worth[x, y], abs=1e-12)
+        x, y = order[x], order[y]
+        groups[x] |= groups.pop(y)
+        parts[x] += parts.pop(y)
+        names[x] = 15 + row
+        assert size == len(parts[x])
+
+
+def test_as_many_micro_clusters_as_rows_is_exact():
+    table = oracle.planted(np.random.default_rng(81), n=60, p=4, noise=0.3)
+    exact = ca.EAC(4, engine="numpy").fit(table)
+    micro = ca.EAC(4, micro_clusters=60, random_state=0, engine="numpy").fit(table)
+    assert (exact.labels_ == micro.labels_).all() and (exact.linkage_ == micro.linkage_).all()
+
+
+def test_micro_clusters_close_to_exact_average_linkage():
+    rng = np.random.default_rng(82)
+    table = oracle.planted(rng, n=600, p=10, k=6, noise=0.35, most=9)
+    exact = ca.EAC(6, engine="numpy").fit(table).labels_
+    micro = ca.EAC(6, micro_clusters=100, random_state=0, engine="numpy").fit(table).labels_
+    gap = ca.ensemble_nmi(table, micro, engine="numpy") - ca.ensemble_nmi(table, exact, engine="numpy")
+    assert abs(gap) < 0.02
+
+
+def test_same_tree_on_every_engine(engine):
+    table = oracle.planted(np.random.default_rng(91), n=150, p=8, noise=0.4)
+    table[::9, 1] = -1
+    for arguments in ({}, {"micro_clusters": 20}):
+        expected = ca.EAC(5, random_state=1, engine="numpy", **arguments).fit(table)
+        found = ca.EAC(5, random_state=1, engine=engine, **arguments).fit(table)
+        assert (found.labels_ == expected.labels_).all() and (found.linkage_ == expected.linkage_).all()
+        assert found.density_ == expected.density_
+
+
+def test_one_item_and_one_row():
+    assert ca.EAC(1).fit([[0, 1]]).labels_.tolist() == [0]
+    model = ca.EAC(1).fit([[0, 1]] * 4)
+    assert model.n_leaves_ == 1 and model.linkage_.shape == (0, 4) and model.labels_.tolist() == [0] * 4
+    with pytest.raises(ValueError, match="different label rows, 1"):
+        ca.EAC(2).fit([[0, 1]] * 4)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"linkage": "ward"}, "linkage must be one of"),
+        ({"similarity": "cosine"}, "similarity must be one of"),
+        ({"micro_clusters": 3, "n_clusters": 4}, "must be at least n_clusters=4"),
+        ({"n_clusters": 0}, "n_clusters must be at least 1"),
+    ],
+)
+def test_arguments_are_checked(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ca.EAC(**arguments).fit([[0, 1], [1, 0]])
