@@ -180,7 +180,17 @@ def _run(X: Any, recipe: _Recipe, seeds: Sequence, n_jobs: int) -> Iterator[tupl
 
 
 def _partition(X: Any, recipe: _Recipe, j: int, seed: np.random.SeedSequence) -> tuple[np.ndarray, int]:
-    """Codes and number of clusters of partition `j`; every draw is made here, in a fixed order."""
+    """Codes and number of clusters of partition `j`."""
+    return _compact(fit_partition(X, recipe, j, seed)[0])
+
+
+def fit_partition(
+    X: Any, recipe: _Recipe, j: int, seed: np.random.SeedSequence
+) -> tuple[np.ndarray, Any, np.ndarray | None]:
+    """Labels of partition `j`, the clusterer that gave them and the features it saw (None: all of them).
+
+    Every draw is made here, in a fixed order.
+    """
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
@@ -199,7 +209,7 @@ def _partition(X: Any, recipe: _Recipe, j: int, seed: np.random.SeedSequence) ->
         raise ValueError(
             f"partition {j}: {type(estimator).__name__} labels no row at all (only noise); change its settings."
         )
-    return _compact(labels)
+    return labels, estimator, columns
 
 
 def _compact(labels: np.ndarray) -> tuple[np.ndarray, int]:
