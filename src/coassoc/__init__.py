@@ -14,6 +14,8 @@ _EXPORTS = {
     "make_ensemble": "ensemble",
     "KMeansConsensus": "consensus",
     "BisectingConsensus": "consensus",
+    "ConsensusClustering": "consensus",
+    "load": "consensus",
     "SEC": "consensus",
     "ECC": "consensus",
     "EAC": "consensus",
