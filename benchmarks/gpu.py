@@ -132,17 +132,17 @@ def settled_passes(outcome: dict, skip: bool) -> float:
     return timed(once)
 
 
-def settled_kernel(outcome: dict, skip: bool) -> float:
-    """The same, the kernel alone."""
+def settled_kernel(outcome: dict, skip: bool, dtype=np.uint8) -> float:
+    """The same, the kernel alone, with a table of bytes or of 16 bits."""
     from coassoc.engines._cuda import narrow_table
 
     rows, fit = outcome["rows"], outcome["fit"]
-    labelling, values = fit.labelling, rows._pad(fit.table.values)
-    narrow, bound, shift = narrow_table(values, rows.starts)
+    labelling = fit.labelling
+    narrow, bound, shift = narrow_table(fit.table.values, rows.layout.offsets, dtype)
     exact_shift = fit.table.bits + labelling.unit
     drift = np.zeros(labelling.n_clusters, np.uint8) if skip else None
     job = rows.device.assign_job(
-        narrow, values, rows.starts, bound, max(exact_shift - shift, -8), exact_shift, drift,
+        rows._pad(narrow), rows._pad(fit.table.values), rows.starts, bound, max(exact_shift - shift, -8), exact_shift, drift,
         count=True, fresh=False, few=True,
     )  # fmt: skip
     return timed(
@@ -262,6 +262,7 @@ def main() -> None:
         row |= {k: fit[k] for k in ("seconds", "seeding", "n_iter", "stop", "passes", "counts_ms", "loss", "peak_bytes")}
         row["all_seconds"] = [f["seconds"] for f in fits]
         row["kernel_full_ms"], row["kernel_skip_ms"] = settled_kernel(fit, False), settled_kernel(fit, True)
+        row["kernel_full_16_ms"] = settled_kernel(fit, False, np.uint16)
         row["pass_full_ms"], row["pass_skip_ms"] = settled_passes(fit, False), settled_passes(fit, True)
         row["no_skip_seconds"] = whole_fit(codes, n_clusters, Cuda(skip=False))["seconds"]
         if n <= options.torch:

@@ -302,13 +302,15 @@ def test_gap_bytes_never_exceed_the_exact_gap():
         assert (((kept - 1) * 2.0**labelling.unit < gap) | (kept == 0)).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed):
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("seed", range(12))
+def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed, dtype):
     ensemble, _ = planted(seed, n=333, missing=0.2)
     rows, rng = Twin().load(ensemble), np.random.default_rng(seed)
     scores = rng.normal(size=(ensemble.n_codes, 5)) * rng.choice([1e-3, 1.0, 40.0], size=(ensemble.n_codes, 1))
-    values = rows._pad(fix_table(scores, rows.layout).values)
-    narrow, bound, shift = narrow_table(values, rows.starts)
+    table = fix_table(scores, rows.layout)
+    narrow, bound, shift = narrow_table(table.values, rows.layout.offsets, dtype)
+    narrow, values = rows._pad(narrow), rows._pad(table.values)
     columns = ensemble.codes + rows.starts
     sums, exact = (t[columns].astype(np.int64).sum(axis=1) for t in (narrow, values))
     assert sums.max() <= 0xFFFF
@@ -317,7 +319,7 @@ def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed):
             sure = sums[:, a] - sums[:, c] > bound
             least = (sums[:, a] - sums[:, c] - bound) << shift
             assert (exact[sure, a] - exact[sure, c] >= least[sure]).all()
-    assert bound == 0 or shift > 0
+    assert narrow.dtype == dtype and (bound == 0 or shift > 0)
 
 
 def test_memory_error_names_the_formula_and_the_way_out():

@@ -3,7 +3,7 @@
 This module is the host's side and knows no CUDA. It talks to a small device object, `CupyDevice` on a card and
 `NumpyDevice` in tests, whose methods have the names of the kernels. Labels are those of `Numpy`, bit for bit:
 
-- Scores are first summed from a table rounded to 16 bits. The gap between best and second is compared with a
+- Scores are first summed from a table rounded to 8 or 16 bits. The gap between best and second is compared with a
   bound on the summed rounding, and rows it cannot decide are scored again with the int32 table.
 - Each row keeps one byte, a lower bound of that gap. A new table can lower the gap of a row of cluster a by at
   most Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa), Δ the change of the table; rows whose byte exceeds it are not read.
@@ -20,6 +20,7 @@ from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTa
 
 SEED_ROWS = 8192  # rows behind one running sum of the seeding, as in the kernels
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
+_BYTES_LEAD = 4.0  # gaps must reach this many bounds of the byte table for it to pay
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
 _MAX_CLUSTERS = 65_535
 
@@ -114,7 +115,7 @@ class CudaLabelling(Labelling):
         self.counted = False  # alpha is the counts of labels
         self.fresh = fresh  # no labels yet
         self.moved = len(labels)  # rows that moved in the last pass
-        self.table: tuple[np.ndarray, int] | None = None  # the table whose gaps `gaps` bounds
+        self.table: ScoreTable | None = None  # the table whose gaps `gaps` bounds
         self.unit = 0  # a gap byte counts steps of 2**unit
         self.drifted = np.zeros(n_clusters)  # Σ of drifts since the first pass, per cluster, in steps
 
@@ -135,6 +136,7 @@ class CudaRows(Rows):
         # one zero row after each partition's part of a table: what a missing label reads
         self.starts = (layout.offsets[:-1] + np.arange(layout.n_partitions)).astype(np.int32)
         self.table_rows = layout.n_codes + layout.n_partitions
+        self._real = np.delete(np.arange(self.table_rows), self.starts + layout.n_clusters)
 
     # -- passes --------------------------------------------------------------------------------------------
 
@@ -159,15 +161,14 @@ class CudaRows(Rows):
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:
         assert isinstance(labelling, CudaLabelling)
-        values = self._pad(table.values)
-        narrow, bound, shift = narrow_table(values, self.starts)
-        drift = self._drift(labelling, values, table.bits) if self.engine.skip else None
+        drift = self._drift(labelling, table) if self.engine.skip else None
+        narrow, bound, shift = self._narrow(labelling, table, drift)
         if drift is None:  # bounds start afresh, on the scale of this table
             labelling.unit = _GAP_BITS - table.bits
             labelling.drifted[:] = 0
         device, exact_shift = self.device, table.bits + labelling.unit
         job = device.assign_job(
-            narrow, values, self.starts, bound, max(exact_shift - shift, -8), exact_shift, drift,
+            self._pad(narrow), self._pad(table.values), self.starts, bound, max(exact_shift - shift, -8), exact_shift, drift,
             count=labelling.fresh or labelling.counted, fresh=labelling.fresh,
             few=labelling.moved * 20 < self.n_rows,
         )
@@ -177,20 +178,30 @@ class CudaRows(Rows):
             )
         labelling.moved = device.moved(job)
         labelling.counted = job.counted
-        labelling.table, labelling.fresh = (values, table.bits), False
+        labelling.table, labelling.fresh = table, False
         return labelling.moved
 
-    def _drift(self, labelling: CudaLabelling, values: np.ndarray, bits: int) -> np.ndarray | None:
+    def _narrow(self, labelling: CudaLabelling, table: ScoreTable, drift: np.ndarray | None):
+        """The table of bytes, twice as fast, unless too many of the rows looked at would have to be scored again."""
+        found = narrow_table(table.values, self.layout.offsets, np.uint8)
+        bound = found[1] * 2.0 ** (found[2] - table.bits)
+        if drift is None:
+            clear = labelling.moved * 20 < self.n_rows  # rows have settled, so most gaps are wide
+        else:
+            clear = float(np.median(drift)) * 2.0**labelling.unit >= _BYTES_LEAD * bound  # gaps up to the drift are looked at
+        return found if bound == 0 or clear else narrow_table(table.values, self.layout.offsets, np.uint16)
+
+    def _drift(self, labelling: CudaLabelling, table: ScoreTable) -> np.ndarray | None:
         """Steps (k,) by which a gap byte of each cluster may have shrunk; None when the bytes say nothing."""
-        if labelling.table is None or not 0 <= bits + labelling.unit <= 31:
+        old = labelling.table
+        if old is None or not 0 <= table.bits + labelling.unit <= 31:
             return None
-        old, old_bits = labelling.table
         # exact: both tables are integers over powers of two
-        change = np.ldexp(values.astype(np.float64), -bits) - np.ldexp(old.astype(np.float64), -old_bits)
+        change = table.values * 2.0**-table.bits - old.values * 2.0**-old.bits
         behind = change.max(axis=1, keepdims=True) - change
-        worst = np.maximum.reduceat(behind, self.starts, axis=0).sum(axis=0) * (1 + 1e-12)
+        worst = np.maximum.reduceat(behind, self.layout.offsets[:-1], axis=0).sum(axis=0) * (1 + 1e-12)
         before = np.ceil(labelling.drifted)
-        labelling.drifted = labelling.drifted + np.ldexp(worst, -labelling.unit)
+        labelling.drifted = labelling.drifted + worst * 2.0**-labelling.unit
         # bytes are rounded down by up to one step: rounding the running sum up, not each drift, stays safe
         return np.minimum(np.ceil(labelling.drifted) - before, 255).astype(np.uint8)
 
@@ -204,8 +215,7 @@ class CudaRows(Rows):
                 )
             labelling.counted = True
         alpha = self.device.get(labelling.alpha).astype(np.int64)
-        missing = self.starts + self.layout.n_clusters
-        return Counts(np.delete(alpha[:-1], missing, axis=0), alpha[-1], self.layout)
+        return Counts(alpha[self._real], alpha[-1], self.layout)
 
     def labels(self, labelling: Labelling) -> Any:
         assert isinstance(labelling, CudaLabelling)
@@ -283,7 +293,7 @@ class CudaRows(Rows):
         if weights is None:
             flat = self.device.zeros(int(ends[-1]), np.uint32)
         else:
-            weights = np.insert(np.asarray(weights, dtype=np.float64), self.layout.offsets[1:], 0.0)
+            weights = self._pad(np.asarray(weights, dtype=np.float64))
             flat, least = self.device.zeros(int(ends[-1]), np.uint64), weights[weights > 0].min(initial=np.inf)
             scale = 2.0 ** np.floor(62 - np.log2(max(self.n_copies, 1) / least)) if np.isfinite(least) else 0.0
         for part, codes in self._pieces():
@@ -322,7 +332,9 @@ class CudaRows(Rows):
         return None if self.copies is None else self.copies[part]
 
     def _pad(self, values: np.ndarray) -> np.ndarray:
-        return np.insert(values, self.layout.offsets[1:], 0, axis=0)
+        padded = np.zeros((self.table_rows, *values.shape[1:]), values.dtype)
+        padded[self._real] = values
+        return padded
 
     def _answer(self, labels: Any) -> Any:
         return self.device.get(labels).astype(np.int32) if self.at_home else labels.astype(np.int32)
@@ -412,29 +424,24 @@ def ensemble_from_device(codes: Any, n_clusters: Any, device: Any = None, **name
     return self
 
 
-def narrow_table(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """16-bit table whose sums stay below 2**16, the largest error of a gap, and the shift that made it.
+def narrow_table(values: np.ndarray, offsets: np.ndarray, dtype: Any) -> tuple[np.ndarray, int, int]:
+    """Table of `dtype` whose sums over partitions stay below 2**16, the largest error of a gap, and the shift.
 
-    With B = values less each partition's smallest entry, entries are round(B / 2**shift); a gap of narrow sums
-    above `bound` proves the order of exact sums, and ``(gap - bound) << shift`` bounds the exact gap from below.
-    A table whose entries are multiples of 2**shift, such as that of single rows, has bound 0.
+    Entries are (values − the smallest of their partition) >> shift, so a gap of narrow sums is wrong by less than
+    one step per partition: a gap above `bound` proves the order of exact sums, and ``(gap - bound) << shift`` bounds
+    the exact gap from below. A table of multiples of 2**shift, such as that of single rows, has bound 0.
     """
-    wide = values.astype(np.int64)
-    lengths = np.diff(starts, append=len(values))
-    real = np.ones(len(values), dtype=bool)
-    real[np.append(starts[1:], len(values)) - 1] = False  # the rows of missing labels stay 0
-    sides = np.flatnonzero(real)
-    firsts = np.searchsorted(sides, starts)
-    lowest = np.minimum.reduceat(wide[sides].min(axis=1), firsts)
-    spans = np.maximum.reduceat(wide[sides].max(axis=1), firsts) - lowest
-    wide = np.where(real[:, None], wide - np.repeat(lowest, lengths)[:, None], 0)
-    shift = 0
-    while int(((spans + ((1 << shift) >> 1)) >> shift).sum()) > 0xFFFF:
+    firsts = offsets[:-1]
+    lowest = np.minimum.reduceat(values, firsts, axis=0).min(axis=1)
+    highest = np.maximum.reduceat(values, firsts, axis=0).max(axis=1)
+    spans = highest.astype(np.int64) - lowest
+    shift = max(0, int(spans.sum()).bit_length() - 16, int(spans.max()).bit_length() - np.iinfo(dtype).bits)
+    while int((spans >> shift).sum()) > 0xFFFF:
         shift += 1
-    entries = (wide + ((1 << shift) >> 1)) >> shift
-    error = wide - (entries << shift)
-    spread = np.maximum.reduceat(error.max(axis=1), starts) - np.minimum.reduceat(error.min(axis=1), starts)
-    return entries.astype(np.uint16), -(-int(spread.sum()) >> shift), shift
+    # differences of int32 fit uint32, where they are taken modulo 2**32
+    raised = values.view(np.uint32) - np.repeat(lowest, np.diff(offsets))[:, None].view(np.uint32)
+    exact = not int(np.bitwise_or.reduce(raised, axis=None)) & ((1 << shift) - 1)
+    return (raised >> np.uint32(shift)).astype(dtype), 0 if exact else len(firsts), shift
 
 
 def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple[Any, int]:

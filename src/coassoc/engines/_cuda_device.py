@@ -66,11 +66,12 @@ class Job:
 
     starts: Any
     fixed: np.ndarray
-    narrow: Any  # (tiles, rows, width) uint32, two clusters a word
+    narrow: Any  # (tiles, rows, width) uint32, two or four clusters a word
     exact: Any
     drift: Any
     settings: np.ndarray
     width: int  # words of a tile row
+    in_bytes: bool  # four clusters a word
     tiles: int
     per_group: int  # tiles held in shared memory at once; 0: read from global memory
     count: int  # 0 none, 1 in shared memory, 2 straight to the counts
@@ -176,13 +177,14 @@ class CupyDevice:
     ) -> Job:
         rows, k = values.shape
         tiles = -(-k // 32)
-        width = 2 * -(-k // (4 * tiles))
-        packed = np.zeros((tiles, rows, 2 * width), np.uint16)
+        a_word = 4 // narrow.dtype.itemsize
+        width = -(-k // (a_word * tiles))
+        packed = np.zeros((tiles, rows, a_word * width), narrow.dtype)
         for tile in range(tiles):
-            part = narrow[:, tile * 2 * width : (tile + 1) * 2 * width]
+            part = narrow[:, tile * a_word * width : (tile + 1) * a_word * width]
             packed[tile, :, : part.shape[1]] = part
-        tile_bytes = rows * (width if (width // 2) % 2 else width + 2) * 4
-        hist_bytes = ((rows + 1) * k + 1) // 2 * 8
+        tile_bytes = rows * (width | 1) * 4
+        hist_bytes = (rows + 1) * k * 4
         room = self.shared_limit - _QUEUE_BYTES
         if hist_bytes + tiles * tile_bytes <= room:
             per_group, way, shared = tiles, 1, hist_bytes + tiles * tile_bytes
@@ -198,7 +200,7 @@ class CupyDevice:
         fixed["at"][0, : min(32, len(starts))] = starts[:32]
         return Job(
             self.put(starts), fixed, self.put(packed.view(np.uint32)), self.put(values),
-            None if drift is None else self.put(drift), settings, width, tiles, per_group, way, fresh,
+            None if drift is None else self.put(drift), settings, width, a_word == 4, tiles, per_group, way, fresh,
             shared + _QUEUE_BYTES, self.zeros(1, np.uint64), bool(count and way),
         )  # fmt: skip
 
@@ -206,7 +208,7 @@ class CupyDevice:
         p, settings = codes.shape[1], job.settings
         name = (
             f"assign_rows<{_type(codes)}, {_type(labels)}, {self._fixed_length(codes)}, {job.width}, "
-            f"{_bool(job.per_group > 0)}, {job.count}, {_bool(job.fresh)}>"
+            f"{_bool(job.in_bytes)}, {_bool(job.per_group > 0)}, {job.count}, {_bool(job.fresh)}>"
         )
         kernel = self._kernel(name, job.shared)
         per_group = job.per_group or job.tiles
@@ -266,9 +268,10 @@ class CupyDevice:
         if has_missing and n_clusters.max() > 255:
             simple = False  # no byte would stand for a missing label of that partition
         if simple and codes.data.ptr % 4 == 0:
+            staged = p <= 32 and codes.data.ptr % 16 == 0
             for at in range(0, len(chosen), _MAX_SEEDS):
                 some = chosen[at : at + _MAX_SEEDS]
-                flags = f"{p // 4}, {len(some)}, {_bool(has_missing)}, {_bool(add)}, {_bool(first)}"
+                flags = f"{p // 4}, {len(some)}, {_bool(has_missing)}, {_bool(add)}, {_bool(first)}, {_bool(staged)}"
                 packed = _pack_seeds(some, n_clusters)
                 args = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:])
                 self._run(f"seed_bytes<{flags}>", n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)

@@ -63,7 +63,7 @@ struct Pass {
     i64 n;               // rows of this piece
     int p, k;
     int rows;            // rows of the tables: one per base cluster and one per partition for missing labels
-    int tiles, tile0;    // tiles of 2 W clusters scored by this launch, and the first one
+    int tiles, tile0;    // tiles of clusters scored by this launch, and the first one
     u32 bound;           // a gap of narrow scores above it is certain; 0: narrow scores are exact
     int narrow_shift;    // narrow gap >> (or << when negative) this = gap byte
     int exact_shift;     // exact gap >> this = gap byte
@@ -97,18 +97,20 @@ __device__ u64 exact_label(const CODE* codes, i64 row, const int* starts, const 
 
 // Label every row with the argmax of its summed table rows, lowest cluster on ties; keep counts and gap bytes.
 // COUNT: 0 no counts, 1 differences gathered in shared memory, 2 straight to `alpha`. FIRST: no labels before.
-// Narrow scores are sums of biased 16-bit entries, two clusters per word, that cannot carry into each other.
-template <class CODE, class LABEL, int P, int W, bool SHARED, int COUNT, bool FIRST>
+// Narrow scores are 16-bit sums, two clusters per word, that cannot carry into each other. A table word holds two
+// 16-bit entries, or with BYTES four 8-bit ones: clusters 4w, 4w + 2 in even bytes, 4w + 1, 4w + 3 in odd ones.
+template <class CODE, class LABEL, int P, int W, bool BYTES, bool SHARED, int COUNT, bool FIRST>
 __global__ void __launch_bounds__(1024, 1)
 assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, const int* __restrict__ starts,
             const u32* __restrict__ narrow, const int* __restrict__ exact, LABEL* labels, u8* gaps,
             const u8* __restrict__ drift, const u32* __restrict__ copies, u32* alpha, u64* state, u64* moved) {
-    constexpr int STRIDE = (W / 2) % 2 ? W : W + 2;  // odd in 8-byte steps: rows spread over all banks
+    constexpr int SUMS = BYTES ? 2 * W : W;
+    constexpr int STRIDE = W | 1;  // odd: the words of random rows spread over all banks
     extern __shared__ u32 memory[];
     const int lane = threadIdx.x & 31, cells = (a.rows + 1) * a.k;
     const int p = P > 0 ? P : a.p;
     u32* hist = memory;
-    u32* table = memory + (COUNT == 1 ? (cells + 1 & ~1) : 0);
+    u32* table = memory + (COUNT == 1 ? cells : 0);
     u32* queue = table + (SHARED ? a.tiles * a.rows * STRIDE : 0) + (threadIdx.x >> 5) * QUEUE;
     const u32* source = narrow + (i64)a.tile0 * a.rows * W;
     if (COUNT == 1)
@@ -152,30 +154,34 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
             u32 best = 0, second = 0;
             for (int tile = 0; tile < a.tiles; ++tile) {
                 const u32* at = SHARED ? table + tile * a.rows * STRIDE : source + (i64)tile * a.rows * W;
-                u32 sum[W];
+                u32 sum[SUMS];
 #pragma unroll
-                for (int w = 0; w < W; ++w) sum[w] = 0;
+                for (int w = 0; w < SUMS; ++w) sum[w] = 0;
 #pragma unroll(P > 0 ? P : 4)
                 for (int j = 0; j < p; ++j) {
                     const int line = (start_of<P>(fixed, starts, j) + (int)codes_of.code(j)) * (SHARED ? STRIDE : W);
-                    const uint2* entries = reinterpret_cast<const uint2*>(at + line);
 #pragma unroll
-                    for (int w = 0; w < W / 2; ++w) {
-                        const uint2 pair = SHARED ? entries[w] : __ldg(entries + w);
-                        sum[2 * w] += pair.x;
-                        sum[2 * w + 1] += pair.y;
+                    for (int w = 0; w < W; ++w) {
+                        const u32 entries = SHARED ? at[line + w] : __ldg(at + line + w);
+                        if (BYTES) {
+                            sum[2 * w] += entries & 0x00ff00ffu;
+                            sum[2 * w + 1] += __byte_perm(entries, 0, 0x4341);
+                        } else {
+                            sum[w] += entries;
+                        }
                     }
                 }
                 u32 top = 0, next = 0;  // score in the high half, 65535 - cluster in the low one
 #pragma unroll
-                for (int w = 0; w < W; ++w) {
-                    const u32 low = (sum[w] << 16) | (65535 - 2 * w), high = (sum[w] & 0xffff0000u) | (65534 - 2 * w);
+                for (int w = 0; w < SUMS; ++w) {
+                    const int first = BYTES ? 4 * (w / 2) + w % 2 : 2 * w, step = BYTES ? 2 : 1;
+                    const u32 low = (sum[w] << 16) | (65535 - first), high = (sum[w] & 0xffff0000u) | (65535 - first - step);
                     next = max(next, min(top, low));
                     top = max(top, low);
                     next = max(next, min(top, high));
                     top = max(top, high);
                 }
-                top -= (a.tile0 + tile) * 2 * W;
+                top -= (a.tile0 + tile) * 2 * SUMS;
                 second = max(max(second, next), min(best, top));
                 best = max(best, top);
             }

@@ -17,41 +17,65 @@ __device__ __forceinline__ u32 differing(u32 a, u32 b) {  // 0x80 in (at least) 
 
 // Unit weights, byte codes, whole words: four partitions per compare. ADD: take row 0 and update `dist`.
 // Otherwise: `sums[m]` += the total that taking row m would leave.
-template <int N, int M, bool MISSING, bool ADD, bool FIRST>
-__global__ void __launch_bounds__(256)
+// STAGED: a warp fetches 128 rows in 16-byte steps and hands them to its lanes through shared memory.
+template <int N, int M, bool MISSING, bool ADD, bool FIRST, bool STAGED>
+__global__ void __launch_bounds__(256, 4)
 seed_bytes(const u32* __restrict__ codes, i64 n, const Seeds<N, M> s, u8* dist, const u32* __restrict__ copies, u64* sums) {
     __shared__ u64 scratch[32];
+    __shared__ uint4 stage[STAGED ? 8 * 32 * N : 1];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    uint4* mine = stage + (STAGED ? warp * 32 * N : 0);
     u64 total[M];
 #pragma unroll
     for (int m = 0; m < M; ++m) total[m] = 0;
     for (i64 block = blockIdx.x; block * SEED_ROWS < n; block += gridDim.x) {
-        const i64 end = min(n, (block + 1) * SEED_ROWS);
-#pragma unroll 2
-        for (i64 row = block * SEED_ROWS + threadIdx.x; row < end; row += blockDim.x) {
-            u32 word[N], apart[M];
+        u32 plain[M];  // at most 32 rows of at most 255 each: no overflow
 #pragma unroll
-            for (int i = 0; i < N; ++i) word[i] = __ldg(codes + row * N + i);
+        for (int m = 0; m < M; ++m) plain[m] = 0;
+        for (i64 base = block * SEED_ROWS + warp * 128; base < min(n, (block + 1) * SEED_ROWS); base += 8 * 128) {
+            const bool whole = STAGED && base + 128 <= n;
+            if (whole) {
+                const uint4* from = reinterpret_cast<const uint4*>(codes + base * N);
+                uint4 piece[N];
 #pragma unroll
-            for (int m = 0; m < M; ++m) apart[m] = 0;
+                for (int i = 0; i < N; ++i) piece[i] = __ldg(from + i * 32 + lane);
+                __syncwarp();
 #pragma unroll
-            for (int i = 0; i < N; ++i) {
-                const u32 present = MISSING ? differing(word[i], s.missing[i]) : 0;
+                for (int i = 0; i < N; ++i) mine[i * 32 + lane] = piece[i];
+                __syncwarp();
+            }
+#pragma unroll(M > 1 ? 1 : 4)
+            for (int part = 0; part < 4; ++part) {
+                const i64 row = base + part * 32 + lane;
+                if (row >= n) break;
+                u32 word[N], apart[M];
+#pragma unroll
+                for (int i = 0; i < N; ++i)
+                    word[i] = whole ? reinterpret_cast<u32*>(mine)[(part * 32 + lane) * N + i] : __ldg(codes + row * N + i);
+#pragma unroll
+                for (int m = 0; m < M; ++m) apart[m] = 0;
+#pragma unroll
+                for (int i = 0; i < N; ++i) {
+                    const u32 present = MISSING ? differing(word[i], s.missing[i]) : 0;
+#pragma unroll
+                    for (int m = 0; m < M; ++m) {
+                        u32 flags = differing(word[i], s.row[m][i]) & s.seen[m][i];
+                        if (MISSING) flags &= present;
+                        apart[m] = __dp4a(flags, 0x01010101u, apart[m]);
+                    }
+                }
+                const u32 now = FIRST ? 255 : dist[row];
 #pragma unroll
                 for (int m = 0; m < M; ++m) {
-                    u32 flags = differing(word[i], s.row[m][i]) & s.seen[m][i];
-                    if (MISSING) flags &= present;
-                    apart[m] = __dp4a(flags, 0x01010101u, apart[m]);
+                    const u32 nearer = min(now, apart[m] >> 7);
+                    if (ADD) dist[row] = nearer;
+                    if (copies) total[m] += nearer * (u64)copies[row];
+                    else plain[m] += nearer;
                 }
             }
-            const u32 now = FIRST ? 255 : dist[row];
-            const u64 weight = copies ? copies[row] : 1;
-#pragma unroll
-            for (int m = 0; m < M; ++m) {
-                const u32 nearer = min(now, apart[m] >> 7);
-                if (ADD) dist[row] = nearer;
-                total[m] += nearer * weight;
-            }
         }
+#pragma unroll
+        for (int m = 0; m < M; ++m) total[m] += plain[m];
         if (ADD) {
             const u64 sum = block_sum(total[0], scratch);
             if (threadIdx.x == 0) sums[block] = sum;
