@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-p", "--partitions", type=int, default=20)
     parser.add_argument("-k", "--clusters", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5, help="seeds, each method once per seed (default: 5)")
+    parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
     parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json, bench.md and plots")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
@@ -72,7 +73,7 @@ def compare(n: int, args: argparse.Namespace) -> list[dict[str, Any]]:
         return []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes.npy"
-        np.save(path, _codes(n, args.partitions))
+        np.save(path, _codes(n, args.partitions, args.spread))
         rows = []
         for seed in range(args.rounds):
             for method in args.methods:
@@ -88,7 +89,7 @@ def growth(sizes: list[int], args: argparse.Namespace) -> list[dict[str, Any]]:
     for n in sizes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "codes.npy"
-            np.save(path, _codes(n, args.partitions))
+            np.save(path, _codes(n, args.partitions, args.spread))
             for method in ("coassoc", "coassoc-nocopy"):
                 rows.append({"n": n, "method": method} | _measure(method, path, args.clusters, 0, "--pass"))
                 print(f"  growth n={n} {method}: {rows[-1]}", file=sys.stderr)
@@ -159,11 +160,11 @@ def machine() -> str:
     return f"{cpu}, {os.cpu_count()} cores, load {load:.1f} at the start, {time.strftime('%Y-%m-%d')}"
 
 
-def _codes(n: int, n_partitions: int) -> np.ndarray:
+def _codes(n: int, n_partitions: int, spread: float) -> np.ndarray:
     """Codes of `n` items; beyond a million, rows drawn again from the first million."""
     from ._synthetic import voronoi_ensemble
 
-    base = voronoi_ensemble(min(n, 1_000_000), n_partitions, seed=1)
+    base = voronoi_ensemble(min(n, 1_000_000), n_partitions, spread=spread, seed=1)
     assert base is not None
     if n <= len(base):
         return base

@@ -83,7 +83,7 @@ def _engine(method: str) -> Any:
         return ca.engines.Native(simd="baseline")
     if method.endswith("nocopy"):
         return ca.engines.Native(blocked_copy=False)
-    return "auto"
+    return ca.engines.resolve("auto")  # found beforehand, as the others' imports are
 
 
 def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:

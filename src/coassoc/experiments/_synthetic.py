@@ -16,13 +16,13 @@ def voronoi_ensemble(
     *,
     n_blobs: int = 30,
     n_features: int = 8,
-    spread: float = 0.35,
+    spread: float = 0.45,
     seed: int = 0,
     write: Callable[[int, np.ndarray], None] | None = None,
 ) -> np.ndarray | None:
     """Codes of `n_partitions` Voronoi partitions of a Gaussian mixture, made chunk by chunk.
 
-    Each partition draws k uniformly from `n_clusters` and k cell centres from the mixture itself, so boundaries cut
+    Partitions have from ``n_clusters[0]`` to ``n_clusters[1]`` cells, evenly spaced, with centres drawn from the mixture, so boundaries cut
     through blobs and shared structure survives: what base k-means partitions look like, at the price of one product.
 
     Parameters
@@ -30,7 +30,7 @@ def voronoi_ensemble(
     n_samples, n_partitions : int
         Size.
     n_clusters : (int, int)
-        Range of clusters per partition.
+        Clusters of the first and of the last partition; d is about their mean times `n_partitions`.
     n_blobs, n_features, spread
         The mixture: number of Gaussians, dimensions, their width against centres of unit variance.
     seed : int
@@ -44,7 +44,7 @@ def voronoi_ensemble(
     """
     setup = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     blobs = setup.normal(size=(n_blobs, n_features))
-    sizes = setup.integers(n_clusters[0], n_clusters[1] + 1, size=n_partitions)
+    sizes = np.rint(np.linspace(*n_clusters, n_partitions)).astype(int)
     centres = [_draw(setup, blobs, spread, k)[0].astype(np.float32) for k in sizes]
     offsets = [(c * c).sum(axis=1) for c in centres]
     codes = np.empty((n_samples, n_partitions), np.uint8) if write is None else None
