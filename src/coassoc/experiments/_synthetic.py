@@ -22,8 +22,9 @@ def voronoi_ensemble(
 ) -> np.ndarray | None:
     """Codes of `n_partitions` Voronoi partitions of a Gaussian mixture, made chunk by chunk.
 
-    Partitions have from ``n_clusters[0]`` to ``n_clusters[1]`` cells, evenly spaced, with centres drawn from the mixture, so boundaries cut
-    through blobs and shared structure survives: what base k-means partitions look like, at the price of one product.
+    Partitions have from ``n_clusters[0]`` to ``n_clusters[1]`` cells, evenly spaced, with centres drawn from the
+    mixture, so boundaries cut through blobs and shared structure survives: what base k-means partitions look like,
+    at the price of one product.
 
     Parameters
     ----------
