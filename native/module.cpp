@@ -126,11 +126,7 @@ class Rows {
     View view(std::shared_ptr<Buffer>& hold, bool build) {
         View out = view_;
         if (blocked_copy_) {
-            std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
-            {
-                nb::gil_scoped_release release;
-                lock.lock();
-            }
+            const auto lock = locked();
             if (!blocked_ && build) {
                 auto fresh = std::make_shared<Buffer>(blocks() * kLanes * view_.p * view_.width);
                 const Cut part = cut((double)view_.p * 20, kLanes);
@@ -146,8 +142,14 @@ class Rows {
         return out;
     }
 
+    // The GIL is never held while waiting for the mutex, so the two cannot block each other.
+    std::unique_lock<std::mutex> locked() {
+        nb::gil_scoped_release release;
+        return std::unique_lock<std::mutex>(mutex_);
+    }
+
     void free_blocked() {
-        std::lock_guard<std::mutex> lock(mutex_);
+        const auto lock = locked();
         blocked_.reset();
     }
 

@@ -10,6 +10,8 @@ import numpy as np
 from ._exchange import Moves, MoveTable, propose_chunk
 from ._verbs import Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
 
+OVERLAP_ROWS = 65536  # rows in one part of a weighted overlap
+
 
 class Numpy(Engine):
     """Plain NumPy engine: the reference, and the fallback where no compiled kernels are installed.
@@ -123,12 +125,16 @@ class NumpyRows(Rows):
     def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
         d, padded = self.layout.n_codes, self._padded
         total = np.zeros((d + len(padded), d + len(padded)), dtype=np.int64 if weights is None else np.float64)
-        for part in self._chunks():
+        # floats are added in row order within fixed parts, then part by part: one answer on every engine
+        for part in self._chunks(None if weights is None else OVERLAP_ROWS):
             columns = self.codes[part] + padded
             copies = self._copies(part)
             factor = None if copies is None else copies.astype(np.float64)
             if weights is not None:
-                spread = self._pad(weights[:, None])[columns, 0].sum(axis=1)
+                shares = self._pad(np.asarray(weights, dtype=np.float64)[:, None])[:, 0]
+                spread = np.zeros(len(columns))
+                for j in range(len(padded)):
+                    spread += shares[columns[:, j]]
                 share = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
                 factor = share if factor is None else factor * share
             for j in range(len(padded)):
@@ -177,9 +183,10 @@ class NumpyRows(Rows):
     def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
         labelling.labels[indices] = targets
 
-    def _chunks(self) -> Iterator[slice]:
-        for start in range(0, self.n_rows, self.chunk_rows):
-            yield slice(start, min(start + self.chunk_rows, self.n_rows))
+    def _chunks(self, rows: int | None = None) -> Iterator[slice]:
+        step = self.chunk_rows if rows is None else rows
+        for start in range(0, self.n_rows, step):
+            yield slice(start, min(start + step, self.n_rows))
 
     def _copies(self, part: slice) -> np.ndarray | None:
         return None if self.copies is None else self.copies[part]

@@ -1,0 +1,305 @@
+"""Using the native engine: choices, limits, Ctrl-C, fork, several Python threads, and life without kernels."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc import engines
+from coassoc.consensus._lloyd import lloyd, seed_rows
+from coassoc.consensus._objectives import KMeansObjective
+from coassoc.engines import Counts, _native
+from coassoc.ensemble import Ensemble
+
+needs_kernels = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+
+
+def make_rows(engine, n=20_000, seed=0):
+    codes = np.random.default_rng(seed).integers(30, size=(n, 10)).astype(np.uint8)
+    return engine.load(Ensemble.from_codes(codes, np.full(10, 30)))
+
+
+def fitted_labels(rows, seed=0):
+    start = seed_rows(rows, 8, np.ones(10, np.int64), np.random.default_rng(seed))
+    fit = lloyd(rows, KMeansObjective(np.ones(10)), Counts.of_rows(start, rows.layout), 15)
+    return rows.labels(fit.labelling).tolist()
+
+
+def run_python(code, **environment):
+    """A fresh interpreter that sees the same coassoc."""
+    paths = os.pathsep.join(p for p in sys.path if p)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+WITHOUT_KERNELS = "import sys; sys.modules['coassoc._kernels'] = None\n"
+
+
+# -- choices -----------------------------------------------------------------------------------------------
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"n_threads": 0}, ValueError, "n_threads must be at least 1, got 0"),
+        ({"n_threads": 1.5}, TypeError, "n_threads must be a whole number or None, got 1.5"),
+        ({"n_threads": True}, TypeError, "n_threads must be a whole number"),
+        ({"chunk_rows": -3}, ValueError, "chunk_rows must be at least 1, got -3"),
+        ({"simd": "sse9"}, ValueError, "simd must be one of .*'baseline'.* got 'sse9'"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, error, words):
+    with pytest.raises(error, match=words):
+        engines.Native(**arguments)
+
+
+@needs_kernels
+def test_environment_chooses_the_instruction_set(monkeypatch):
+    for level in _native.simd_levels():
+        monkeypatch.setenv("COASSOC_SIMD", level)
+        assert _native.simd_level() == level
+        assert make_rows(engines.Native(), 100).settings["simd"] == level
+    assert make_rows(engines.Native(simd="baseline"), 100).settings["simd"] == "baseline"
+    monkeypatch.setenv("COASSOC_SIMD", "mmx")
+    with pytest.raises(ValueError, match=r"COASSOC_SIMD must be one of .* got 'mmx'"):
+        engines.Native()
+
+
+@needs_kernels
+def test_level_this_cpu_cannot_run_is_refused(monkeypatch):
+    class Kernels:
+        @staticmethod
+        def levels():
+            return [("baseline", True, True), ("avx2", True, False), ("avx512", False, True)]
+
+    monkeypatch.setattr(_native, "_kernels", Kernels)
+    with pytest.raises(ValueError, match="asks for 'avx2', but this CPU does not support it"):
+        _native.simd_level("avx2")
+    with pytest.raises(ValueError, match="asks for 'avx512', but this build of coassoc does not contain it"):
+        _native.simd_level("avx512")
+
+
+def test_threads_respect_affinity_and_omp_num_threads(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    monkeypatch.setattr(_native, "_container_cpus", lambda: None)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert _native.default_threads() == 6
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    assert _native.default_threads() == 4
+    monkeypatch.setenv("OMP_NUM_THREADS", "64")
+    assert _native.default_threads() == 6
+    monkeypatch.setattr(_native, "_container_cpus", lambda: 2.5)
+    assert _native.default_threads() == 2
+    monkeypatch.setattr(_native, "_container_cpus", lambda: 0.3)
+    assert _native.default_threads() == 1
+
+
+def test_container_limits_are_read(tmp_path):
+    assert _native._container_cpus(str(tmp_path)) is None
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
+    assert _native._container_cpus(str(tmp_path)) is None
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("350000\n")
+    assert _native._container_cpus(str(tmp_path)) == 3.5
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert _native._container_cpus(str(tmp_path)) is None
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert _native._container_cpus(str(tmp_path)) == 1.5
+
+
+@needs_kernels
+def test_repr_shows_what_was_chosen():
+    assert repr(engines.Native()) == "Native()"
+    assert repr(engines.Native(n_threads=2, blocked_copy=False)) == "Native(n_threads=2, blocked_copy=False)"
+
+
+@needs_kernels
+def test_kernels_refuse_shapes_that_do_not_fit():
+    rows = make_rows(engines.Native(), 100)
+    labelling = rows.labelling(3)
+    with pytest.raises(ValueError, match="shape"):
+        rows.core.assign(labelling.core, np.zeros((10, 3), np.int32), 0)
+    with pytest.raises(ValueError, match="labelled"):
+        rows.counts(labelling)
+    with pytest.raises(ValueError, match="weights"):
+        rows.seeding(np.ones(3, np.int64))
+    with pytest.raises(ValueError, match="targets"):
+        rows.seeding(np.ones(10, np.int64)).locate(np.array([100]))
+
+
+# -- without kernels ---------------------------------------------------------------------------------------
+
+
+def test_auto_warns_once_and_falls_back_without_kernels():
+    code = WITHOUT_KERNELS + (
+        "import warnings\n"
+        "from coassoc import engines\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
+        "    warnings.simplefilter('always')\n"
+        "    print(engines.resolve('auto').name, engines.resolve('auto').name)\n"
+        "print(len(seen), seen[0].category.__name__, 'NumPy' in str(seen[0].message))\n"
+        "try:\n    engines.resolve('native')\n"
+        "except ImportError as error:\n    print('compiled kernels' in str(error))\n"
+    )
+    result = run_python(code, COASSOC_REQUIRE_NATIVE="0")
+    assert result.stdout.split() == ["numpy", "numpy", "1", "SlowPathWarning", "True", "True"], result.stderr
+
+
+def test_require_native_forbids_the_fallback():
+    code = WITHOUT_KERNELS + "from coassoc import engines; engines.resolve('auto')"
+    result = run_python(code, COASSOC_REQUIRE_NATIVE="1")
+    assert result.returncode != 0
+    assert "COASSOC_REQUIRE_NATIVE is set" in result.stderr
+
+
+def test_show_config_without_kernels_says_why():
+    result = run_python(WITHOUT_KERNELS + "import coassoc; coassoc.show_config()")
+    assert "missing: " in result.stdout and "engine: numpy" in result.stdout, result.stderr
+
+
+# -- Ctrl-C, fork, threads ---------------------------------------------------------------------------------
+
+ENDLESS = """
+import sys, time
+import numpy as np
+from coassoc.ensemble import Ensemble
+from coassoc.engines import Native, ScoreTable
+codes = np.random.default_rng(0).integers(30, size=(400_000, 10)).astype(np.uint8)
+engine = Native({arguments})
+rows = engine.load(Ensemble.from_codes(codes, np.full(10, 30)))
+labelling = rows.labelling(500)
+# a table that settles nothing: every row is evaluated in every pass
+scores = np.random.default_rng(1).integers(-1000, 1000, size=(2, 300, 500)).astype(np.int32)
+tables = [ScoreTable(values, 0) for values in scores]
+def work(_):
+    print("ready", flush=True)
+    while True:
+        for table in tables:
+            rows.assign(labelling, table)
+{call}
+"""
+
+
+@needs_kernels
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+@pytest.mark.parametrize("arguments", ["n_threads=1", "n_threads=2", "n_threads=2, simd='baseline'"])
+@pytest.mark.parametrize("call", ["work(0)", "engine.side_by_side(work, [0, 1])"])
+def test_ctrl_c_stops_a_pass_soon(arguments, call):
+    paths = os.pathsep.join(p for p in sys.path if p)
+    child = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS.format(arguments=arguments, call=call)],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout.readline() == "ready\n", child.stderr.read()
+        time.sleep(0.5)
+        sent = time.perf_counter()
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=30)
+        took = time.perf_counter() - sent
+    finally:
+        child.kill()
+    assert "KeyboardInterrupt" in errors
+    assert took < 5  # 0.1 s on an idle machine; a pass takes far longer than that
+
+
+@needs_kernels
+def test_labelling_survives_an_interrupted_pass():
+    rows = make_rows(engines.Native(n_threads=2, chunk_rows=64))
+    truth = fitted_labels(rows)
+    labelling = rows.labelling_of(np.array(truth), 8)
+    counts = rows.counts(labelling)
+    token = _native._kernels.Token()
+    token.cancel()
+    _native._kernels.use_token(token)
+    try:
+        table = engines.ScoreTable(np.ones((300, 8), np.int32), 0)
+        with pytest.raises(_native._kernels.Stopped):
+            rows.assign(labelling, table)
+    finally:
+        _native._kernels.use_token(None)
+    labelling.labels[:] = truth
+    assert np.array_equal(rows.counts(labelling).alpha, counts.alpha)
+
+
+@needs_kernels
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_child_gets_a_pool_of_its_own():
+    rows = make_rows(engines.Native(n_threads=3, chunk_rows=64))
+    truth = fitted_labels(rows)  # starts the parent's threads
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if fitted_labels(rows) == truth else 1)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert os.waitstatus_to_exitcode(status) == 0
+            break
+        time.sleep(0.01)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the forked child hangs")
+    assert fitted_labels(rows) == truth
+
+
+@needs_kernels
+def test_python_threads_share_rows_and_pool():
+    rows = make_rows(engines.Native(n_threads=2, chunk_rows=640))
+    truth = [fitted_labels(make_rows(engines.Numpy()), seed) for seed in range(4)]
+    found: dict[int, list] = {}
+    workers = [threading.Thread(target=lambda s=s: found.update({s: fitted_labels(rows, s)})) for s in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [found[s] for s in range(4)] == truth
+
+
+@needs_kernels
+def test_side_by_side_keeps_order_and_passes_errors_on():
+    engine = engines.Native(n_threads=3)
+    rows = make_rows(engine, 3000)
+    assert engine.side_by_side(lambda s: fitted_labels(rows, s), range(5)) == [fitted_labels(rows, s) for s in range(5)]
+    with pytest.raises(ZeroDivisionError):
+        engine.side_by_side(lambda s: 1 // s, [1, 0, 2])
+
+
+# -- show_config -------------------------------------------------------------------------------------------
+
+
+def test_show_config_prints_what_it_returns(capsys):
+    config = ca.show_config(as_dict=True)
+    assert ca.show_config() is None
+    printed = capsys.readouterr().out
+    for value in (config["coassoc"], config["engine"], config["versions"]["numpy"], str(config["n_threads"])):
+        assert value in printed
+    assert config["engine"] == engines.resolve("auto").name
+    if config["engine"] == "native":
+        assert config["simd"] == _native.simd_level() and config["simd"] in config["simd_available"]
+
+
+def test_show_config_does_not_import_the_heavy_packages():
+    heavy = ("sklearn", "matplotlib", "dask")
+    code = f"import sys, coassoc; coassoc.show_config(); print([m for m in {heavy} if m in sys.modules])"
+    assert run_python(code).stdout.strip().endswith("[]")
