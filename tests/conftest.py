@@ -20,8 +20,7 @@ def pytest_configure(config):
 # name -> (class, arguments); every one must give the same labels
 ENGINES = {
     "numpy": ("Numpy", {}),
-    "numpy-rows1": ("Numpy", {"chunk_rows": 1}),
-    "numpy-rows7": ("Numpy", {"chunk_rows": 7}),
+    "numpy-rows13": ("Numpy", {"chunk_rows": 13}),
     "native": ("Native", {}),
     "native-threads1": ("Native", {"n_threads": 1}),
     "native-threads3-rows7": ("Native", {"n_threads": 3, "chunk_rows": 7}),

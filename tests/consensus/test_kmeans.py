@@ -1,0 +1,364 @@
+"""KMeansConsensus: one seed one answer, exact symmetries, and never below the exhaustive minimum."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import coassoc as ca
+import oracle
+
+SYMMETRIC = ("labels_", "loss_", "losses_", "n_iter_", "density_", "stop_reason_", "converged_")
+
+
+def fit(table, k=3, *, copies=None, **options):
+    options = {"n_init": 2, "random_state": 0, "engine": "numpy"} | options
+    return ca.KMeansConsensus(k, **options).fit(table, sample_weight=copies)
+
+
+def assert_same(a, b, names=SYMMETRIC):
+    for name in names:
+        assert np.array_equal(getattr(a, name), getattr(b, name)), name
+    assert np.array_equal(a.cluster_sizes_, b.cluster_sizes_)
+
+
+def random_table(rng, n=80, p=6, *, holes=True):
+    table = oracle.planted(rng, n=n, p=p, k=4, noise=0.35, most=6)
+    if holes:
+        table[rng.random(table.shape) < 0.1] = -1
+        table[7] = -1
+    return table
+
+
+def test_one_seed_one_answer_on_every_engine(all_engines):
+    """120 seeds: engines, chunkings, threads, instruction sets; weights, copies and missing labels come and go."""
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        table = random_table(rng, n=int(rng.integers(20, 150)), p=int(rng.integers(1, 9)), holes=seed % 2 == 0)
+        k = int(rng.integers(1, 6))
+        options = {
+            "random_state": seed,
+            "n_init": 2,
+            "init": "random" if seed % 5 == 0 else "k-means++",
+            "partition_weights": rng.random(table.shape[1]) + 0.1 if seed % 3 == 0 else None,
+        }
+        copies = rng.integers(0, 4, size=len(table)) + (np.arange(len(table)) < 8) if seed % 4 == 0 else None
+        first = fit(table, k, copies=copies, **options)
+        for engine in all_engines.values():
+            assert_same(first, fit(table, k, copies=copies, **(options | {"engine": engine})))
+
+
+@pytest.mark.parametrize("width", [np.uint8, np.uint16, np.uint32])
+def test_one_seed_one_answer_for_every_width_of_codes(engine, width):
+    table = random_table(np.random.default_rng(0))
+    plain = ca.Ensemble(table)
+    wide = ca.Ensemble.from_codes(plain.codes.astype(width), plain.n_clusters)
+    for seed in range(5):
+        assert_same(fit(plain, 4, random_state=seed), fit(wide, 4, random_state=seed, engine=engine))
+
+
+def test_many_clusters_and_columns_on_every_engine(engine):
+    """More clusters than vector lanes, more columns than a block, labels that need two bytes."""
+    rng = np.random.default_rng(11)
+    table = oracle.planted(rng, n=700, p=17, k=30, noise=0.4, most=300)
+    if isinstance(engine, ca.engines.Numpy):
+        engine = ca.engines.Numpy(chunk_rows=engine.chunk_rows * 20)
+    assert_same(fit(table, 70, n_init=1, max_iter=4), fit(table, 70, n_init=1, max_iter=4, engine=engine))
+
+
+@pytest.mark.parametrize("estimator", [ca.KMeansConsensus, ca.BisectingConsensus])
+def test_rows_one_at_a_time_give_the_same_labels(estimator):
+    for seed in range(4):
+        table = random_table(np.random.default_rng(seed), n=40)
+        one, all_at_once = (
+            estimator(3, n_init=1, random_state=seed, engine=ca.engines.Numpy(chunk_rows=rows)).fit(table)
+            for rows in (1, 1000)
+        )
+        assert (one.labels_ == all_at_once.labels_).all()
+        assert one.loss_ == all_at_once.loss_
+
+
+def test_copies_are_repetition(engine):
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        ens = ca.Ensemble(random_table(rng, n=40))
+        copies = rng.integers(0, 4, size=40) + (np.arange(40) < 6)
+        weights = rng.random(6) + 0.1 if seed % 2 else None
+        options = {"random_state": seed, "engine": engine, "partition_weights": weights}
+        counted = fit(ens, 3, copies=copies, **options)
+        written = fit(ens.take(np.repeat(np.arange(40), copies)), 3, **options)
+        assert (np.repeat(counted.labels_, copies) == written.labels_).all()
+        assert_same(counted, written, SYMMETRIC[1:])
+        removed = fit(ens.take(np.flatnonzero(copies)), 3, copies=copies[copies > 0], **options)
+        assert (counted.labels_[copies > 0] == removed.labels_).all()
+        assert_same(counted, removed, SYMMETRIC[1:])
+
+
+def test_names_of_clusters_and_order_of_partitions_do_not_matter(engine):
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        table = random_table(rng)
+        weights = rng.random(6) + 0.1 if seed % 2 else None
+        renamed = np.stack([np.where(c < 0, -1, rng.permutation(50)[c]) for c in table.T], axis=1)
+        order = rng.permutation(6)
+        options = {"random_state": seed, "engine": engine}
+        plain = fit(table, 4, partition_weights=weights, **options)
+        assert_same(plain, fit(renamed, 4, partition_weights=weights, **options))
+        shuffled = None if weights is None else weights[order]
+        assert_same(plain, fit(renamed[:, order], 4, partition_weights=shuffled, **options))
+
+
+def test_kind_of_labels_does_not_matter():
+    table = random_table(np.random.default_rng(0))
+    plain = fit(table)
+    text = [[None if x < 0 else f"c{x}" for x in row] for row in table.tolist()]
+    floats = np.where(table < 0, np.nan, table.astype(float))
+    for other in (text, floats, np.where(table < 0, None, table.astype(object)), table.astype(np.int8)):
+        assert_same(plain, fit(other))
+    pd = pytest.importorskip("pandas")
+    assert_same(plain, fit(pd.DataFrame(text)))
+    assert_same(plain, fit(pd.DataFrame(text).astype("category")))
+    binary = np.random.default_rng(1).random((40, 5)) < 0.5
+    assert_same(fit(binary), fit(binary.astype(int)))
+
+
+def test_losses_fall_and_the_end_is_what_it_says():
+    reasons = set()
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        case = oracle.random_case(rng, most_items=40, most_partitions=6)
+        case.labels = np.zeros(len(case.table), int)
+        k = int(rng.integers(1, 4))
+        max_iter = int(rng.choice([1, 2, 300]))
+        options = {"random_state": seed, "partition_weights": case.weights, "max_iter": max_iter}
+        try:
+            km = fit(case.table, k, copies=case.copies, **options)
+        except ValueError as error:
+            assert "different label rows" in str(error)
+            continue
+        reasons.add(km.stop_reason_)
+        assert km.converged_ == (km.stop_reason_ == "fixed_point")
+        assert all(later < earlier for earlier, later in itertools.pairwise(km.losses_))
+        assert km.loss_ == km.losses_[-1]
+        assert km.n_iter_ == len(km.losses_) <= max_iter
+        times = 1 if case.copies is None else case.copies
+        table, labels = np.repeat(case.table, times, axis=0), np.repeat(km.labels_, times)
+        assert km.loss_ == pytest.approx(oracle.loss(table, labels, case.v), abs=1e-9)
+        assert km.density_ == pytest.approx(oracle.density(table, labels, case.v), abs=1e-9)
+        inside = [labels.tolist().count(c) for c in range(k)]
+        assert km.cluster_sizes_.tolist() == inside
+        named = dict(zip(oracle.clusters_of(table, labels), oracle.densities(table, labels, case.v)))
+        assert km.cluster_density_.tolist() == pytest.approx([named.get(c, 0.0) for c in range(k)], abs=1e-9)
+        unlabelled = (case.table < 0).all(axis=1)
+        assert ((km.labels_ == -1) == unlabelled).all()
+        if km.converged_ and all(inside):
+            again = oracle.Dense(case.table, case.v, case.copies).step(km.labels_, k)
+            counting = ~unlabelled if case.copies is None else ~unlabelled & (case.copies > 0)
+            assert (again == km.labels_)[counting].all()
+    assert {"fixed_point", "max_iter"} <= reasons
+
+
+def test_the_best_of_fifty_starts_is_nearly_always_the_exhaustive_minimum():
+    rng = np.random.default_rng(0)
+    reached = cases = 0
+    while cases < 100:
+        n, p, k = int(rng.integers(4, 8)), int(rng.integers(1, 5)), int(rng.integers(2, 4))
+        table = rng.integers(0, 3, size=(n, p))
+        if rng.random() < 0.3:
+            hole = rng.random((n, p)) < 0.15
+            hole[0] = False
+            table[hole] = -1
+        if len({tuple(row) for row in table.tolist()}) < k:
+            continue
+        try:
+            km = fit(table, k, n_init=50, random_state=cases)
+        except ValueError:  # with missing labels, different rows may be at no distance
+            continue
+        minimum = min(oracle.exact_loss(table, labels) for labels in oracle.set_partitions(n, k))
+        mine = oracle.exact_loss(table, np.where((table < 0).all(axis=1), 0, km.labels_))
+        assert mine >= minimum
+        assert km.loss_ == pytest.approx(float(mine), abs=1e-9)
+        cases += 1
+        reached += mine == minimum
+    assert reached >= 95
+
+
+def test_more_starts_never_raise_the_loss():
+    for seed in range(20):
+        table = random_table(np.random.default_rng(seed))
+        losses = [fit(table, 5, n_init=n, random_state=seed).loss_ for n in (1, 3, 9)]
+        assert losses == sorted(losses, reverse=True)
+        alone = fit(table, 5, n_init=1, random_state=seed)
+        assert alone.loss_ >= losses[-1]
+
+
+def test_planted_groups_are_found():
+    rng = np.random.default_rng(3)
+    truth = rng.integers(4, size=400)
+    table = np.stack(
+        [np.where(rng.random(400) < 0.1, rng.integers(6, size=400), rng.permutation(6)[truth]) for _ in range(9)], 1
+    )
+    assert ca.nmi(fit(table, 4, n_init=5).labels_, truth) > 0.95
+
+
+def test_the_doubled_worked_example():
+    """Two groups of three, and the row that leans to the second."""
+    table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    km = fit(table, 2)
+    assert oracle.same_partition(km.labels_, [0, 0, 0, 1, 1, 1])
+    assert km.loss_ == pytest.approx(4 / 3)
+    assert km.density_ == pytest.approx((3 * 1 + 3 * 4 / 6) / 6)
+
+
+# -- starts --------------------------------------------------------------------------------------------------
+
+
+def test_a_given_start_is_where_the_passes_begin(engine):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        table = random_table(rng, holes=False)
+        start = rng.integers(4, size=80)
+        km = fit(table, 4, init=start, max_iter=1, engine=engine)
+        assert (km.labels_ == oracle.Dense(table).step(start, 4)).all()
+
+
+def test_items_without_a_start_do_not_pull_a_centre():
+    rng = np.random.default_rng(1)
+    table = random_table(rng, holes=False)
+    start = rng.integers(3, size=80)
+    start[::3] = -1
+    km = fit(table, 3, init=start, max_iter=1)
+    assert (km.labels_ == oracle.Dense(table).step(start, 3)).all()
+
+
+def test_a_start_with_too_few_clusters_is_filled_up():
+    table = np.repeat([[0, 0, 0, 0], [1, 1, 1, 1], [2, 2, 2, 2]], [5, 4, 3], axis=0)
+    km = fit(table, 3, init=[0] * 12)
+    assert km.cluster_sizes_.min() == 3
+    assert km.loss_ == 0.0
+    assert km.converged_
+
+
+def test_a_good_start_is_kept():
+    table = random_table(np.random.default_rng(2), holes=False)
+    good = fit(table, 4, n_init=10)
+    again = fit(table, 4, init=good.labels_)
+    assert (again.labels_ == good.labels_).all()
+    assert again.n_iter_ == 1
+
+
+def test_one_cluster_holds_all():
+    km = fit([[0, 1], [1, 1], [None, None], [0, 0]], 1)
+    assert km.labels_.tolist() == [0, 0, -1, 0]
+    assert km.converged_
+
+
+def test_as_many_clusters_as_rows():
+    table = np.array([[0, 1], [1, 1], [2, 0], [2, 2]])
+    km = fit(table, 4)
+    assert sorted(km.labels_.tolist()) == [0, 1, 2, 3]
+    assert km.loss_ == 0.0
+    with pytest.raises(ValueError, match=r"n_clusters=5 is larger than the number of different label rows, 4;"):
+        fit(table, 5)
+
+
+# -- prediction ----------------------------------------------------------------------------------------------
+
+
+def test_predicting_the_training_rows_gives_the_labels(engine):
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        table = random_table(rng)
+        copies = rng.integers(0, 3, size=80) + (np.arange(80) < 9) if seed % 2 else None
+        km = fit(table, 4, copies=copies, random_state=seed, engine=engine)
+        assert (km.predict(table) == km.labels_).all()
+        assert (km.predict(ca.Ensemble(table)) == km.labels_).all()
+        assert (km.predict(table[20:33]) == km.labels_[20:33]).all()
+        again = ca.KMeansConsensus(4, n_init=2, random_state=seed, engine=engine)
+        assert (again.fit_predict(table, sample_weight=copies) == km.labels_).all()
+
+
+def test_unseen_labels_count_as_missing():
+    table = random_table(np.random.default_rng(0))
+    km = fit(table, 4)
+    new = table[:10].copy()
+    new[:, 2] = 99
+    hidden = table[:10].copy()
+    hidden[:, 2] = -1
+    assert (km.predict(new) == km.predict(hidden)).all()
+    assert km.predict(np.full((3, 6), 99)).tolist() == [-1, -1, -1]
+    assert km.predict(np.array([["a"] * 6])).tolist() == [-1]
+    mixed = np.full((2, 6), 99)
+    mixed[1] = table[0]
+    assert km.predict(mixed).tolist() == [-1, km.labels_[0]]
+
+
+def test_prediction_is_the_same_row_by_row():
+    table = [["a", 1], ["a", "1"], ["b", 1], ["b", None], ["c", "1"], ["a", 1]]
+    km = fit(table, 2)
+    assert [km.predict([row])[0] for row in table] == km.labels_.tolist()
+
+
+# -- manners -------------------------------------------------------------------------------------------------
+
+
+def test_global_random_state_is_not_touched():
+    before = np.random.get_state()  # noqa: NPY002
+    table = random_table(np.random.default_rng(0))
+    for seed in (None, 0, np.random.default_rng(1), np.random.RandomState(2), np.random.SeedSequence(3)):
+        fit(table, 3, random_state=seed)
+        ca.BisectingConsensus(3, random_state=seed, engine="numpy").fit(table)
+    after = np.random.get_state()  # noqa: NPY002
+    assert before[0] == after[0]
+    assert (before[1] == after[1]).all()
+    assert before[2:] == after[2:]
+
+
+def test_a_seed_sequence_or_a_generator_is_a_seed():
+    table = random_table(np.random.default_rng(0))
+    for make in (np.random.SeedSequence, np.random.default_rng, np.random.RandomState):
+        assert_same(fit(table, random_state=make(5)), fit(table, random_state=make(5)))
+    runs = {fit(table, 6, n_init=1, random_state=None).labels_.tobytes() for _ in range(10)}
+    assert len(runs) > 1
+
+
+def test_fitting_twice_and_cloning_change_nothing():
+    table = random_table(np.random.default_rng(0))
+    km = ca.KMeansConsensus(3, random_state=0, engine=ca.engines.Numpy(chunk_rows=9))
+    first = km.fit(table).labels_.copy()
+    assert (km.fit(table).labels_ == first).all()
+    assert (clone(km).fit(table).labels_ == first).all()
+    assert km.get_params()["random_state"] == 0
+
+
+def test_verbose_prints_falling_losses(capsys):
+    km = fit(random_table(np.random.default_rng(0)), 5, verbose=1, n_init=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == km.n_iter_ - 1
+    assert all(line.startswith("KMeansConsensus: start 0, pass") for line in lines)
+
+
+ROW = st.lists(st.integers(-1, 3), min_size=3, max_size=3)
+
+
+@settings(max_examples=60)
+@given(st.lists(ROW, min_size=1, max_size=14), st.integers(1, 4), st.integers(0, 9))
+def test_any_small_table_gives_a_partition_or_a_reason(table, k, seed):
+    table = np.array(table)
+    if any((c < 0).all() for c in table.T):
+        return
+    try:
+        km = fit(table, k, random_state=seed)
+    except ValueError as error:
+        assert "different label rows" in str(error)
+        assert len({tuple(r) for r in table.tolist()}) < k or (table < 0).any()
+        return
+    assert km.labels_.shape == (len(table),)
+    assert km.labels_.max() < k
+    assert (km.cluster_sizes_ > 0).all()
+    assert 0.0 <= km.density_ <= 1.0

@@ -1,0 +1,131 @@
+"""The tree by itself: cuts, linkage and Newick of trees grown by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import fcluster, is_valid_linkage
+
+import oracle
+from coassoc.consensus._tree import Tree
+
+
+def grown(rng, n_splits):
+    tree = Tree()
+    tree.add(-1, 100, 0.5)
+    for _ in range(n_splits):
+        leaf = int(rng.choice(tree.leaves()))
+        tree.split(leaf, float(rng.random()), (3, 4), rng.random(2))
+    return tree
+
+
+def parse_newick(text):
+    """(name, length, children) of a Newick text, and nothing left over."""
+    position = 0
+
+    def node():
+        nonlocal position
+        children = []
+        if text[position] == "(":
+            position += 1
+            children.append(node())
+            while text[position] == ",":
+                position += 1
+                children.append(node())
+            assert text[position] == ")"
+            position += 1
+        start = position
+        while text[position] not in ",():;":
+            position += 1
+        name, length = text[start:position], None
+        if text[position] == ":":
+            start = position + 1
+            position += 1
+            while text[position] not in ",();":
+                position += 1
+            length = float(text[start:position])
+        return name, length, children
+
+    root = node()
+    assert text[position:] == ";"
+    return root
+
+
+def test_a_tree_without_splits_is_one_leaf():
+    tree = grown(np.random.default_rng(0), 0)
+    assert (tree.n_leaves, tree.n_nodes, tree.n_splits) == (1, 1, 0)
+    assert tree.leaves() == [0]
+    assert tree.cut(1).tolist() == [0]
+    assert tree.linkage().shape == (0, 4)
+    assert tree.newick() == "leaf0;"
+
+
+def test_cuts_undo_the_latest_splits():
+    rng = np.random.default_rng(1)
+    for n_splits in range(1, 25):
+        tree = grown(rng, n_splits)
+        leaves = tree.leaves()
+        assert sorted(leaves) == sorted(i for i in range(tree.n_nodes) if tree.left[i] < 0)
+        for k in range(1, tree.n_leaves + 1):
+            cut = tree.cut(k)
+            wanted = []
+            for leaf in leaves:  # climb until the parent's split is among the first k − 1
+                node = leaf
+                while tree.parent[node] >= 0 and tree.rank[tree.parent[node]] > k - 1:
+                    node = tree.parent[node]
+                wanted.append(node)
+            assert oracle.same_partition(cut, wanted)
+            assert sorted(set(cut.tolist())) == list(range(k))
+            assert cut.tolist() == sorted(cut.tolist())  # numbered from left to right
+
+
+def test_scipy_cuts_the_linkage_the_same_way():
+    rng = np.random.default_rng(2)
+    for n_splits in range(1, 25):
+        tree = grown(rng, n_splits)
+        Z = tree.linkage()
+        assert is_valid_linkage(Z)
+        assert (np.diff(Z[:, 2]) > 0).all()
+        assert Z[:, 2].tolist() == [tree.n_leaves - r for r in range(n_splits, 0, -1)]
+        for k in range(1, tree.n_leaves + 1):
+            assert oracle.same_partition(fcluster(Z, k, "maxclust"), tree.cut(k))
+
+
+def test_newick_holds_the_same_tree():
+    rng = np.random.default_rng(3)
+    for n_splits in range(1, 25):
+        tree = grown(rng, n_splits)
+        order = tree.leaves()
+
+        def compare(parsed, node, tree=tree, order=order):
+            name, length, children = parsed
+            height = tree.n_leaves - tree.rank[node] if tree.rank[node] else 0
+            above = tree.parent[node]
+            if above >= 0:
+                assert length == tree.n_leaves - tree.rank[above] - height > 0
+            else:
+                assert length is None
+            if children:
+                assert float(name) == pytest.approx(tree.density[node], rel=1e-5)
+                assert len(children) == 2
+                compare(children[0], tree.left[node])
+                compare(children[1], tree.right[node])
+            else:
+                assert name == f"leaf{order.index(node)}"
+
+        compare(parse_newick(tree.newick()), 0)
+
+
+def test_the_table_has_a_row_per_node():
+    tree = grown(np.random.default_rng(4), 5)
+    table = tree.table()
+    assert {len(column) for column in table.values()} == {11}
+    assert table["rank"].tolist() == tree.rank
+    assert np.isnan(table["gain"]).sum() == 6
+    assert [table["parent"][c] for c in table["left"] if c >= 0] == [i for i in range(11) if tree.left[i] >= 0]
+
+
+def test_nodes_are_numbered_by_the_split_that_made_them():
+    tree = grown(np.random.default_rng(5), 6)
+    for node in range(1, tree.n_nodes):
+        assert (node + 1) // 2 == tree.rank[tree.parent[node]]
