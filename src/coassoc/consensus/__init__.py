@@ -1,11 +1,25 @@
 """Ensemble in, labels out: one module a method."""
 
+from ._agreement_search import AgreementConsensus
 from ._bisecting import BisectingConsensus
+from ._density_search import DensityConsensus
 from ._eac import EAC
 from ._ecc import ECC
 from ._features import ConsensusClustering
 from ._kmeans import KMeansConsensus
 from ._persist import load
 from ._sec import SEC
+from ._weights import cluster_uncertainty
 
-__all__ = ["EAC", "ECC", "SEC", "BisectingConsensus", "ConsensusClustering", "KMeansConsensus", "load"]
+__all__ = [
+    "EAC",
+    "ECC",
+    "SEC",
+    "AgreementConsensus",
+    "BisectingConsensus",
+    "ConsensusClustering",
+    "DensityConsensus",
+    "KMeansConsensus",
+    "cluster_uncertainty",
+    "load",
+]

@@ -80,8 +80,9 @@ class Moves:
         return len(self.indices)
 
     def some(self, mask: np.ndarray) -> Moves:
-        arrays = (self.indices, self.sources, self.targets, self.codes, self.copies)
-        return Moves(*(a[mask] for a in arrays), self.stop)
+        return Moves(
+            self.indices[mask], self.sources[mask], self.targets[mask], self.codes[mask], self.copies[mask], self.stop
+        )
 
 
 # -- x log x in fixed point --------------------------------------------------------------------------------
@@ -328,11 +329,15 @@ def settle(state: DensityState | AgreementState, moves: Moves, threshold: float)
         np.ascontiguousarray(layout.offsets, dtype=np.int64),
     )
     if isinstance(state, DensityState):
-        live = (state.alpha, state.cells, state.squares, state.sizes, state._parts()[2], state.v)
-        kernels.settle_density(*given, *live, state.least, state.vanish, threshold, accepted)
+        counts = (state.alpha, state.cells, state.squares, state.sizes)
+        kernels.settle_density(
+            *given, *counts, state._parts()[2], state.v, state.least, state.vanish, threshold, accepted
+        )
     else:
-        live = (state.alpha, state.cells, state.sizes, state.shared, state.entropy, state._values(), state.v)
-        kernels.settle_agreement(*given, *live, state.least, state.vanish, threshold, state.bits, accepted)
+        parts = (state.alpha, state.cells, state.sizes, state.shared, state.entropy)
+        kernels.settle_agreement(
+            *given, *parts, state._values(), state.v, state.least, state.vanish, threshold, state.bits, accepted
+        )
     return accepted.astype(bool)
 
 

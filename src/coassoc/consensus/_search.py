@@ -1,0 +1,341 @@
+"""Search over partitions by their exact objective: over-segment, merge on counts, exchange rows, split and merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..engines import Counts, Engine, Rows
+from ..engines._exchange import AgreementState, DensityState, agreement_term, fixed_xlogx
+from ._base import stream
+from ._exchange import Climb, exchange
+from ._lloyd import TooFewRows, lloyd, seed_rows
+from ._merge import PairSums, merge_clusters
+from ._objectives import KMeansObjective, seeding_weights
+
+_SPLIT_STARTS = 2  # two-means starts for each cluster tried
+_SPLIT_PASSES = 50
+_WORTH = 1e-9  # share of the objective a split and merge must add to be kept
+
+
+@dataclass
+class Found:
+    """A partition on the way: its labels where the caller lives, and where its climb ended."""
+
+    labels: np.ndarray
+    climb: Climb
+
+    @property
+    def objective(self) -> float:
+        return self.climb.objective
+
+    @property
+    def n_clusters(self) -> int:
+        return self.climb.counts.n_clusters
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Split cluster `split` (−1: none), whose second half becomes the last cluster, then merge `drop` into `into`."""
+
+    net: float
+    split: int
+    into: int  # −1: no merge
+    drop: int
+
+
+class Goal(Protocol):
+    """What a search climbs."""
+
+    @property
+    def v(self) -> np.ndarray: ...
+
+    @property
+    def least(self) -> int: ...
+
+    def state(self, counts: Counts) -> DensityState | AgreementState: ...
+
+    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
+        """Best plan for each cluster that can be split, best first; `room` clusters may be added or lost."""
+
+
+@dataclass(frozen=True)
+class DensityGoal:
+    """n·S. A merge's loss and a split's gain are independent of all else, so a plan is their difference."""
+
+    v: np.ndarray
+    least: int = 1
+
+    def state(self, counts: Counts) -> DensityState:
+        return DensityState(counts, self.v, self.least)
+
+    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
+        k = counts.n_clusters
+        order = list(pieces)
+        both = _side_by_side(counts, [pieces[c] for c in order])
+        sums = PairSums(both, self.v)
+        values, losses = sums.values(), sums.merge_losses()
+        found = []
+        for position, c in enumerate(order):
+            first, second = k + 2 * position, k + 2 * position + 1
+            gain = float(values[first] + values[second] - values[c])
+            after = np.arange(k + 1)
+            after[c], after[k] = first, second
+            here = losses[np.ix_(after, after)]
+            here[c, k] = here[k, c] = np.inf
+            a, b = np.unravel_index(int(np.argmin(here)), here.shape)
+            if np.isfinite(here[a, b]):
+                found.append(Plan(gain - float(here[a, b]), c, int(min(a, b)), int(max(a, b))))
+        return sorted(found, key=lambda plan: (-plan.net, plan.split))
+
+
+@dataclass(frozen=True)
+class AgreementGoal:
+    """Σ_j v_j NMI_j. The changes of its fixed-point parts add up, the ratio is taken at the end."""
+
+    v: np.ndarray
+    least: int = 2
+    at_most: bool = False
+
+    def state(self, counts: Counts) -> AgreementState:
+        return AgreementState(counts, self.v, self.least, self.at_most)
+
+    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
+        state = self.state(counts)
+        k = counts.n_clusters
+        joint, own = _pair_changes(counts, counts, state.bits)
+        now = state.objective()
+        nothing = np.zeros(counts.layout.n_partitions, np.int64)
+        found = []
+        if self.at_most and k > 1:
+            gains = self._value(state, joint, own) - now
+            np.fill_diagonal(gains, -np.inf)
+            a, b = np.unravel_index(int(np.argmax(gains)), gains.shape)
+            found.append(Plan(float(gains[a, b]), -1, int(min(a, b)), int(max(a, b))))
+        for c, halves in pieces.items():
+            split_joint, split_own = _split_changes(counts, c, halves, state.bits)
+            if self.at_most and room > 0:
+                gain = float(self._value(state, split_joint, split_own) - now)
+                found.append(Plan(gain, c, -1, -1))
+            # pairs after the split: cluster c is now the first half, cluster k the second
+            to_halves, own_halves = _pair_changes(halves, counts, state.bits)
+            after_joint = np.zeros((k + 1, k + 1, len(nothing)), np.int64)
+            after_own = np.zeros_like(after_joint)
+            after_joint[:k, :k], after_own[:k, :k] = joint, own
+            for square, strips in ((after_joint, to_halves), (after_own, own_halves)):
+                square[c, :k] = square[:k, c] = strips[0]
+                square[k, :k] = square[:k, k] = strips[1]
+            gains = self._value(state, after_joint + split_joint, after_own + split_own) - now
+            np.fill_diagonal(gains, -np.inf)
+            gains[c, k] = gains[k, c] = -np.inf
+            a, b = np.unravel_index(int(np.argmax(gains)), gains.shape)
+            if np.isfinite(gains[a, b]):
+                found.append(Plan(float(gains[a, b]), c, int(min(a, b)), int(max(a, b))))
+        return sorted(found, key=lambda plan: (-plan.net, plan.split, plan.into))
+
+    def _value(self, state: AgreementState, joint: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """The objective after changes (..., p) of Σ h(α) and Σ h(n_Cj)."""
+        shared, entropy = state.shared + joint - own, state.entropy - own
+        terms = agreement_term(self.v, 2.0 * self.v, shared, entropy)
+        total = np.zeros(terms.shape[:-1])
+        for j in range(terms.shape[-1]):  # a fixed order of summation
+            total = total + terms[..., j]
+        return total
+
+
+def over_segment(
+    rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
+) -> tuple[np.ndarray, Counts]:
+    """Labels and counts of k-means with many clusters: as many as rows differ, when that is fewer than asked."""
+    objective = KMeansObjective(v)
+    weights = seeding_weights(v)
+    try:
+        seeds = seed_rows(rows, n_micro, weights, stream(seed, 1, restart))
+    except TooFewRows as few:
+        if few.n_different < n_least:
+            raise TooFewRows(n_least, few.n_different) from None
+        seeds = seed_rows(rows, few.n_different, weights, stream(seed, 1, restart))
+    fit = lloyd(rows, objective, Counts.of_rows(seeds, rows.layout), max_iter)
+    return np.array(rows.labels(fit.labelling)), fit.counts
+
+
+def climb_from(rows: Rows, labels: np.ndarray, k: int, goal: Goal, max_sweeps: int) -> Found:
+    """Exchange from the given labels."""
+    labelling = rows.labelling_of(labels, k)
+    climb = exchange(rows, labelling, goal.state(rows.counts(labelling)), max_sweeps)
+    return Found(np.array(rows.labels(labelling)), climb)
+
+
+def merged_start(
+    rows: Rows,
+    goal: Goal,
+    k: int,
+    n_micro: int,
+    criterion: str,
+    max_iter: int,
+    max_sweeps: int,
+    seed: int,
+    restart: int,
+) -> Found:
+    """Over-segment, merge on counts down to `k`, exchange."""
+    labels, counts = over_segment(rows, goal.v, n_micro, k, max_iter, seed, restart)
+    group = merge_clusters(counts, goal.v, k, criterion)
+    return climb_from(rows, group[labels], k, goal, max_sweeps)
+
+
+def split_merge(
+    rows: Rows,
+    engine: Engine,
+    found: Found,
+    goal: Goal,
+    k: int,
+    *,
+    max_rounds: int,
+    n_trials: int,
+    max_sweeps: int,
+    seed: int,
+    report: Callable[[str, Found], None] | None = None,
+) -> tuple[Found, int]:
+    """Split one cluster and merge two, then exchange; again while the objective rises. Also the rounds made.
+
+    A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and climbs from the
+    best `n_trials` of them in turn until one ends above the present objective.
+    """
+    rounds = 0
+    while rounds < max_rounds:
+        rounds += 1
+        n_now = found.n_clusters
+        fine, halves = _halves(rows, engine, found, goal, seed, rounds)
+        plans = goal.plans(found.climb.counts, {c: counts for c, (_, counts) in halves.items()}, k - n_now)
+        for plan in plans[:n_trials]:
+            labels, n_after = _carried_out(plan, fine, halves, n_now)
+            tried = climb_from(rows, labels, n_after, goal, max_sweeps)
+            if tried.objective > found.objective * (1.0 + _WORTH):
+                found = without_empty(tried)
+                if report is not None:
+                    report(f"round {rounds}", found)
+                break
+        else:
+            break
+    return found, rounds
+
+
+def _halves(
+    rows: Rows, engine: Engine, found: Found, goal: Goal, seed: int, rounds: int
+) -> tuple[np.ndarray, dict[int, tuple[int, Counts]]]:
+    """Every cluster split in two where it can be.
+
+    Returns for each row its leaf, and for each split cluster its first leaf and the counts of its two leaves; the
+    leaves of cluster c come in the order of the clusters, so an unsplit one has a single leaf.
+    """
+    k = found.n_clusters
+    parts = rows.split(rows.labelling_of(found.labels, k))
+    weights = seeding_weights(goal.v)
+    objective = KMeansObjective(goal.v)
+
+    def two(task: tuple[int, Rows]) -> tuple[Any, Counts] | None:
+        c, part = task
+        best = None
+        if part.n_copies < 2 * goal.least:
+            return None
+        for restart in range(_SPLIT_STARTS):
+            try:
+                seeds = seed_rows(part, 2, weights, stream(seed, 2, rounds, c, restart))
+            except TooFewRows:
+                return None
+            fit = lloyd(part, objective, Counts.of_rows(seeds, part.layout), _SPLIT_PASSES)
+            if (fit.counts.sizes < goal.least).any():
+                continue
+            climb = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
+            if best is None or climb.objective > best[1].objective:
+                best = (fit.labelling, climb)
+        return None if best is None else (best[0], best[1].counts)
+
+    leaves: list[Rows] = []
+    halves: dict[int, tuple[int, Counts]] = {}
+    first = np.zeros(k, dtype=np.int64)
+    for c, outcome in enumerate(engine.side_by_side(two, list(enumerate(parts)))):
+        first[c] = len(leaves)
+        if outcome is None:
+            leaves.append(parts[c])
+        else:
+            halves[c] = (len(leaves), outcome[1])
+            leaves += parts[c].split(outcome[0])
+    return np.asarray(rows.scatter(leaves)), halves
+
+
+def _carried_out(plan: Plan, fine: np.ndarray, halves: dict[int, tuple[int, Counts]], k: int) -> tuple[np.ndarray, int]:
+    """Labels after a plan, and their number of clusters."""
+    cluster_of_leaf = []
+    for c in range(k):
+        cluster_of_leaf.append(c)
+        if c in halves:
+            cluster_of_leaf.append(k if c == plan.split else c)
+    number = np.array(cluster_of_leaf, dtype=np.int32)
+    n_after = k + (plan.split >= 0)
+    if plan.into >= 0:
+        last = n_after - 1
+        number[number == plan.drop] = plan.into
+        number[number == last] = plan.drop if plan.drop != last else plan.into
+        n_after -= 1
+    return number[fine], n_after
+
+
+def without_empty(found: Found) -> Found:
+    """The same partition with clusters that vanished left out."""
+    counts = found.climb.counts
+    kept = counts.sizes > 0
+    if kept.all():
+        return found
+    number = (np.cumsum(kept) - 1).astype(np.int32)
+    climb = found.climb
+    smaller = Counts(np.ascontiguousarray(counts.alpha[:, kept]), counts.sizes[kept], counts.layout)
+    # rows that take no part may carry the number of a vanished cluster
+    labels = np.maximum(number[found.labels], 0)
+    return Found(labels, Climb(smaller, climb.objective, climb.n_moves, climb.n_sweeps, climb.converged))
+
+
+def _side_by_side(counts: Counts, more: list[Counts]) -> Counts:
+    alpha = np.concatenate([counts.alpha, *(c.alpha for c in more)], axis=1)
+    return Counts(alpha, np.concatenate([counts.sizes, *(c.sizes for c in more)]), counts.layout)
+
+
+def _pair_changes(left: Counts, right: Counts, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Changes (left, right, p) of Σ h(α) and Σ h(n_Cj) when a cluster of `left` and one of `right` become one."""
+    starts, p = left.layout.offsets[:-1], left.layout.n_partitions
+    shape = (left.n_clusters, right.n_clusters, p)
+    joint, own = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    h_right, h_right_cells = fixed_xlogx(right.alpha, bits), fixed_xlogx(right.cells, bits)
+    for a in range(left.n_clusters):
+        alpha, cells = left.alpha[:, [a]], left.cells[:, [a]]
+        change = fixed_xlogx(alpha + right.alpha, bits) - h_right - fixed_xlogx(alpha, bits)
+        joint[a] = np.add.reduceat(change, starts, axis=0).T
+        own[a] = (fixed_xlogx(cells + right.cells, bits) - h_right_cells - fixed_xlogx(cells, bits)).T
+    return joint, own
+
+
+def _split_changes(counts: Counts, c: int, halves: Counts, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Changes (p,) of Σ h(α) and Σ h(n_Cj) when cluster c becomes two."""
+    starts = counts.layout.offsets[:-1]
+    change = fixed_xlogx(halves.alpha, bits).sum(axis=1) - fixed_xlogx(counts.alpha[:, c], bits)
+    own = fixed_xlogx(halves.cells, bits).sum(axis=1) - fixed_xlogx(counts.cells[:, c], bits)
+    return np.add.reduceat(change, starts), own
+
+
+def micro_clusters(asked: int | None, k: int, n_rows: int) -> int:
+    """How many clusters to over-segment into: 100, or 5 k when that is more, but never more than rows."""
+    return min(max(100, 5 * k) if asked is None else max(asked, k), n_rows)
+
+
+def better(a: Found | None, b: Found) -> Found:
+    """The one with the larger objective, the first of equals."""
+    return b if a is None or b.objective > a.objective else a
+
+
+def mean_nmi(objective: float, v: np.ndarray) -> float:
+    """Σ_j v_j NMI_j as a mean over partitions."""
+    return min(1.0, objective / math.fsum(v.tolist()))
