@@ -1,0 +1,69 @@
+"""Importing coassoc is quick: nothing heavy comes along until it is used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import coassoc as ca
+
+HEAVY = [
+    "sklearn",
+    "scipy",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "dask",
+    "distributed",
+    "cupy",
+    "h5py",
+    "jinja2",
+    "rich",
+]
+
+
+def loaded_after(code: str) -> set[str]:
+    """Heavy packages in sys.modules after running `code` in a fresh interpreter."""
+    script = f"{code}\nimport sys, json\nprint(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(json.loads(found.stdout.splitlines()[-1]))
+
+
+def test_importing_loads_nothing_heavy():
+    assert loaded_after("import coassoc") == set()
+
+
+def test_an_ensemble_and_its_scores_load_nothing_heavy():
+    code = """import coassoc as ca
+table = [[0, 1], [1, 1]]
+ca.Ensemble(table)
+ca.density(table, [0, 1], engine="numpy")
+ca.nmi([0], [1])"""
+    assert loaded_after(code) == set()
+
+
+def test_estimators_load_scikit_learn_when_used():
+    assert "sklearn" in loaded_after("import coassoc; coassoc.KMeansConsensus")
+
+
+def test_every_public_name_is_there_and_in_dir():
+    for name in ca.__all__:
+        assert getattr(ca, name) is not None, name
+    assert set(ca.__all__) <= set(dir(ca))
+    assert len(set(ca.__all__)) == len(ca.__all__)
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="no attribute 'KMeansConsensuss'"):
+        ca.KMeansConsensuss  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'Nativ'"):
+        ca.engines.Nativ  # noqa: B018
+
+
+def test_the_version_is_text():
+    assert isinstance(ca.__version__, str)
+    assert ca.__version__
