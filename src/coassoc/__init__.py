@@ -18,6 +18,8 @@ _EXPORTS = {
     "load": "consensus",
     "SEC": "consensus",
     "ECC": "consensus",
+    "MCLA": "consensus",
+    "CSPA": "consensus",
     "EAC": "consensus",
     "DensityConsensus": "consensus",
     "AgreementConsensus": "consensus",

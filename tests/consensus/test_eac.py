@@ -206,6 +206,16 @@ def test_multiplicity_is_repetition(method, enhanced):
     assert (labels[copies > 0] >= 0).all()
 
 
+def test_weight_zero_is_removal_and_ranks_no_row():
+    table = np.array([[1, 1], [0, 0], [1, 0], [1, 1], [0, 1], [2, 2]])
+    copies = np.array([0, 1, 1, 1, 1, 0])
+    weighted = ca.EAC(2, engine="numpy").fit(table, sample_weight=copies)
+    without = ca.EAC(2, engine="numpy").fit(table[copies > 0])
+    assert (weighted.linkage_ == without.linkage_).all()
+    assert (weighted.labels_[copies > 0] == without.labels_).all()
+    assert weighted.labels_[0] == weighted.labels_[3] and weighted.labels_[5] == -1
+
+
 def test_cut_gives_exactly_k_for_every_k_and_nests():
     table = oracle.planted(np.random.default_rng(51), n=60, p=4, noise=0.5)
     model = ca.EAC(5, linkage="complete", engine="numpy").fit(table)

@@ -6,14 +6,17 @@ from ._density_search import DensityConsensus
 from ._eac import EAC
 from ._ecc import ECC
 from ._features import ConsensusClustering
+from ._graph import CSPA, MCLA
 from ._kmeans import KMeansConsensus
 from ._persist import load
 from ._sec import SEC
 from ._weights import cluster_uncertainty
 
 __all__ = [
+    "CSPA",
     "EAC",
     "ECC",
+    "MCLA",
     "SEC",
     "AgreementConsensus",
     "BisectingConsensus",

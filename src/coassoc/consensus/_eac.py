@@ -15,7 +15,7 @@ from ._base import ConsensusEstimator, check_choice, check_integer, seed_from
 from ._kmeans import KMeansConsensus
 from ._linkage import LINKAGES, Merges, agglomerate, condensed_length
 from ._lloyd import TooFewRows
-from ._similarity import SIMILARITIES, cluster_similarities, cluster_sums, row_similarities
+from ._similarity import SIMILARITIES, cluster_similarities, cluster_sums, row_similarities, weighted_rows
 
 
 class EAC(ConsensusEstimator):
@@ -194,22 +194,13 @@ class EAC(ConsensusEstimator):
     # -- exact, over different rows ------------------------------------------------------------------------
 
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> None:
-        distinct, counts, inverse = ensemble.distinct()
-        if copies is not None:
-            counts = np.bincount(inverse, weights=copies, minlength=len(counts)).astype(np.int64)
-        absent = distinct.unlabelled()
-        if absent is not None:
-            counts[absent] = 0
-        taking_part = np.flatnonzero(counts)
-        leaf_of_row = np.full(len(counts), -1, dtype=np.int64)
-        leaf_of_row[taking_part] = np.arange(len(taking_part))
-        weights = counts[taking_part]
-        n_leaves = len(taking_part)
+        first, weights, leaf_of_item = weighted_rows(ensemble, copies)
+        n_leaves = len(weights)
         self._check_memory(n_leaves, ensemble.n_codes)
         if self.verbose:
             print(f"EAC: {n_leaves} different rows, {8 * condensed_length(n_leaves)} bytes of similarities")
         triangle, scale = row_similarities(
-            np.ascontiguousarray(distinct.codes[taking_part]),
+            np.ascontiguousarray(ensemble.codes[first]),
             rows.layout,
             ensemble.has_missing,
             v,
@@ -218,7 +209,7 @@ class EAC(ConsensusEstimator):
         )
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
-        self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_row[inverse])
+        self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
 
     def _check_memory(self, n_leaves: int, n_codes: int) -> None:
         need = 8 * condensed_length(n_leaves) + (1 << 25)  # the triangle, and blocks while it is filled

@@ -140,7 +140,7 @@ class _Agglomeration:
     def _tied(self, a: int) -> bool:
         """Whether a pair other than (a, nearest of a) is as similar."""
         value = self.best[a]
-        for i in np.flatnonzero(self.best == value):
+        for i in np.flatnonzero(self.best == value).tolist():
             if i != a:
                 if self.stale[i]:
                     self._look(i)

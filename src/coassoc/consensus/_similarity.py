@@ -7,10 +7,32 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..engines._verbs import Layout
+from ..ensemble import Ensemble
 from ._linkage import condensed_length, row_starts
 
 SIMILARITIES = ("walk", "jaccard")
 _BLOCK = 1 << 20  # cells worked on at a time
+
+
+def weighted_rows(ensemble: Ensemble, copies: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The different rows that take part: first item of each (ascending), items it counts for, row of each item.
+
+    An item takes part when it has a label and does not count 0 times; the row of other items is −1, unless some
+    item that takes part has the same.
+    """
+    _, _, inverse = ensemble.distinct()
+    weight = np.ones(ensemble.n_samples, np.int64) if copies is None else copies.copy()
+    absent = ensemble.unlabelled()
+    if absent is not None:
+        weight[absent] = 0
+    items = np.flatnonzero(weight)
+    present, first = np.unique(inverse[items], return_index=True)
+    order = np.argsort(first)
+    row_of = np.full(int(inverse.max()) + 1, -1, dtype=np.int64)
+    row_of[present[order]] = np.arange(len(order))
+    row = row_of[inverse]
+    weights = np.bincount(row[items], weights=weight[items], minlength=len(order)).astype(np.int64)
+    return items[first[order]], weights, row
 
 
 def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
@@ -78,9 +100,9 @@ def row_similarities(
 ) -> tuple[np.ndarray, float]:
     """Condensed similarities between rows of codes, and the value that stands for 1.
 
-    Σ_j v_j M_j[code, code'] over the partitions that label both rows, with M_j the identity (raw), the similarity
-    of clusters (enhanced, `blocks`), its entries scaled by √(u_f u_g) when `cluster_weights` u (d,) are given. Where labels are
-    missing it is divided by Σ_j v_j over the partitions that label both.
+    Σ_j v_j M_j[code, code'] over the partitions that label both rows, with M_j the identity (raw) or the similarity
+    of clusters (enhanced, `blocks`), its entries scaled by √(u_f u_g) when `cluster_weights` u (d,) are given. Where
+    labels are missing it is divided by Σ_j v_j over the partitions that label both.
 
     Raw, unweighted and fully labelled, the values are whole numbers out of p.
     """

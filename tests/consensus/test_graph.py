@@ -1,0 +1,234 @@
+"""MCLA and CSPA: their graphs and tables against dense ones; METIS behind its door."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+import coassoc as ca
+import oracle
+from coassoc.consensus import _graph, _metis
+from coassoc.engines import Numpy
+
+
+def members(table):
+    """Items of every base cluster, in the order of the columns of H."""
+    return [
+        set(np.flatnonzero(table[:, j] == c)) for j in range(table.shape[1]) for c in np.unique(table[:, j]) if c >= 0
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mcla_graph_is_the_jaccard_graph_of_item_sets(seed):
+    rng = np.random.default_rng(seed)
+    table = oracle.planted(rng, n=40, p=5, noise=0.4)
+    if seed % 2:
+        table[rng.random(table.shape) < 0.2] = -1
+    copies = rng.integers(1, 4, size=40) if seed > 2 else np.ones(40, np.int64)
+    sets = members(table)
+    expected = np.zeros((len(sets), len(sets)), np.int64)
+    for f, g in itertools.permutations(range(len(sets)), 2):
+        shared, united = (sum(copies[list(x)]) for x in (sets[f] & sets[g], sets[f] | sets[g]))
+        expected[f, g] = round(100 * shared / united)
+    overlap = Numpy().load(ca.Ensemble(table), copies).overlap()
+    assert (_graph.mcla_graph(overlap).toarray() == expected).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cspa_graph_equals_the_graph_of_all_items_with_vertices_collapsed(seed):
+    rng = np.random.default_rng(seed)
+    rows = oracle.planted(rng, n=9, p=4, noise=0.5, most=3)
+    table = rows[rng.integers(9, size=60)]
+    ensemble = ca.Ensemble(table)
+    vertex, first, weights = _graph.vertices(ensemble, None, k=1 + seed % 3)
+    full = (table[:, None, :] == table[None, :, :]).sum(axis=2)
+    n = len(weights)
+    expected = np.zeros((n, n), np.int64)
+    for i, j in itertools.product(range(60), repeat=2):
+        if vertex[i] != vertex[j]:
+            expected[vertex[i], vertex[j]] += full[i, j]
+    assert (_graph.cspa_graph(ensemble.take(first), weights).toarray() == expected).all()
+    assert (np.bincount(vertex) == weights).all() and (vertex[first] == np.arange(n)).all()
+    # a vertex holds equal rows, a twentieth of an average cluster at most
+    assert weights.max() <= max(1, 60 // (20 * (1 + seed % 3)))
+    for v in range(n):
+        assert len(np.unique(table[vertex == v], axis=0)) == 1
+
+
+def test_cspa_graph_with_missing_labels_uses_the_share_observed_together():
+    table = np.array([[0, 0, -1, 1], [0, -1, 2, 1], [1, 0, 2, -1], [1, 0, 2, 0]])
+    ensemble = ca.Ensemble(table)
+    expected = np.zeros((4, 4), np.int64)
+    for i, j in itertools.permutations(range(4), 2):
+        both = (table[i] >= 0) & (table[j] >= 0)
+        share = (table[i] == table[j])[both].mean() if both.any() else 0.0
+        expected[i, j] = max(1, round(4 * share)) if share else 0
+    assert (_graph.cspa_graph(ensemble, np.ones(4, np.int64)).toarray() == expected).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mcla_items_go_to_the_highest_mean_share(seed):
+    rng = np.random.default_rng(seed)
+    table = oracle.planted(rng, n=80, p=6, noise=0.4, most=7)
+    if seed % 2:
+        table[rng.random(table.shape) < 0.2] = -1
+        table[4] = -1
+    model = ca.MCLA(4, random_state=seed, engine="numpy").fit(table)
+    sets = members(table)
+    assert model.labels_.max() + 1 == model.n_clusters_found_ <= 4
+    for i in range(80):
+        if (table[i] < 0).all():
+            assert model.labels_[i] == -1
+            continue
+        shares = []
+        for c in range(model.n_clusters_found_):
+            inside = [s for s, m in zip(sets, model.meta_clusters_) if m == c]
+            shares.append(sum(i in s for s in inside) / len(inside))
+        best = [c for c, share in enumerate(shares) if share > max(shares) - 1e-12]
+        assert model.labels_[i] == best[0]
+    assert (model.predict(table) == model.labels_).all()
+
+
+def test_association_beyond_int32_falls_back_to_rounding():
+    sizes = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
+    meta = np.repeat(np.arange(10), sizes)
+    layout = Numpy().load(ca.Ensemble(np.arange(len(meta))[:, None])).layout
+    table = _graph.association_table(meta, 10, layout)
+    assert table.bits > 0 and table.values.dtype == np.int32
+    np.testing.assert_allclose(table.values.max(axis=0) / 2.0**table.bits, 1 / np.array(sizes), atol=1e-8)
+
+
+def test_finds_what_is_planted():
+    rng = np.random.default_rng(1)
+    table = oracle.planted(rng, n=300, p=12, k=4, noise=0.1)
+    truth = np.random.default_rng(1).integers(4, size=300)
+    for method in (ca.MCLA, ca.CSPA):
+        labels = method(4, random_state=0).fit(table).labels_
+        assert ca.nmi(labels, truth) > 0.8, method
+
+
+@pytest.mark.parametrize("method", [ca.MCLA, ca.CSPA])
+def test_seeded_and_untouched_by_other_random_state(method):
+    table = oracle.planted(np.random.default_rng(2), n=200, p=8, noise=0.4, most=9)
+    first = method(6, random_state=3).fit(table).labels_
+    np.random.default_rng(0).random(10)
+    assert (method(6, random_state=3).fit(table).labels_ == first).all()
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    seeds = {method(6, random_state=s).fit(table).labels_.tobytes() for s in range(6)}
+    assert len(seeds) > 1
+    assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
+
+
+def test_multiplicity_is_repetition_for_mcla():
+    rng = np.random.default_rng(9)
+    table = oracle.planted(rng, n=50, p=5, most=6)
+    copies = rng.integers(0, 4, size=50)
+    model = ca.MCLA(4, random_state=0, engine="numpy")
+    weighted = model.fit(table, sample_weight=copies).labels_
+    repeated = model.fit(np.repeat(table, copies, axis=0)).labels_
+    assert (np.repeat(weighted, copies) == repeated).all()
+
+
+def test_cspa_leaves_out_items_of_weight_zero():
+    table = oracle.planted(np.random.default_rng(4), n=40, p=5)
+    copies = np.ones(40, np.int64)
+    copies[::5] = 0
+    model = ca.CSPA(3, random_state=0).fit(table, sample_weight=copies)
+    without = ca.CSPA(3, random_state=0).fit(table[copies > 0])
+    assert (model.labels_[copies == 0] == -1).all()
+    assert (model.labels_[copies > 0] == without.labels_).all() and model.density_ == without.density_
+
+
+def test_same_labels_on_every_engine(engine):
+    table = oracle.planted(np.random.default_rng(11), n=120, p=9, noise=0.35, most=6)
+    for method in (ca.MCLA, ca.CSPA):
+        expected = method(5, random_state=4, engine="numpy").fit(table)
+        found = method(5, random_state=4, engine=engine).fit(table)
+        assert (found.labels_ == expected.labels_).all() and found.density_ == expected.density_
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6))
+def test_any_graph_survives(seed):
+    """Sparse, dense, empty, disconnected, heavy: parts are in range and the same twice."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 30))
+    upper = np.triu(rng.random((n, n)) < rng.choice([0.0, 0.05, 0.4, 1.0]), 1)
+    graph = upper * rng.integers(1, rng.choice([2, 50, 10**15]), size=(n, n))
+    graph = csr_matrix(graph + graph.T)
+    weights = rng.integers(1, rng.choice([2, 100, 10**12]), size=n)
+    k = int(rng.integers(1, n + 1))
+    parts = _metis.partition_graph(graph, weights, k, seed)
+    assert parts.shape == (n,) and parts.min() >= 0 and parts.max() < k
+    assert (parts == _metis.partition_graph(graph, weights, k, seed)).all()
+
+
+def test_a_graph_without_edges_is_balanced():
+    parts = _metis.partition_graph(csr_matrix((5, 5), dtype=np.int64), np.array([4, 1, 1, 1, 1]), 2, 0)
+    loads = np.bincount(parts, weights=[4, 1, 1, 1, 1])
+    assert loads.tolist() == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "graph, weights, k, message",
+    [
+        (np.array([[0, 1], [1, 0]]), [1, 1], 3, "cannot be cut into 3"),
+        (np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "symmetric"),
+        (np.array([[1, 1, 0], [1, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "loops"),
+        (np.array([[0, -1, 0], [-1, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "positive"),
+        (np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), [1, 0, 1], 2, "positive"),
+    ],
+)
+def test_a_bad_graph_is_refused_before_metis_sees_it(graph, weights, k, message):
+    with pytest.raises(ValueError, match=message):
+        _metis.partition_graph(csr_matrix(graph), np.array(weights), k, 0)
+
+
+def test_weights_too_large_for_32_bit_are_scaled_never_to_zero():
+    weights = np.array([1, 10**12, 5 * 10**12])
+    fitted = _metis._fit(weights, np.dtype(np.int32))
+    assert fitted.dtype == np.int32 and fitted.min() >= 1 and fitted.astype(np.int64).sum() < 2**31
+    assert fitted[2] == pytest.approx(5 * fitted[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["MCLA", "CSPA"])
+def test_without_metis_the_error_says_what_to_install(method, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    with pytest.raises(ImportError, match=r"pip install 'coassoc\[metis\]'"):
+        getattr(ca, method)(2).fit([[0, 1], [1, 0], [1, 1]])
+
+
+def test_leaves_no_file_behind_and_does_not_crash_the_interpreter(tmp_path):
+    code = (
+        "import numpy as np, coassoc as ca\n"
+        "table = np.random.default_rng(0).integers(0, 4, (30, 3))\n"
+        "for k in (1, 2, 9, 20):\n"
+        "    for m in (ca.MCLA, ca.CSPA):\n"
+        "        try: m(k, random_state=0).fit(table)\n"
+        "        except ValueError as e: print(e)\n"
+        "print('alive')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "alive" in done.stdout, done.stderr
+    assert "n_clusters=20 is larger than the number of base clusters" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refuses_a_graph_that_is_too_large():
+    table = np.repeat(np.random.default_rng(0).permutation(81)[:, None] // [1, 3, 9, 27] % 3, 2, axis=0)
+    with pytest.raises(MemoryError, match=r"CSPA over 81 vertices needs up to \d+ bytes, above max_bytes=1000"):
+        ca.CSPA(2, max_bytes=1000).fit(table)
+    with pytest.raises(MemoryError, match=r"MCLA over 12 base clusters needs up to \d+ bytes"):
+        ca.MCLA(2, max_bytes=1000).fit(table)
+
+
+def test_more_parts_than_items_is_refused():
+    with pytest.raises(ValueError, match="number of items, 3"):
+        ca.CSPA(4).fit([[0, 1], [1, 0], [1, 1]])
