@@ -10,20 +10,7 @@ import pytest
 
 import coassoc as ca
 
-HEAVY = [
-    "sklearn",
-    "scipy",
-    "matplotlib",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "dask",
-    "distributed",
-    "cupy",
-    "h5py",
-    "jinja2",
-    "rich",
-]
+HEAVY = tuple("sklearn scipy matplotlib pandas polars pyarrow dask distributed cupy h5py jinja2 rich".split())
 
 
 def loaded_after(code: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ class Numpy(Engine):
     name = "numpy"
 
     def __init__(self, chunk_rows: int = 65536):
+        if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, numbers.Integral):
+            raise TypeError(f"chunk_rows must be an integer, got {chunk_rows!r}.")
         if chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
         self.chunk_rows = int(chunk_rows)

@@ -1,0 +1,221 @@
+"""What is wrong, where, and the way out: one table of bad input for the ensemble, the estimators and the scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import coassoc as ca
+
+GOOD = np.array([[0, 1], [0, 1], [1, 0], [1, 2], [2, 2]])  # four different rows
+INF = float("inf")
+
+
+def ragged():
+    out = np.empty(2, dtype=object)
+    out[:] = [[0, 1], [0]]
+    return out
+
+
+# X, the error, and words its message must hold: the argument, what was found, what to do
+TABLES = {
+    "1-D": (np.array([0, 1, 1]), ValueError, ["partitions", "(3,)", "labels[:, None]"]),
+    "1-D list": ([0, 1, 1], ValueError, ["partitions", "(3,)", "labels[:, None]"]),
+    "1-D strings": (["a", "b"], ValueError, ["partitions", "(2,)", "labels[:, None]"]),
+    "3-D": (np.zeros((2, 2, 2), int), ValueError, ["partitions", "(2, 2, 2)", "2-D"]),
+    "3-D list": ([[[0], [1]], [[1], [0]]], TypeError, ["partitions", "list", "each label"]),
+    "number": (5, TypeError, ["partitions", "int", "(n_samples, n_partitions)"]),
+    "None": (None, TypeError, ["partitions", "NoneType", "(n_samples, n_partitions)"]),
+    "no such file": ("abc", FileNotFoundError, ["partitions", "'abc'"]),
+    "fractions": (np.array([[0.5, 1.0]]), ValueError, ["partitions", "row 0", "0.5", "make_ensemble"]),
+    "fractions in a list": (
+        [[0, 1], [0, 1.25]],
+        ValueError,
+        ["partitions", "column 1, row 1", "1.25"],
+    ),
+    "inf": (np.array([[0.0, INF]]), ValueError, ["partitions", "infinity", "column 1", "NaN"]),
+    "-inf in a list": ([[0, -INF]], ValueError, ["partitions", "infinity", "column 1", "NaN"]),
+    "no rows": (np.zeros((0, 3), int), ValueError, ["partitions", "(0, 3)", "at least one item"]),
+    "no columns": (np.zeros((3, 0), int), ValueError, ["partitions", "(3, 0)", "one partition"]),
+    "empty list": ([], ValueError, ["partitions", "(0, 0)", "at least one item"]),
+    "list of empty lists": ([[], []], ValueError, ["partitions", "(2, 0)", "one partition"]),
+    "all missing": (np.full((3, 2), -1), ValueError, ["partitions", "column 0", "no label", "drop"]),
+    "all NaN": (np.full((3, 2), np.nan), ValueError, ["partitions", "column 0", "no label", "drop"]),
+    "all None": ([[None, None]], ValueError, ["partitions", "column 0", "no label", "drop"]),
+    "a missing column": ([[0, None], [1, None]], ValueError, ["partitions", "column 1", "no label", "drop"]),
+    "ragged": ([[0, 1], [0]], ValueError, ["partitions", "[1, 2]", "None"]),
+    "ragged array": (ragged(), ValueError, ["partitions", "(2,)"]),
+    "complex": (np.array([[1j, 2]]), (TypeError, ValueError), ["complex128", "labels"]),
+    "sparse": (sparse.csr_matrix(GOOD), TypeError, ["partitions", "sparse", "dense"]),
+    "sparse array": (sparse.coo_array(GOOD), TypeError, ["partitions", "sparse", "dense"]),
+    "nested dicts": ([[{"a": 1}, 2]], TypeError, ["partitions", "column 0", "dict"]),
+    "nested tuples": ([[(1, 2), 2]], TypeError, ["partitions", "column 0", "tuple"]),
+    "sets of rows": ({1, 2}, TypeError, ["partitions", "set"]),
+    "beyond 64 bits": ([[2**70, 1]], ValueError, ["partitions", "column 0", "64-bit", "strings"]),
+    "records": (np.zeros((2, 2), dtype=[("a", int)]), TypeError, ["partitions", "column 0", "labels must be"]),
+}
+
+CONSUMERS = {
+    "Ensemble": ca.Ensemble,
+    "KMeansConsensus": lambda X: ca.KMeansConsensus(2, random_state=0, engine="numpy").fit(X),
+    "BisectingConsensus": lambda X: ca.BisectingConsensus(2, random_state=0, engine="numpy").fit(X),
+    "density": lambda X: ca.density(X, [0, 1, 1], engine="numpy"),
+}
+
+
+def refused(error, words, call, *args, **kwargs):
+    with pytest.raises(error) as caught:
+        call(*args, **kwargs)
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_bad_table_is_refused_with_a_reason(name, consumer):
+    table, error, words = TABLES[name]
+    refused(error, words, CONSUMERS[consumer], table)
+
+
+KM, TREE = ca.KMeansConsensus, ca.BisectingConsensus
+BOTH = (KM, TREE)
+
+# estimators, parameters, fit arguments, error, words
+PARAMETERS = {
+    "k = 0": (BOTH, {"n_clusters": 0}, {}, ValueError, ["n_clusters", "at least 1", "0"]),
+    "k < 0": (BOTH, {"n_clusters": -3}, {}, ValueError, ["n_clusters", "at least 1", "-3"]),
+    "k a float": (BOTH, {"n_clusters": 2.0}, {}, TypeError, ["n_clusters", "integer", "2.0"]),
+    "k a string": (BOTH, {"n_clusters": "2"}, {}, TypeError, ["n_clusters", "integer", "'2'"]),
+    "k a bool": (BOTH, {"n_clusters": True}, {}, TypeError, ["n_clusters", "integer", "True"]),
+    "k None": ((KM,), {"n_clusters": None}, {}, TypeError, ["n_clusters", "integer", "None"]),
+    "k too large": (BOTH, {"n_clusters": 5}, {}, ValueError, ["n_clusters=5", "different label rows, 4", "at most 4"]),
+    "k too large, random": (
+        (KM,),
+        {"n_clusters": 5, "init": "random"},
+        {},
+        ValueError,
+        ["n_clusters=5", "different label rows, 4", "at most 4"],
+    ),
+    "engine unknown": (BOTH, {"engine": "fast"}, {}, ValueError, ["engine", "'fast'", "numpy"]),
+    "engine a number": (BOTH, {"engine": 3}, {}, TypeError, ["engine", "int", "numpy"]),
+    "engine None": (BOTH, {"engine": None}, {}, TypeError, ["engine", "NoneType", "numpy"]),
+    "engine a class": (BOTH, {"engine": ca.engines.Numpy}, {}, TypeError, ["engine", "instance"]),
+    "criterion": ((TREE,), {"criterion": "density"}, {}, ValueError, ["criterion", "'density'", "gain"]),
+    "criterion None": ((TREE,), {"criterion": None}, {}, ValueError, ["criterion", "None", "gain"]),
+    "init": ((KM,), {"init": "kmeans"}, {}, ValueError, ["init", "'kmeans'", "k-means++"]),
+    "init length": ((KM,), {"init": [0, 1]}, {}, ValueError, ["init", "(5)", "2"]),
+    "init shape": ((KM,), {"init": np.zeros((5, 2))}, {}, ValueError, ["init", "one-dimensional", "(5, 2)"]),
+    "init number": ((KM,), {"init": 3}, {}, ValueError, ["init", "one-dimensional"]),
+    "init fractions": ((KM,), {"init": [0, 0.5, 1, 1, 1]}, {}, ValueError, ["init", "row 1", "0.5"]),
+    "init too many": ((KM,), {"init": [0, 1, 2, 2, 2]}, {}, ValueError, ["init", "3 clusters", "n_clusters=2"]),
+    "init all missing": ((KM,), {"init": [-1] * 5}, {}, ValueError, ["init", "no label"]),
+    "n_init": (BOTH, {"n_init": 0}, {}, ValueError, ["n_init", "at least 1", "0"]),
+    "n_init auto": (BOTH, {"n_init": "auto"}, {}, TypeError, ["n_init", "integer", "'auto'"]),
+    "max_iter": (BOTH, {"max_iter": 0}, {}, ValueError, ["max_iter", "at least 1", "0"]),
+    "max_leaves": ((TREE,), {"max_leaves": 0}, {}, ValueError, ["max_leaves", "at least 1", "0"]),
+    "max_leaves < k": ((TREE,), {"max_leaves": 1}, {}, ValueError, ["max_leaves=1", "n_clusters=2"]),
+    "seed a float": (BOTH, {"random_state": 0.5}, {}, TypeError, ["random_state", "0.5", "integer"]),
+    "seed negative": (BOTH, {"random_state": -1}, {}, ValueError, ["random_state", "-1"]),
+    "seed a string": (BOTH, {"random_state": "0"}, {}, TypeError, ["random_state", "'0'"]),
+    "seed a bool": (BOTH, {"random_state": True}, {}, TypeError, ["random_state", "True"]),
+    "weights negative": (BOTH, {"partition_weights": [1, -1]}, {}, ValueError, ["partition_weights", "negative", "-1"]),
+    "weights zero": (BOTH, {"partition_weights": [0, 0]}, {}, ValueError, ["partition_weights", "not all zero"]),
+    "weights NaN": (BOTH, {"partition_weights": [1, np.nan]}, {}, ValueError, ["partition_weights", "finite", "nan"]),
+    "weights inf": (BOTH, {"partition_weights": [1, INF]}, {}, ValueError, ["partition_weights", "finite", "inf"]),
+    "weights length": (BOTH, {"partition_weights": [1, 1, 1]}, {}, ValueError, ["partition_weights", "(2)", "(3,)"]),
+    "weights a number": (BOTH, {"partition_weights": 1.0}, {}, ValueError, ["partition_weights", "(2)", "()"]),
+    "weights text": (BOTH, {"partition_weights": ["a", "b"]}, {}, TypeError, ["partition_weights", "numbers"]),
+    "weights objects": (BOTH, {"partition_weights": [None, {}]}, {}, TypeError, ["partition_weights", "numbers"]),
+    "copies negative": (
+        BOTH,
+        {},
+        {"sample_weight": [1, 1, 1, 1, -2]},
+        ValueError,
+        ["sample_weight", "-2", "removes"],
+    ),
+    "copies fraction": (
+        BOTH,
+        {},
+        {"sample_weight": [1, 1, 0.5, 1, 1]},
+        ValueError,
+        ["sample_weight", "0.5", "integers"],
+    ),
+    "copies NaN": (BOTH, {}, {"sample_weight": [1, 1, np.nan, 1, 1]}, ValueError, ["sample_weight", "nan", "integers"]),
+    "copies length": (BOTH, {}, {"sample_weight": [1, 1]}, ValueError, ["sample_weight", "(5,)", "(2,)"]),
+    "copies 2-D": (BOTH, {}, {"sample_weight": np.ones((5, 1))}, ValueError, ["sample_weight", "(5,)", "(5, 1)"]),
+    "copies zero": (BOTH, {}, {"sample_weight": [0] * 5}, ValueError, ["sample_weight", "at least one", "zeros"]),
+    "copies text": (BOTH, {}, {"sample_weight": ["a"] * 5}, TypeError, ["sample_weight", "numbers"]),
+    "copies objects": (BOTH, {}, {"sample_weight": [None, {}, 1, 1, 1]}, TypeError, ["sample_weight", "numbers"]),
+    "copies complex": (BOTH, {}, {"sample_weight": [1j] * 5}, TypeError, ["sample_weight", "numbers"]),
+    "copies huge": (BOTH, {}, {"sample_weight": [2**62] * 5}, ValueError, ["sample_weight", str(2**62), "divide"]),
+    "copies huge sum": (BOTH, {}, {"sample_weight": [2**31] * 5}, ValueError, [str(5 * 2**31), "at most"]),
+    "copies unsigned": (
+        BOTH,
+        {},
+        {"sample_weight": np.full(5, 2**64 - 1, np.uint64)},
+        ValueError,
+        ["sample_weight", str(2**64 - 1), "divide"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_bad_parameter_is_refused_with_a_reason(name):
+    estimators, parameters, arguments, error, words = PARAMETERS[name]
+    for estimator in estimators:
+        made = estimator(**({"n_clusters": 2, "random_state": 0, "engine": "numpy"} | parameters))
+        refused(error, words, made.fit, GOOD, **arguments)
+
+
+SCORES = {
+    "labels length": (lambda: ca.density(GOOD, [0, 1]), ValueError, ["labels", "(5)", "2"]),
+    "labels shape": (lambda: ca.density(GOOD, np.zeros((5, 2))), ValueError, ["labels", "(5, 2)"]),
+    "labels fractions": (lambda: ca.density(GOOD, [0, 0.5, 0, 0, 0]), ValueError, ["labels", "row 1", "0.5"]),
+    "labels missing": (lambda: ca.density(GOOD, [None] * 5), ValueError, ["labels", "no label"]),
+    "labels lists": (lambda: ca.density(GOOD, [[0], [1, 2], 0, 0, 0]), TypeError, ["labels", "list"]),
+    "labels complex": (lambda: ca.density(GOOD, np.full(5, 1j)), TypeError, ["labels", "complex"]),
+    "labels a number": (lambda: ca.density(GOOD, 3), ValueError, ["labels", "one-dimensional"]),
+    "a and b": (lambda: ca.nmi([0, 1], [0]), ValueError, ["b", "(2)", "1"]),
+    "a a number": (lambda: ca.nmi(3, [0]), ValueError, ["a must", "one-dimensional"]),
+    "a empty": (lambda: ca.nmi([], []), ValueError, ["a must", "at least one"]),
+    "weights": (lambda: ca.kmeans_loss(GOOD, [0] * 5, partition_weights=[1]), ValueError, ["partition_weights", "(2)"]),
+    "copies": (lambda: ca.ensemble_nmi(GOOD, [0] * 5, sample_weight=[1]), ValueError, ["sample_weight", "(5,)"]),
+    "engine": (lambda: ca.inter_density(GOOD, [0] * 5, engine="gpu9"), ValueError, ["engine", "'gpu9'"]),
+    "missing rule": (lambda: ca.Ensemble(GOOD, missing="zero"), ValueError, ["missing", "'zero'", "negative"]),
+    "missing rule type": (lambda: ca.Ensemble(GOOD, missing=-1), ValueError, ["missing", "-1", "negative"]),
+    "missing rule, vectors": (
+        lambda: ca.Ensemble.from_partitions([[0]], missing=None),
+        ValueError,
+        ["missing", "None", "negative"],
+    ),
+    "chunk_rows": (lambda: ca.engines.Numpy(chunk_rows=0), ValueError, ["chunk_rows", "at least 1", "0"]),
+    "chunk_rows type": (lambda: ca.engines.Numpy(chunk_rows=1.5), TypeError, ["chunk_rows", "1.5"]),
+    "chunk_rows text": (lambda: ca.engines.Numpy(chunk_rows="9"), TypeError, ["chunk_rows", "'9'"]),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_bad_arguments_of_scores_and_ensembles_are_refused_with_a_reason(name):
+    call, error, words = SCORES[name]
+    refused(error, words, call)
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_prediction_doubts_its_rows_too(estimator):
+    fitted = estimator(2, random_state=0, engine="numpy").fit(GOOD)
+    refused(ValueError, ["3 features", "expecting 2"], fitted.predict, np.zeros((4, 3), int))
+    refused(ValueError, ["(2,)", "labels[:, None]"], fitted.predict, np.array([0, 1]))
+    refused(ValueError, ["column 0", "0.5"], fitted.predict, [[0.5, 1]])
+    refused(ValueError, ["(0, 2)"], fitted.predict, np.zeros((0, 2), int))
+    from sklearn.exceptions import NotFittedError
+
+    refused(NotFittedError, ["not fitted"], estimator(2).predict, GOOD)
+    refused(NotFittedError, ["not fitted"], TREE(2).cut, 1)
+
+
+def test_nothing_bad_reaches_the_kernels(engine):
+    """Codes that lie about their clusters are caught at the door, whatever the engine."""
+    for wrong in (np.array([[3, 0]], np.uint8), np.array([[255, 255]], np.uint8)):
+        with pytest.raises(ValueError, match="must be at most"):
+            ca.KMeansConsensus(1, engine=engine).fit(ca.Ensemble.from_codes(wrong, [2, 2]))
