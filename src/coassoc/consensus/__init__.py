@@ -10,12 +10,16 @@ from ._graph import CSPA, MCLA
 from ._kmeans import KMeansConsensus
 from ._persist import load
 from ._sec import SEC
+from ._spectral import ECPCS, HBGF, LWGP
 from ._weights import cluster_uncertainty
 
 __all__ = [
     "CSPA",
     "EAC",
     "ECC",
+    "ECPCS",
+    "HBGF",
+    "LWGP",
     "MCLA",
     "SEC",
     "AgreementConsensus",

@@ -20,7 +20,8 @@ class DensityConsensus(GrowingMixin, ConsensusEstimator):
     r"""Consensus partition that climbs the exact density S.
 
     The k-means loss on H is close to the density :math:`S(\pi) = \frac1n \sum_C |C|\, D(C)` but not the same thing.
-    This search climbs S itself. It starts twice: from the best of `n_init` k-means consensus partitions, and from an over-segmentation into many clusters that are
+    This search climbs S itself. It starts twice: from the best of `n_init` k-means consensus partitions, and from an
+    over-segmentation into many clusters that are
     merged, on their counts alone, by least loss of S. From each start single items are exchanged until no move of
     one item raises S, and then one cluster is split while two others are merged, as long as that helps. S never
     falls on the way.
