@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..engines import Engine, Rows, ScoreTable, resolve
 from ..engines._verbs import Counts
 from ..ensemble import Ensemble
+from ..ensemble._blocks import is_dask
 from ..metrics._density import cluster_densities, density_from_counts
 from ..metrics._labels import check_copies
 from ._persist import SaveMixin
@@ -43,7 +44,8 @@ class ConsensusEstimator(SaveMixin, ClusterMixin, BaseEstimator):
     def _open(self, X: Any, sample_weight: Any) -> tuple[Ensemble, Rows, Engine]:
         """The doubted input, loaded where the engine works; sets what scikit-learn expects of the input."""
         ensemble = self._check_input(X)
-        copies = check_copies(sample_weight, ensemble.n_samples)
+        # the number of items of a stored ensemble may take a pass to find
+        copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples)
         engine = resolve(self.engine, ensemble)
         return ensemble, engine.load(ensemble, copies), engine
 
@@ -86,11 +88,12 @@ class ConsensusEstimator(SaveMixin, ClusterMixin, BaseEstimator):
         self._table = table
 
     def _store_partition(self, ensemble: Ensemble, labels: np.ndarray, counts: Counts, v: np.ndarray) -> None:
-        labels = np.asarray(labels)
-        unlabelled = ensemble.unlabelled()
-        if unlabelled is not None:
-            labels = labels.copy()
-            labels[unlabelled] = -1
+        if not is_dask(labels):  # labels that stay on a cluster are marked there
+            labels = np.asarray(labels)
+            unlabelled = ensemble.unlabelled()
+            if unlabelled is not None:
+                labels = labels.copy()
+                labels[unlabelled] = -1
         self.labels_ = labels
         self.cluster_sizes_ = counts.sizes
         self.cluster_density_ = cluster_densities(counts, v)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engines import Counts, Engine, Rows, ScoreTable
+from ..ensemble._blocks import is_dask
 from ..metrics._density import cluster_densities, density_from_counts, loss_from_counts, split_gain_from_counts
 from ..metrics._labels import check_partition_weights
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
@@ -156,8 +157,9 @@ class BisectingConsensus(ConsensusEstimator):
         if k is not None and k > self.n_leaves_:
             raise TooFewRows(k, self.n_leaves_)
         self.linkage_ = self.tree_.linkage()
-        self._leaf_of_item = np.asarray(rows.scatter([leaf.rows for leaf in leaves]))
-        self._unlabelled = ensemble.unlabelled()
+        self._leaf_of_item = rows.scatter([leaf.rows for leaf in leaves])
+        # on a cluster the leaves stay there, with −1 for items no partition labels
+        self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
         self._leaf_counts = [leaf.counts for leaf in leaves]
         self._split_tables = grower.tables
         self.n_iter_ = grower.n_iter
@@ -182,7 +184,12 @@ class BisectingConsensus(ConsensusEstimator):
         k = check_integer(k, "k")
         if k > self.n_leaves_:
             raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves; fit with max_leaves={k} or more.")
-        labels = self.tree_.cut(k)[self._leaf_of_item]
+        cluster_of_leaf = self.tree_.cut(k)
+        if is_dask(self._leaf_of_item):
+            return self._leaf_of_item.map_blocks(
+                np.append(cluster_of_leaf, -1).__getitem__, dtype=cluster_of_leaf.dtype
+            )
+        labels = cluster_of_leaf[self._leaf_of_item]
         if self._unlabelled is not None:
             labels[self._unlabelled] = -1
         return labels

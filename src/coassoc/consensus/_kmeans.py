@@ -43,22 +43,28 @@ class TableConsensus(ConsensusEstimator):
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
-        ensemble, rows, _ = self._open(X, sample_weight)
+        ensemble, rows, engine = self._open(X, sample_weight)
         v = self._partition_weights(ensemble)
         objective = self._objective(rows, v)
         init = self._check_init(ensemble, k)
         best: Fit | None = None
-        labelling = rows.labelling(k)  # shared by the starts: one labelling in memory
-        for restart in range(n_init if isinstance(init, str) else 1):
+        starts = range(n_init if isinstance(init, str) else 1)
+        at_once = min(engine.starts_at_once(rows), len(starts))
+        shared = rows.labelling(k) if at_once == 1 else None  # starts in turn: one labelling in memory
+
+        def run(restart: int) -> Fit:
             start = self._start(rows, init, k, v, stream(seed, restart))
-            fit = lloyd(rows, objective, start, max_iter, labelling, self._reporter(restart))
-            if best is None or fit.loss < best.loss:
-                best = fit
+            return lloyd(rows, objective, start, max_iter, shared, self._reporter(restart))
+
+        for first in range(0, len(starts), at_once):
+            for fit in engine.side_by_side(run, starts[first : first + at_once]):
+                if best is None or fit.loss < best.loss:
+                    best = fit
         assert best is not None
-        if best is not fit:
-            rows.assign(labelling, best.table)  # labels are a function of the table
+        if shared is not None and best is not fit:
+            rows.assign(shared, best.table)  # labels are a function of the table
         self._keep_model(ensemble, best.table)
-        self._store_partition(ensemble, rows.labels(labelling), best.counts, v)
+        self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
         self.loss_ = best.loss
         self.losses_ = best.losses
         self.n_iter_ = best.n_iter

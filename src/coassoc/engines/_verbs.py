@@ -236,6 +236,10 @@ class Engine(ABC):
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         return [function(task) for task in tasks]
 
+    def starts_at_once(self, rows: Rows) -> int:
+        """How many restarts may run side by side, each with a labelling of its own."""
+        return 1
+
     def __deepcopy__(self, memo: dict) -> Engine:
         return self  # clone() must not copy a live connection
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from ._blocks import is_dask
 from ._encode import Column, check_missing_rule, encode_column, smallest_unsigned
 from ._tables import check_table_shape, column_values, columns_of
 from ._vocabulary import Vocabulary
@@ -25,7 +27,8 @@ class Ensemble:
     ----------
     partitions : array-like of shape (n_samples, n_partitions), or Ensemble
         One row per item, one column per clustering. Integers, strings, booleans, whole floats; NumPy array,
-        memory map, nested list of rows, pandas, polars or pyarrow table.
+        memory map, nested list of rows, pandas, polars or pyarrow table. A path (NPY, Parquet file or folder) or a
+        Dask collection gives an ensemble that leaves the labels where they are: see the page on scale.
     missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
         What a missing label is and becomes. ``"negative"``: NaN, None and negative integers (HDBSCAN's noise)
         are missing. ``"nan"``: only NaN and None are; negative integers are ordinary labels. ``"cluster"`` and
@@ -76,6 +79,16 @@ class Ensemble:
     has_missing: bool
     item_ids: np.ndarray | None = None  # names of the items and their known classes, where a file has them
     classes: np.ndarray | None = None
+
+    def __new__(cls, partitions: Any = None, **_: Any) -> Ensemble:
+        """Files and Dask collections make a `StoredEnsemble`, which leaves the labels where they are."""
+        if cls is Ensemble and (
+            isinstance(partitions, (str, PathLike)) or is_dask(partitions) or _is_stored(partitions)
+        ):
+            from ._stored import StoredEnsemble
+
+            return object.__new__(StoredEnsemble)
+        return object.__new__(cls)
 
     def __init__(self, partitions: Any, *, missing: str = "negative"):
         check_missing_rule(missing)
@@ -366,6 +379,10 @@ class Ensemble:
         if index.ndim != 1:
             raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
         return index
+
+
+def _is_stored(partitions: Any) -> bool:
+    return isinstance(partitions, Ensemble) and hasattr(partitions, "source")
 
 
 def check_ensemble(X: Any) -> Ensemble:

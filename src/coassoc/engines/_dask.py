@@ -1,0 +1,448 @@
+"""Dask: the rows stay on the workers of a cluster, tables go out, integers come back.
+
+Every result is a task that can be run again: chunks are read or coded anew from their source, tables and given labels
+are part of a task and so are held by the scheduler. Nothing is scattered, so a worker may die at any moment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
+from ._chunks import add_results, chunk_describe, chunk_labels, new_version, smallest_label_type
+from ._dask_tasks import (
+    code_rows,
+    fill_positions,
+    join_chunks,
+    join_pieces,
+    label_shares,
+    make_chunk,
+    moved_labels,
+    own_ids,
+    presented_labels,
+    read_rows,
+    same,
+    sort_ids,
+    take_label,
+    tally_rows,
+)
+from ._verbs import MAX_COPIES, Engine, Layout, ScoreTable
+
+if TYPE_CHECKING:
+    from ._exchange import Moves
+
+_FAN_IN = 8  # partial results added by one task
+_PIECE_BYTES = 1 << 23  # data inside one task; larger ones draw a warning from Dask
+_LEAST_ROWS = 1 << 17  # below this a chunk costs more to schedule than to work on
+_MOST_ROWS = 1 << 22
+_STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
+
+
+class Dask(Engine):
+    """Work on a Dask cluster: labels equal the in-memory ones, bit for bit, whatever the workers do.
+
+    Parameters
+    ----------
+    client : distributed.Client, str or None, default=None
+        The cluster: a client, the address of a scheduler (``"tcp://host:8786"``), or None for the client that is
+        current where the fit is called.
+    chunk_rows : int, optional
+        Rows of a chunk, where the input leaves the choice (arrays in memory, mapped codes). None: a few chunks for
+        each thread of the cluster. Never changes a result.
+    local : {"auto", "native", "numpy"}, default="auto"
+        What works on a chunk, on the worker, with one thread.
+    n_starts : int, optional
+        Starts run at once. None: as many as the workers' memory allows, 4 at most.
+
+    Notes
+    -----
+    Input may be a Dask array or data frame, a path that all workers can read, or anything in memory, which is then
+    sent once. Labels of distributed input are a Dask array with the input's chunks; call ``compute()`` for NumPy.
+    Workers hold the codes (a byte per label in the common case) and 6 bytes per item for each start in progress.
+    A worker that dies costs the time to compute its chunks again; one that joins is given a share of them.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.engines.Dask(chunk_rows=1000)
+    Dask(chunk_rows=1000)
+    """
+
+    name = "dask"
+
+    def __init__(
+        self,
+        client: Any = None,
+        *,
+        chunk_rows: int | None = None,
+        local: str = "auto",
+        n_starts: int | None = None,
+    ):
+        if chunk_rows is not None and chunk_rows < 1:
+            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
+        if n_starts is not None and n_starts < 1:
+            raise ValueError(f"n_starts must be at least 1, got {n_starts}.")
+        self.client, self.chunk_rows, self.local, self.n_starts = client, chunk_rows, local, n_starts
+
+    def __repr__(self) -> str:
+        given = [] if self.client is None else [repr(_address(self.client))]
+        given += [f"{name}={v!r}" for name in ("chunk_rows", "n_starts") if (v := getattr(self, name)) is not None]
+        return f"Dask({', '.join(given)})"
+
+    def __getstate__(self) -> dict:
+        # the connection stays here; elsewhere the address opens it again
+        return {**self.__dict__, "client": None if self.client is None else _address(self.client)}
+
+    @classmethod
+    def at_hand(cls) -> Dask | None:
+        """An engine on the current client; None when there is none."""
+        try:
+            from distributed import get_client
+
+            return cls(get_client())
+        except (ImportError, ValueError):
+            return None
+
+    def connect(self) -> Any:
+        """The client."""
+        try:
+            from distributed import Client, get_client
+        except ImportError:
+            raise ImportError("engine Dask needs dask and distributed: pip install 'coassoc[dask]'.") from None
+        if isinstance(self.client, str):
+            self.client = Client(self.client, set_as_default=False)
+        if self.client is not None:
+            return self.client
+        try:
+            return get_client()
+        except ValueError:
+            raise ValueError(
+                "engine Dask has no cluster: pass Dask(client) or Dask('tcp://host:port'), or start one in this "
+                "program with distributed.Client()."
+            ) from None
+
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
+        session = _Session(self.connect())
+        with session:
+            source = getattr(ensemble, "source", None)
+            if source is not None and not ensemble.is_coded:
+                ensemble.scan(session.tally)
+            layout = Layout(ensemble.n_clusters, ensemble.offsets)
+            missing = np.add.reduceat(ensemble.sizes, layout.offsets[:-1]) < ensemble.n_samples
+            distributed = source is not None
+            if source is not None and not ensemble.is_coded:
+                sizes, rows = ensemble.block_sizes, session.coded_blocks(source, ensemble.coding)
+            else:
+                sizes, rows = self._cut_codes(session, ensemble.codes)
+            slots = 2 * (self.n_starts or 4) + 2
+            chunks = DaskChunks.build(session, rows, sizes, layout, missing, multiplicity, self.local, slots)
+            chunks.distributed = distributed
+            chunks.target_rows = max(self.chunk_rows or max(sizes), 1)
+        rows_ = ChunkedRows(chunks)
+        if rows_.n_copies > MAX_COPIES:
+            raise ValueError(
+                f"the ensemble has {rows_.n_copies} items, copies counted; exact counts hold for at most {MAX_COPIES}."
+            )
+        return rows_
+
+    def _cut_codes(self, session: _Session, codes: np.ndarray) -> tuple[list[int], list]:
+        """Sizes of chunks and what gives each of them: a file that workers can read, or the codes themselves."""
+        n, row_bytes = len(codes), codes.shape[1] * codes.dtype.itemsize
+        step = self.chunk_rows
+        if step is None:
+            step = min(max(-(-n // (4 * session.n_threads())), _LEAST_ROWS), _MOST_ROWS)
+        starts = range(0, n, step)
+        sizes = [min(step, n - start) for start in starts]
+        path = getattr(codes, "filename", None)
+        if path is not None and codes.flags.c_contiguous and isinstance(codes, np.memmap):
+            where = [(str(path), codes.dtype.str, codes.offset + s * row_bytes, size) for s, size in zip(starts, sizes)]
+            return sizes, [session.submit(read_rows, *place, codes.shape[1]) for place in where]
+        return sizes, [session.send(np.asarray(codes[s : s + size])) for s, size in zip(starts, sizes)]
+
+    def starts_at_once(self, rows: Any) -> int:
+        if self.n_starts is not None:
+            return self.n_starts
+        chunks = rows.chunks
+        spare = chunks.session.memory() // 2 - rows.n_rows * rows.layout.n_partitions
+        return int(min(max(spare // max(1, _STATE_BYTES * rows.n_rows), 1), 4))
+
+    def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """Each task is driven by a thread of its own, so that their passes share the workers."""
+        if len(tasks) < 2:
+            return [function(task) for task in tasks]
+        with ThreadPoolExecutor(min(len(tasks), 16), thread_name_prefix="coassoc-dask") as pool:
+            return list(pool.map(function, tasks))
+
+
+def _address(client: Any) -> str:
+    return client if isinstance(client, str) else str(client.scheduler.address)
+
+
+class _Session:
+    """The tasks of one fit: named, watched, and cancelled together when the fit is."""
+
+    def __init__(self, client: Any):
+        self.client = client
+        self._name = uuid.uuid4().hex[:10]
+        self._numbers = itertools.count()
+        self._futures: weakref.WeakSet = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> _Session:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            self.cancel()
+
+    def submit(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
+        key = f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}"
+        return self.watch(self.client.submit(function, *args, key=key, pure=False, **kwargs))
+
+    def map(self, function: Callable, *columns: Sequence) -> list:
+        """One task for each row of the columns, sent as one message."""
+        keys = [f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}" for _ in columns[0]]
+        return [self.watch(f) for f in self.client.map(function, *columns, key=keys, pure=False)]
+
+    def watch(self, future: Any) -> Any:
+        with self._lock:
+            self._futures.add(future)
+        return future
+
+    def send(self, array: np.ndarray) -> Any:
+        """An array as a task that holds it: unlike scattered data it survives the workers."""
+        n_pieces = -(-array.nbytes // _PIECE_BYTES) or 1
+        if n_pieces == 1:
+            return self.submit(same, array)
+        pieces = [self.submit(same, piece) for piece in np.array_split(array, n_pieces)]
+        return self.submit(join_pieces, pieces)
+
+    def gather(self, futures: Any) -> Any:
+        try:
+            return self.client.gather(futures)
+        except BaseException:
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """Leave no task and no data of this fit on the cluster."""
+        with self._lock:
+            futures = [f for f in self._futures if not f.cancelled()]
+        if futures:
+            self.client.cancel(futures, force=True)
+
+    def reduce(self, function: Callable, futures: list) -> Any:
+        """``function([results])`` as a tree."""
+        while len(futures) > 1:
+            groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
+            futures = [self.submit(function, group) if len(group) > 1 else group[0] for group in groups]
+        return futures[0]
+
+    def n_threads(self) -> int:
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return max(1, sum(worker["nthreads"] for worker in workers))
+
+    def memory(self) -> int:
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return sum(int(worker["memory_limit"] or 0) for worker in workers)
+
+    # -- tables that are not codes yet ---------------------------------------------------------------------------
+
+    def tally(self, source: Any, missing: str) -> tuple:
+        """The labels of every column, found by the workers."""
+        from ..ensemble._blocks import merge_tallies
+
+        parts = self._blocks(source, tally_rows, source.names, missing)
+        return self.gather(self.reduce(merge_tallies, parts))
+
+    def coded_blocks(self, source: Any, coding: Any) -> list:
+        return self._blocks(source, code_rows, coding)
+
+    def _blocks(self, source: Any, function: Callable, *args: Any) -> list:
+        if source.kind != "dask":
+            return [self.submit(function, block, *args) for block in source.blocks]
+        from dask import delayed
+
+        name = f"coassoc-{function.__name__}-{self._name}"
+        tasks = [
+            delayed(function, pure=False)(block.delayed, *args, dask_key_name=f"{name}-{next(self._numbers)}")
+            for block in source.blocks
+        ]
+        return [self.watch(future) for future in self.client.compute(tasks)]
+
+
+class DaskChunks(Chunks):
+    """Chunks as futures."""
+
+    distributed = False  # whether labels stay on the cluster
+    target_rows = _MOST_ROWS
+
+    def __init__(self, session: _Session, futures: list, sizes, copies, layout: Layout, spans: list | None = None):
+        self.session, self.futures, self.layout = session, futures, layout
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self.copies = np.asarray(copies, dtype=np.int64)
+        self.all_sizes: list[int] = self.sizes.tolist()  # with the input's empty blocks
+        self.spans = spans
+
+    @classmethod
+    def build(
+        cls, session: _Session, rows: list, sizes: list, layout: Layout, missing, multiplicity, local: str, slots: int
+    ) -> DaskChunks:
+        ends = np.cumsum(sizes)
+        futures = []
+        for part, size, end in zip(rows, sizes, ends):
+            if size:
+                copies = None if multiplicity is None else session.send(multiplicity[end - size : end])
+                futures.append(session.submit(make_chunk, part, layout, copies, missing, local, slots))
+        kept = np.array([size for size in sizes if size], dtype=np.int64)
+        if multiplicity is None and not missing.all():
+            copies_of = kept
+        else:
+            copies_of = np.array([n for _, n in session.gather(session.map(chunk_describe, futures))])
+        self = cls(session, futures, kept, copies_of, layout)
+        self.all_sizes = list(sizes)
+        return self
+
+    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+        return self.session.gather(self._tasks(function, *args, per_chunk=per_chunk, which=which))
+
+    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
+        return self.session.gather(self.session.reduce(add_results, self._tasks(function, *args, per_chunk=per_chunk)))
+
+    def _tasks(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+        chunks = self.futures if which is None else [self.futures[int(c)] for c in which]
+        pieces = [None] * len(chunks) if per_chunk is None else per_chunk
+        filled = [arguments_for(args, piece) for piece in pieces]
+        return self.session.map(function, chunks, *(list(column) for column in zip(*filled)))
+
+    def fold(self, function: Callable, *args: Any) -> Any:
+        result = None
+        for chunk in self.futures:
+            result = self.session.submit(function, chunk, result, *args)
+        return self.session.gather(result)
+
+    def share(self, value: Any) -> Any:
+        if len(self.futures) == 1:
+            return value
+        if isinstance(value, ScoreTable):
+            return self.session.submit(ScoreTable, self.session.send(value.values), value.bits)
+        return self.session.submit(same, value)
+
+    def cut(self, labels: np.ndarray, k: int) -> list:
+        return [self.session.send(piece) for piece in super().cut(labels, k)]
+
+    def forget(self, key: str) -> None:
+        pass  # a chunk keeps a few states and drops the oldest
+
+    def gather(self, labelling: ChunkedLabelling) -> Any:
+        ask = (labelling.key, labelling.n_clusters, labelling.past)
+        if not self.distributed:
+            found = self.each(chunk_labels, *ask, per_chunk=labelling.pieces)
+            return np.concatenate(found).astype(np.int32)
+        return self._present(self._tasks(presented_labels, *ask, per_chunk=labelling.pieces))
+
+    def _present(self, futures: list) -> Any:
+        """Label arrays on the workers as one Dask array with the input's chunks."""
+        import dask.array as da
+        from dask import delayed
+
+        waiting = iter(futures)
+        parts = [
+            da.from_delayed(delayed(next(waiting)), (size,), np.int32) if size else da.zeros(0, dtype=np.int32)
+            for size in self.all_sizes
+        ]
+        return da.concatenate(parts)
+
+    def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
+        ask = (labelling.key, labelling.n_clusters, labelling.past)
+        shares = np.array(self.each(label_shares, *ask, per_chunk=labelling.pieces))  # (chunks, 2, k): rows, copies
+        starts = np.cumsum(self.sizes) - self.sizes
+        spans = [(c, c) for c in range(len(self.futures))] if self.spans is None else self.spans
+        children = []
+        for side in range(labelling.n_clusters):
+            groups = _groups(shares[:, 0, side], self.target_rows)
+            futures = []
+            for group in groups:
+                pieces = []
+                for c in group:
+                    past = labelling.past
+                    if labelling.pieces is not None:
+                        past = tuple(arguments_for(past, labelling.pieces[c]))  # type: ignore[assignment]
+                    start = int(starts[c])
+                    pieces.append(self.session.submit(take_label, self.futures[c], *ask[:2], past, side, start))
+                futures.append(pieces[0] if len(pieces) == 1 else self.session.submit(join_chunks, pieces))
+            rows = [int(shares[g, 0, side].sum()) for g in groups]
+            copies = [int(shares[g, 1, side].sum()) for g in groups]
+            covered = [(spans[g[0]][0], spans[g[-1]][1]) for g in groups]
+            child = DaskChunks(self.session, futures, rows, copies, self.layout, covered)
+            child.distributed, child.target_rows = self.distributed, self.target_rows
+            children.append(child)
+        return children  # type: ignore[return-value]
+
+    def scatter(self, leaves: Sequence[Chunks]) -> Any:
+        """Row numbers of the leaves go to the chunk that holds the row: sorted in groups, then filled in."""
+        ends = np.cumsum(self.sizes)
+        found: list[tuple[int, Any]] = []
+        for position, leaf in enumerate(leaves):
+            assert isinstance(leaf, DaskChunks)
+            if leaf.spans is None:
+                zeros = [np.zeros(0, np.int64)] * len(self.futures)
+                return self._shown([self.session.submit(fill_positions, c, [z]) for c, z in zip(self.futures, zeros)])
+            found += [(position, self.session.submit(own_ids, chunk)) for chunk in leaf.futures]
+        width = max(_FAN_IN, -(-len(found) // max(1, len(self.futures))))
+        groups = [found[i : i + width] for i in range(0, len(found), width)]
+        sorted_ = [
+            self.session.submit(sort_ids, [ids for _, ids in group], [position for position, _ in group], ends)
+            for group in groups
+        ]
+        filled = []
+        for c, chunk in enumerate(self.futures):
+            parts = [self.session.submit(_item, group, c) for group in sorted_]
+            filled.append(self.session.submit(fill_positions, chunk, parts, self.distributed))
+        return self._shown(filled)
+
+    def _shown(self, futures: list) -> Any:
+        return self._present(futures) if self.distributed else np.concatenate(self.session.gather(futures))
+
+    def move(self, labelling: ChunkedLabelling, moves: Moves) -> None:
+        """New labels become tasks of their own: from now on they are what the chunks start from."""
+        ends, pieces = np.cumsum(self.sizes), []
+        for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
+            past = labelling.past
+            if labelling.pieces is not None:
+                past = tuple(arguments_for(past, labelling.pieces[c]))  # type: ignore[assignment]
+            here = (moves.indices >= end - size) & (moves.indices < end)
+            where, to = moves.indices[here] - (end - size), moves.targets[here]
+            to = to.astype(smallest_label_type(labelling.n_clusters))
+            pieces.append(
+                self.session.submit(moved_labels, chunk, labelling.key, labelling.n_clusters, past, where, to)
+            )
+        labelling.past, labelling.pieces = (new_version(), None, EACH), pieces
+
+
+def _item(parts: Sequence, c: int) -> Any:
+    return parts[c]
+
+
+def _groups(sizes: np.ndarray, most: int) -> list[list[int]]:
+    """Neighbouring chunks that together hold at most `most` rows, empty ones left out; one empty group at least."""
+    groups: list[list[int]] = []
+    held = 0
+    for c, size in enumerate(sizes.tolist()):
+        if size == 0:
+            continue
+        if groups and held + size <= most:
+            groups[-1].append(c)
+            held += size
+        else:
+            groups.append([c])
+            held = size
+    return groups
