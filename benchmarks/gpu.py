@@ -91,22 +91,21 @@ class Recorder:
         return wrapped
 
 
-def whole_fit(codes, n_clusters, engine, k: int = K, seed: int = 0, max_iter: int = 50) -> dict:
+def whole_fit(ensemble, engine, k: int = K, seed: int = 0, max_iter: int = 50) -> dict:
     """Seeding and passes to the end, as `KMeansConsensus(n_init=1)` does them."""
     import cupy
 
     from coassoc.consensus._lloyd import lloyd, seed_rows
     from coassoc.consensus._objectives import KMeansObjective
     from coassoc.engines import Counts
-    from coassoc.engines._cuda import ensemble_from_device
 
-    ensemble = ensemble_from_device(codes, n_clusters)
+    p = ensemble.n_partitions
     rows = Recorder(engine.load(ensemble))
     cupy.cuda.Device().synchronize()
     begin = time.perf_counter()
-    seeds = seed_rows(rows, k, np.ones(codes.shape[1], np.int64), np.random.default_rng(seed))
+    seeds = seed_rows(rows, k, np.ones(p, np.int64), np.random.default_rng(seed))
     seeded = time.perf_counter()
-    fit = lloyd(rows, KMeansObjective(np.ones(codes.shape[1])), Counts.of_rows(seeds, rows.layout), max_iter)
+    fit = lloyd(rows, KMeansObjective(np.ones(p)), Counts.of_rows(seeds, rows.layout), max_iter)
     cupy.cuda.Device().synchronize()
     done = time.perf_counter()
     passes = [(round(ms, 3), moved) for name, ms, moved in rows.log if name == "assign"]
@@ -132,13 +131,13 @@ def settled_passes(outcome: dict, skip: bool) -> float:
     return timed(once)
 
 
-def settled_kernel(outcome: dict, skip: bool, dtype=np.uint8) -> float:
+def settled_kernel(outcome: dict, skip: bool, in_bytes: bool = True) -> float:
     """The same, the kernel alone, with a table of bytes or of 16 bits."""
     from coassoc.engines._cuda import narrow_table
 
     rows, fit = outcome["rows"], outcome["fit"]
     labelling = fit.labelling
-    narrow, bound, shift = narrow_table(fit.table.values, rows.layout.offsets, dtype)
+    narrow, bound, shift = narrow_table(fit.table.values, rows.layout.offsets, lambda bound: in_bytes)
     exact_shift = fit.table.bits + labelling.unit
     drift = np.zeros(labelling.n_clusters, np.uint8) if skip else None
     job = rows.device.assign_job(
@@ -148,6 +147,19 @@ def settled_kernel(outcome: dict, skip: bool, dtype=np.uint8) -> float:
     return timed(
         lambda: rows.device.assign_rows(job, rows.codes, labelling.labels, labelling.gaps, None, labelling.alpha)
     )
+
+
+def seeding_kernels(rows) -> dict:
+    """Milliseconds of one round's verbs: four candidates judged, one row added, four rows located."""
+    seeding = rows.seeding(np.ones(rows.layout.n_partitions, np.int64))
+    some = rows.codes_at(np.arange(5))
+    seeding.add(some[4])
+    targets = np.linspace(0, seeding.total - 1, 4).astype(np.int64)
+    return {
+        "potentials_ms": timed(lambda: seeding.potentials(some[:4])),
+        "add_ms": timed(lambda: seeding.add(some[0])),
+        "locate_ms": timed(lambda: seeding.locate(targets)),
+    }
 
 
 def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
@@ -244,32 +256,55 @@ def main() -> None:
     import cupy
 
     from coassoc.engines import Cuda
+    from coassoc.engines._cuda_ensemble import ensemble_from_device
+    from coassoc.engines._native import native_or_none
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8, 1e9])
     parser.add_argument("--torch", type=float, default=1e7, help="largest size given to PyTorch")
+    parser.add_argument("--host", type=float, default=1e7, help="largest size run from the host and on its CPU")
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     print(properties["name"].decode(), "CuPy", cupy.__version__, "SMs", properties["multiProcessorCount"], flush=True)
     results = []
-    whole_fit(*draw_codes(100_000), Cuda())  # compile
+    whole_fit(ensemble_from_device(*draw_codes(100_000)), Cuda())  # compile
     for n in map(int, options.sizes):
         codes, n_clusters = draw_codes(n)
         row = {"n": n, "d": int(n_clusters.sum()), "read_ms": read_time(codes)}
-        fits = [whole_fit(codes, n_clusters, Cuda()) for _ in range(3)]
+        ensemble = ensemble_from_device(codes, n_clusters)
+        fits = [whole_fit(ensemble, Cuda()) for _ in range(3)]
         fit = sorted(fits, key=lambda f: f["seconds"])[1]
         row |= {k: fit[k] for k in ("seconds", "seeding", "n_iter", "stop", "passes", "counts_ms", "loss", "peak_bytes")}
         row["all_seconds"] = [f["seconds"] for f in fits]
         row["kernel_full_ms"], row["kernel_skip_ms"] = settled_kernel(fit, False), settled_kernel(fit, True)
-        row["kernel_full_16_ms"] = settled_kernel(fit, False, np.uint16)
+        row["kernel_full_16_ms"] = settled_kernel(fit, False, in_bytes=False)
         row["pass_full_ms"], row["pass_skip_ms"] = settled_passes(fit, False), settled_passes(fit, True)
-        row["no_skip_seconds"] = whole_fit(codes, n_clusters, Cuda(skip=False))["seconds"]
+        row |= seeding_kernels(fit["rows"])
+        row["no_skip_seconds"] = whole_fit(ensemble, Cuda(skip=False))["seconds"]
         if n <= options.torch:
             row["torch_ms"] = torch_passes(codes, n_clusters, fit["fit"])
+        if n <= options.host:
+            at_home = ensemble.to_host()
+            streamed = whole_fit(at_home, Cuda(stream=True))
+            row["streamed_seconds"] = streamed["seconds"]
+            assert streamed["loss"] == row["loss"]
+            native = native_or_none()
+            if native is not None:
+                begin = time.perf_counter()
+                of_cpu = whole_fit(at_home, native)
+                row["native_load_and_fit_seconds"] = time.perf_counter() - begin
+                row["native_seconds"], row["native"] = of_cpu["seconds"], repr(native)
+                assert of_cpu["loss"] == row["loss"] and of_cpu["n_iter"] == row["n_iter"]
+                a, b = of_cpu["rows"].labels(of_cpu["fit"].labelling), fit["rows"].labels(fit["fit"].labelling)
+                row["labels_equal_native"] = bool((np.asarray(a) == b.get()).all())
+            begin = time.perf_counter()
+            whole_fit(at_home, Cuda())
+            row["load_and_fit_seconds"] = time.perf_counter() - begin
+            del at_home
         print(json.dumps(row), flush=True)
         results.append(row)
-        del codes, fits, fit
+        del codes, ensemble, fits, fit
         cupy.get_default_memory_pool().free_all_blocks()
     if options.json:
         with open(options.json, "w") as file:

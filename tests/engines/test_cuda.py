@@ -15,9 +15,11 @@ import coassoc as ca
 from coassoc.consensus._lloyd import lloyd, random_rows, seed_rows
 from coassoc.consensus._objectives import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Counts, Cuda, Numpy, ScoreTable
-from coassoc.engines._cuda import ensemble_from_device, narrow_table
+from coassoc.engines._cuda import narrow_table
 from coassoc.engines._cuda_device import has_device
+from coassoc.engines._cuda_ensemble import DeviceEnsemble, ensemble_from_device
 from coassoc.engines._cuda_twin import NumpyDevice, OnCard
+from coassoc.engines._exchange import AgreementState, DensityState
 
 WIDTHS = (np.uint8, np.uint16, np.uint32)
 N_SEEDS = {"Twin": 40, "Cuda": 120}
@@ -228,6 +230,26 @@ def test_split_keeps_order_and_scatter_puts_back(both):
     np.testing.assert_array_equal(ours.scatter(again[0]), theirs.scatter(again[1]))
 
 
+@pytest.mark.parametrize("state", [DensityState, AgreementState])
+def test_moves_proposed_and_applied(both, state):
+    (ours, theirs), (mine, yours), rng = both
+    p = theirs.layout.n_partitions
+    v = np.ones(p) if rng.random() < 0.5 else rng.random(p) + 0.1
+    live = [state(rows.counts(labelling), v, least=1, vanish=True) for rows, labelling in zip((ours, theirs), (mine, yours))]
+    table = live[1].table()
+    start, made = 0, 0
+    for limit in (3, 50, 200, 10_000):
+        found, expected = ours.propose_moves(mine, table, start, limit), theirs.propose_moves(yours, table, start, limit)
+        for name in ("indices", "sources", "targets", "codes", "copies", "stop"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+        made += ours.apply_moves(mine, live[0], found, 0.0)
+        theirs.apply_moves(yours, live[1], expected, 0.0)
+        np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
+        np.testing.assert_array_equal(ours.counts(mine).alpha, live[1].alpha)
+        start = found.stop
+    assert made > 0 or theirs.n_rows == start
+
+
 def test_overlaps(make):
     for seed in range(6):
         ensemble, copies = planted(seed, n=2000, p=5, most=30 if seed else 400)
@@ -252,6 +274,57 @@ def test_codes_on_the_card_stay_there_and_labels_too(make):
     _, labels, _ = fitted(make(card=card) if make is Twin else make(), ensemble, copies, 7, 0)
     assert card.owns(labels)
     np.testing.assert_array_equal(card.get(labels), expected[1])
+
+
+def test_tables_of_labels_on_the_card_become_ensembles(make):
+    card, rng = make().open(), np.random.default_rng(0)
+    for dtype in (np.int8, np.int32, np.int64, np.uint8, np.uint16):
+        labels = rng.integers(0, 100, size=(500, 3)).astype(dtype)
+        if np.dtype(dtype).kind == "i":
+            labels[rng.random(labels.shape) < 0.2] = -1
+        labels[:3, 0] = -1 if np.dtype(dtype).kind == "i" else 0
+        on_card = card.put(labels)
+        ensemble = DeviceEnsemble(on_card, device=card)
+        assert (ensemble.codes is on_card) == (dtype == np.uint8)
+        codes = card.get(ensemble.codes).astype(np.int64)
+        missing = codes == ensemble.n_clusters
+        np.testing.assert_array_equal(np.where(missing, -1, codes), labels)
+        host = ensemble.to_host()
+        np.testing.assert_array_equal(host.sizes, ensemble.sizes)
+        theirs, ours = host.unlabelled(), ensemble.unlabelled()
+        assert (theirs is None and ours is None) or card.get(ours).tolist() == theirs.tolist()
+    with pytest.raises(TypeError, match="must hold integers"):
+        DeviceEnsemble(card.put(np.zeros((3, 2))), device=card)
+    with pytest.raises(ValueError, match="must be below"):
+        DeviceEnsemble(card.put(np.full((3, 2), 1 << 30)), device=card)
+
+
+@pytest.mark.gpu
+def test_public_door_takes_arrays_of_the_card():
+    if not has_device():
+        pytest.skip("no CUDA device, or no CuPy")
+    pytest.importorskip("sklearn")
+    import cupy
+
+    host, _ = planted(2, n=5000, p=8, width=np.uint8, most=40, missing=0.3)
+    expected = ca.KMeansConsensus(5, n_init=2, random_state=0, engine="numpy").fit(host).labels_
+    on_card = cupy.asarray(host.codes)
+    fit = ca.KMeansConsensus(5, n_init=2, random_state=0).fit(ca.Ensemble.from_codes(on_card, host.n_clusters))
+    assert isinstance(fit.labels_, cupy.ndarray)
+    np.testing.assert_array_equal(fit.labels_.get(), expected)
+    signed = host.codes.astype(np.int32)
+    signed[host.codes == host.n_clusters] = -1
+    labels = ca.KMeansConsensus(5, n_init=2, random_state=0).fit(ca.Ensemble(cupy.asarray(signed))).labels_
+    np.testing.assert_array_equal(labels.get(), expected)
+    torch = pytest.importorskip("torch")
+    tensor = torch.from_dlpack(on_card)
+    ensemble = ca.Ensemble.from_codes(tensor, host.n_clusters)
+    assert ensemble.codes.data.ptr == on_card.data.ptr
+    tree = ca.BisectingConsensus(max_leaves=5, random_state=0).fit(ensemble)
+    np.testing.assert_array_equal(
+        np.asarray(tree.labels_.get() if hasattr(tree.labels_, "get") else tree.labels_),
+        ca.BisectingConsensus(max_leaves=5, random_state=0, engine="numpy").fit(host).labels_,
+    )
 
 
 def test_codes_on_the_card_are_doubted_once(make):
@@ -302,14 +375,14 @@ def test_gap_bytes_never_exceed_the_exact_gap():
         assert (((kept - 1) * 2.0**labelling.unit < gap) | (kept == 0)).all()
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("in_bytes", [True, False])
 @pytest.mark.parametrize("seed", range(12))
-def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed, dtype):
+def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed, in_bytes):
     ensemble, _ = planted(seed, n=333, missing=0.2)
     rows, rng = Twin().load(ensemble), np.random.default_rng(seed)
     scores = rng.normal(size=(ensemble.n_codes, 5)) * rng.choice([1e-3, 1.0, 40.0], size=(ensemble.n_codes, 1))
     table = fix_table(scores, rows.layout)
-    narrow, bound, shift = narrow_table(table.values, rows.layout.offsets, dtype)
+    narrow, bound, shift = narrow_table(table.values, rows.layout.offsets, lambda bound: in_bytes)
     narrow, values = rows._pad(narrow), rows._pad(table.values)
     columns = ensemble.codes + rows.starts
     sums, exact = (t[columns].astype(np.int64).sum(axis=1) for t in (narrow, values))
@@ -319,7 +392,7 @@ def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed, dtype):
             sure = sums[:, a] - sums[:, c] > bound
             least = (sums[:, a] - sums[:, c] - bound) << shift
             assert (exact[sure, a] - exact[sure, c] >= least[sure]).all()
-    assert narrow.dtype == dtype and (bound == 0 or shift > 0)
+    assert narrow.dtype == (np.uint8 if in_bytes or bound == 0 else np.uint16) and (bound == 0 or shift > 0)
 
 
 def test_memory_error_names_the_formula_and_the_way_out():

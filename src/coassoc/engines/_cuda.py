@@ -11,17 +11,19 @@ This module is the host's side and knows no CUDA. It talks to a small device obj
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ._exchange import Moves, MoveTable
 from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
 
 SEED_ROWS = 8192  # rows behind one running sum of the seeding, as in the kernels
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # gaps must reach this many bounds of the byte table for it to pay
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
+_PROPOSE_ROWS = 1 << 21  # rows judged between two looks at what was found
 _MAX_CLUSTERS = 65_535
 
 
@@ -131,6 +133,7 @@ class CudaRows(Rows):
         self.has_missing = has_missing
         self.at_home = at_home  # answers go to the host
         self.streaming = streaming
+        self.pinned = streaming and device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
         # one zero row after each partition's part of a table: what a missing label reads
@@ -183,13 +186,14 @@ class CudaRows(Rows):
 
     def _narrow(self, labelling: CudaLabelling, table: ScoreTable, drift: np.ndarray | None):
         """The table of bytes, twice as fast, unless too many of the rows looked at would have to be scored again."""
-        found = narrow_table(table.values, self.layout.offsets, np.uint8)
-        bound = found[1] * 2.0 ** (found[2] - table.bits)
-        if drift is None:
-            clear = labelling.moved * 20 < self.n_rows  # rows have settled, so most gaps are wide
-        else:
-            clear = float(np.median(drift)) * 2.0**labelling.unit >= _BYTES_LEAD * bound  # gaps up to the drift are looked at
-        return found if bound == 0 or clear else narrow_table(table.values, self.layout.offsets, np.uint16)
+
+        def pays(bound: float) -> bool:  # bound: the gap a byte table can be wrong by
+            if drift is None:
+                return labelling.moved * 20 < self.n_rows  # rows have settled, so most gaps are wide
+            # rows whose gap is up to the drift are looked at; most of those gaps should exceed the bound
+            return float(np.median(drift)) * 2.0 ** (labelling.unit + table.bits) >= _BYTES_LEAD * bound
+
+        return narrow_table(table.values, self.layout.offsets, pays)
 
     def _drift(self, labelling: CudaLabelling, table: ScoreTable) -> np.ndarray | None:
         """Steps (k,) by which a gap byte of each cluster may have shrunk; None when the bytes say nothing."""
@@ -315,16 +319,54 @@ class CudaRows(Rows):
             return np.asarray(self.codes[self.device.get(indices)])
         return self.device.get(self.device.take(self.codes, indices))
 
+    # -- exchange ------------------------------------------------------------------------------------------
+
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+        assert isinstance(labelling, CudaLabelling)
+        device, found, stop = self.device, [], self.n_rows
+        job = device.propose_job(table, self._pad, self.starts, self.layout.n_clusters)
+        for part, codes in self._pieces(start):
+            for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
+                here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
+                inside = slice(here.start - part.start, here.stop - part.start)
+                rows, targets = device.propose_rows(job, codes[inside], labelling.labels[here], self._copies(here))
+                room = limit - sum(len(f) for f in found)
+                kept = device.get(rows[:room]) + first
+                found.append(np.stack([kept, device.get(targets[:room])], axis=1))
+                if len(kept) == room:
+                    stop = int(kept[-1]) + 1 if room else first
+                    break
+            else:
+                continue
+            break
+        both = np.concatenate(found) if found else np.zeros((0, 2), np.int64)
+        indices = both[:, 0].astype(np.int64)
+        copies = None if self.copies is None else device.get(device.take(self.copies, indices)).astype(np.int64)
+        return Moves(
+            indices,
+            device.get(device.take(labelling.labels, indices)).astype(np.int32),
+            both[:, 1].astype(np.int32),
+            self.codes_at(indices),
+            np.ones(len(indices), np.int64) if copies is None else copies,
+            stop,
+        )
+
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        assert isinstance(labelling, CudaLabelling)
+        labelling.labels[self.device.put(indices)] = self.device.put(targets.astype(labelling.labels.dtype))
+        labelling.counted, labelling.table = False, None  # counts and gaps are those of the old labels
+
     # -- pieces --------------------------------------------------------------------------------------------
 
-    def _parts(self) -> list[slice]:
+    def _parts(self, start: int = 0) -> list[slice]:
         step = self.engine.piece_rows if self.streaming else max(self.n_rows, 1)
-        return [slice(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)] or [slice(0, 0)]
+        first = start - start % step
+        return [slice(a, min(a + step, self.n_rows)) for a in range(first, self.n_rows, step)] or [slice(0, 0)]
 
-    def _pieces(self) -> Iterator[tuple[slice, Any]]:
-        """The rows on the card, whole or piece by piece."""
+    def _pieces(self, start: int = 0) -> Iterator[tuple[slice, Any]]:
+        """The rows on the card, whole or piece by piece; pieces that end before `start` are left out."""
         if self.streaming:
-            yield from self.device.stream(self.codes, self._parts())
+            yield from self.device.stream(self.codes, self._parts(start), self.pinned)
         else:
             yield slice(0, self.n_rows), self.codes
 
@@ -391,57 +433,31 @@ class CudaSeeding(Seeding):
         return self.weights, self.rows.layout.n_clusters, self.rows.has_missing
 
 
-def ensemble_from_device(codes: Any, n_clusters: Any, device: Any = None, **names: Any) -> Any:
-    """Ensemble over codes that lie on a card, without a copy; what `Ensemble.from_codes` calls for such codes.
-
-    Parameters
-    ----------
-    codes : CuPy array, or any object with ``__cuda_array_interface__`` or DLPack, of shape (n_samples, n_partitions)
-        uint8, uint16 or uint32; ``0..n_clusters[j]-1`` are clusters, ``n_clusters[j]`` is a missing label.
-    n_clusters : array-like of shape (n_partitions,)
-        Clusters in each partition.
-    device : object, default=None
-        The card's device object; opened from `codes` when None.
-    """
-    from ..ensemble import Ensemble
-
-    if device is None:
-        from ._cuda_device import device_of
-
-        device = device_of(codes)
-    codes, n_clusters = device.adopt(codes), np.asarray(n_clusters, dtype=np.int64)
-    if codes.dtype.name not in ("uint8", "uint16", "uint32"):
-        raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; recode them first.")
-    if codes.ndim != 2 or n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
-        raise ValueError(
-            f"n_clusters must hold one positive number per partition, got {n_clusters} for codes of shape {codes.shape}."
-        )
-    counts = np.split(device.count_codes(codes, n_clusters), np.cumsum(n_clusters + 1)[:-1])
-    self = Ensemble.__new__(Ensemble)
-    titles = names.get("names") or [str(j) for j in range(len(n_clusters))]
-    categories = names.get("categories") or [np.arange(k) for k in n_clusters]
-    self._store(codes, n_clusters, [c[:k] for c, k in zip(counts, n_clusters)], list(map(str, titles)), categories)
-    return self
-
-
-def narrow_table(values: np.ndarray, offsets: np.ndarray, dtype: Any) -> tuple[np.ndarray, int, int]:
-    """Table of `dtype` whose sums over partitions stay below 2**16, the largest error of a gap, and the shift.
+def narrow_table(
+    values: np.ndarray, offsets: np.ndarray, bytes_pay: Callable[[float], bool]
+) -> tuple[np.ndarray, int, int]:
+    """Table of 8 or 16 bits whose sums over partitions stay below 2**16, the largest error of a gap, and the shift.
 
     Entries are (values − the smallest of their partition) >> shift, so a gap of narrow sums is wrong by less than
     one step per partition: a gap above `bound` proves the order of exact sums, and ``(gap - bound) << shift`` bounds
-    the exact gap from below. A table of multiples of 2**shift, such as that of single rows, has bound 0.
+    the exact gap from below. A table of multiples of 2**shift, such as that of single rows, has bound 0. Bytes are
+    used when they are exact, or when `bytes_pay` of their bound, in units of `values`, says so.
     """
     firsts = offsets[:-1]
     lowest = np.minimum.reduceat(values, firsts, axis=0).min(axis=1)
     highest = np.maximum.reduceat(values, firsts, axis=0).max(axis=1)
     spans = highest.astype(np.int64) - lowest
-    shift = max(0, int(spans.sum()).bit_length() - 16, int(spans.max()).bit_length() - np.iinfo(dtype).bits)
-    while int((spans >> shift).sum()) > 0xFFFF:
-        shift += 1
     # differences of int32 fit uint32, where they are taken modulo 2**32
     raised = values.view(np.uint32) - np.repeat(lowest, np.diff(offsets))[:, None].view(np.uint32)
-    exact = not int(np.bitwise_or.reduce(raised, axis=None)) & ((1 << shift) - 1)
-    return (raised >> np.uint32(shift)).astype(dtype), 0 if exact else len(firsts), shift
+    used = int(np.bitwise_or.reduce(raised, axis=None))
+    for dtype, bits in ((np.uint8, 8), (np.uint16, 16)):
+        shift = max(0, int(spans.sum()).bit_length() - 16, int(spans.max()).bit_length() - bits)
+        while int((spans >> shift).sum()) > 0xFFFF:
+            shift += 1
+        bound = len(firsts) if used & ((1 << shift) - 1) else 0
+        if bits == 16 or bound == 0 or bytes_pay(bound * 2.0**shift):
+            break
+    return (raised >> np.uint32(shift)).astype(dtype), bound, shift
 
 
 def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple[Any, int]:

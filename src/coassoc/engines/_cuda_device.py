@@ -7,7 +7,9 @@ Each method named after a kernel chooses its instance and grid and launches it; 
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -24,6 +26,10 @@ _MAX_FIXED = 32  # longest row whose codes stay in registers
 _MAX_SEEDS = 8  # candidate rows per seeding launch
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
 
+_MOVING = np.dtype(
+    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("vanish", "i4"), ("least", "i8"), ("threshold", "f8"),
+     ("unit", "f8")], align=True,
+)  # fmt: skip
 _PASS = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("rows", "i4"), ("tiles", "i4"), ("tile0", "i4"), ("bound", "u4"),
      ("narrow_shift", "i4"), ("exact_shift", "i4"), ("filter", "i4"), ("first_group", "i4"), ("last_group", "i4")],
@@ -93,8 +99,10 @@ class CupyDevice:
         self.n_blocks = int(attributes["MultiProcessorCount"])
         self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
         here = Path(__file__).parent
-        self._source = (here / "_cuda_kernels.cu").read_text() + (here / "_cuda_rows.cu").read_text()
+        names = ("_cuda_kernels.cu", "_cuda_rows.cu", "_cuda_moves.cu")
+        self._source = "".join((here / name).read_text(encoding="utf-8") for name in names)
         self._kernels: dict[str, Any] = {}
+        self._constants: dict[tuple, Any] = {}
 
     # -- memory --------------------------------------------------------------------------------------------
 
@@ -140,35 +148,52 @@ class CupyDevice:
     def take(self, codes: Any, indices: Any) -> Any:
         return codes[self.cupy.asarray(indices)]
 
-    def stream(self, codes: np.ndarray, parts: list[slice]) -> Iterator[tuple[slice, Any]]:
+    def pin(self, codes: np.ndarray, keeper: Any) -> bool:
+        """Lock the pages of host codes until `keeper` goes, so that copies need no detour; whether that worked."""
+        if isinstance(codes, np.memmap) or not codes.flags.c_contiguous:
+            return False
+        runtime, address = self.cupy.cuda.runtime, codes.ctypes.data
+        try:
+            runtime.hostRegister(address, codes.nbytes, 0)
+        except runtime.CUDARuntimeError:
+            return False  # a file's pages, or locked already: the detour always works
+        weakref.finalize(keeper, _unpin, runtime, address, codes)
+        return True
+
+    def stream(self, codes: np.ndarray, parts: list[slice], pinned: bool) -> Iterator[tuple[slice, Any]]:
         """Pieces of host codes on the card: two buffers, so that a copy runs while a kernel works."""
         cuda, step = self.cupy.cuda, parts[0].stop - parts[0].start
         shape = (step, codes.shape[1])
-        n_bytes = int(np.prod(shape)) * codes.dtype.itemsize
-        held = [cuda.alloc_pinned_memory(n_bytes) for _ in range(2)]
-        pinned = [np.frombuffer(h, codes.dtype, int(np.prod(shape))).reshape(shape) for h in held]
+        row_bytes = codes.shape[1] * codes.dtype.itemsize
+        held = [] if pinned else [cuda.alloc_pinned_memory(step * row_bytes) for _ in range(2)]
+        detour = [np.frombuffer(h, codes.dtype, step * codes.shape[1]).reshape(shape) for h in held]
         buffers = [self.empty(shape, codes.dtype) for _ in range(2)]
         copied, used = ([cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2))
         main, copier = cuda.get_current_stream(), cuda.Stream(non_blocking=True)
 
         def send(i: int) -> None:
             part, b = parts[i], i % 2
-            size = part.stop - part.start
+            source = codes[part]
             if i >= 2:
-                copied[b].synchronize()  # the host buffer is free again
+                copied[b].synchronize()  # the host's buffer is free again
                 copier.wait_event(used[b])
-            np.copyto(pinned[b][:size], codes[part])
-            buffers[b][:size].set(pinned[b][:size], stream=copier)
+            if not pinned:
+                source = _copy_with_threads(source, detour[b][: len(source)])
+            address = ctypes.c_void_p(source.ctypes.data)
+            buffers[b].data.copy_from_host_async(address, len(source) * row_bytes, copier)
             copied[b].record(copier)
 
-        send(0)
-        for i, part in enumerate(parts):
-            main.wait_event(copied[i % 2])
-            yield part, buffers[i % 2][: part.stop - part.start]
-            used[i % 2].record(main)
-            if i + 1 < len(parts):
-                send(i + 1)
-        main.synchronize()  # buffers go back when no kernel reads them
+        try:
+            send(0)
+            for i, part in enumerate(parts):
+                main.wait_event(copied[i % 2])
+                yield part, buffers[i % 2][: part.stop - part.start]
+                used[i % 2].record(main)
+                if i + 1 < len(parts):
+                    send(i + 1)
+        finally:  # buffers go back when no copy or kernel uses them, even if the caller stopped early
+            copier.synchronize()
+            main.synchronize()
 
     # -- passes --------------------------------------------------------------------------------------------
 
@@ -199,7 +224,7 @@ class CupyDevice:
         fixed = np.zeros(1, np.dtype([("at", "i4", (32,))]))
         fixed["at"][0, : min(32, len(starts))] = starts[:32]
         return Job(
-            self.put(starts), fixed, self.put(packed.view(np.uint32)), self.put(values),
+            self._constant(starts), fixed, self.put(packed.view(np.uint32)), self.put(values),
             None if drift is None else self.put(drift), settings, width, a_word == 4, tiles, per_group, way, fresh,
             shared + _QUEUE_BYTES, self.zeros(1, np.uint64), bool(count and way),
         )  # fmt: skip
@@ -237,7 +262,7 @@ class CupyDevice:
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
         p, k = codes.shape[1], alpha.shape[1]
         ends = np.append(starts[1:].astype(np.int64), table_rows + 1)
-        on_card, first = self.put(starts), 0
+        on_card, first = self._constant(starts), 0
         while first < p:
             last = first + 1
             while last < p and (ends[last] - starts[first]) * k * 4 <= self.shared_limit:
@@ -258,6 +283,34 @@ class CupyDevice:
              labels, _or_null(copies), self.put(found), _i4(len(found)), best),
         )  # fmt: skip
 
+    # -- exchange ------------------------------------------------------------------------------------------
+
+    def propose_job(self, table, pad, starts, n_clusters) -> tuple:
+        """The tables of a frozen state on the card."""
+        settings = np.zeros(1, _MOVING)
+        settings["p"], settings["k"], settings["bits"] = len(starts), len(table.sizes), table.bits
+        settings["vanish"], settings["least"] = table.vanish, table.least
+        settings["threshold"], settings["unit"] = table.threshold, table.unit
+        arrays = [starts, n_clusters.astype(np.uint32)]
+        tables = [pad(table.alpha), table.cells, table.sizes]
+        if table.kind == "density":
+            tables += [table.steps, table.together, table.observed, table.values]
+        else:
+            tables += [pad(table.enter), pad(table.leave), table.enter_cells, table.leave_cells]
+            tables += [table.shared, table.entropy, table.double, table.values]
+        return table.kind, settings, [self.put(a) for a in arrays], [self.put(np.asarray(t)) for t in tables]
+
+    def propose_rows(self, job, codes, labels, copies) -> tuple[Any, Any]:
+        """Rows that gain by moving, in order, and where to."""
+        kind, settings, arrays, tables = job
+        settings["n"] = len(codes)
+        targets = self.empty(len(codes), np.int32)
+        args = (codes, settings, *arrays, labels, _or_null(copies), *tables, targets)
+        name = f"propose_{kind}<{_type(codes)}, {_type(labels)}>"
+        self._run(name, len(codes) * 32, args, threads=256, blocks_per_unit=8)
+        rows = self.cupy.flatnonzero(targets >= 0)
+        return rows, targets[rows]
+
     # -- seeding -------------------------------------------------------------------------------------------
 
     def seed_rows(self, codes, chosen, rule, distance, copies, sums, *, add: bool, first: bool | None = None) -> None:
@@ -268,10 +321,11 @@ class CupyDevice:
         if has_missing and n_clusters.max() > 255:
             simple = False  # no byte would stand for a missing label of that partition
         if simple and codes.data.ptr % 4 == 0:
-            staged = p <= 32 and codes.data.ptr % 16 == 0
+            staged, low = p <= 32 and codes.data.ptr % 16 == 0, n_clusters.max() < 128
             for at in range(0, len(chosen), _MAX_SEEDS):
                 some = chosen[at : at + _MAX_SEEDS]
-                flags = f"{p // 4}, {len(some)}, {_bool(has_missing)}, {_bool(add)}, {_bool(first)}, {_bool(staged)}"
+                flags = f"{p // 4}, {len(some)}, {_bool(has_missing)}, {_bool(add)}, {_bool(first)}, "
+                flags += f"{_bool(staged)}, {_bool(low)}"
                 packed = _pack_seeds(some, n_clusters)
                 args = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:])
                 self._run(f"seed_bytes<{flags}>", n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
@@ -368,6 +422,15 @@ class CupyDevice:
             )
         return counts.get()
 
+    def _constant(self, array: np.ndarray) -> Any:
+        """A small array on the card, put there once."""
+        key = (array.dtype.str, array.tobytes())
+        if key not in self._constants:
+            if len(self._constants) > 64:
+                self._constants.clear()
+            self._constants[key] = self.put(array)
+        return self._constants[key]
+
     # -- launching -----------------------------------------------------------------------------------------
 
     def _fixed_length(self, codes: Any) -> int:
@@ -391,6 +454,19 @@ class CupyDevice:
         if shared > 48 * 1024:
             kernel.max_dynamic_shared_size_bytes = shared
         return kernel
+
+
+def _unpin(runtime: Any, address: int, codes: np.ndarray) -> None:
+    runtime.hostUnregister(address)
+    del codes  # held until now, so that the address stayed valid
+
+
+def _copy_with_threads(source: np.ndarray, into: np.ndarray, n_threads: int = 8) -> np.ndarray:
+    """One thread cannot read memory as fast as the bus to the card takes it."""
+    edges = np.linspace(0, len(source), n_threads + 1).astype(int)
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(lambda a, b: np.copyto(into[a:b], source[a:b]), edges[:-1], edges[1:]))
+    return into
 
 
 def _pack_seeds(chosen: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:

@@ -10,15 +10,16 @@ template <int N, int M> struct Seeds {  // M rows of N words of byte codes
     u32 missing[N];                     // k_j in each byte
 };
 
-__device__ __forceinline__ u32 differing(u32 a, u32 b) {  // 0x80 in (at least) each byte where a and b differ
+// Bit 7 of each byte: whether a and b differ there; other bits are noise. LOW: no byte has its own bit 7 set.
+template <bool LOW> __device__ __forceinline__ u32 differing(u32 a, u32 b) {
     const u32 x = a ^ b;
-    return ((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x;
+    return LOW ? x + 0x7f7f7f7fu : ((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x;
 }
 
 // Unit weights, byte codes, whole words: four partitions per compare. ADD: take row 0 and update `dist`.
 // Otherwise: `sums[m]` += the total that taking row m would leave.
 // STAGED: a warp fetches 128 rows in 16-byte steps and hands them to its lanes through shared memory.
-template <int N, int M, bool MISSING, bool ADD, bool FIRST, bool STAGED>
+template <int N, int M, bool MISSING, bool ADD, bool FIRST, bool STAGED, bool LOW>
 __global__ void __launch_bounds__(256, 4)
 seed_bytes(const u32* __restrict__ codes, i64 n, const Seeds<N, M> s, u8* dist, const u32* __restrict__ copies, u64* sums) {
     __shared__ u64 scratch[32];
@@ -56,10 +57,10 @@ seed_bytes(const u32* __restrict__ codes, i64 n, const Seeds<N, M> s, u8* dist, 
                 for (int m = 0; m < M; ++m) apart[m] = 0;
 #pragma unroll
                 for (int i = 0; i < N; ++i) {
-                    const u32 present = MISSING ? differing(word[i], s.missing[i]) : 0;
+                    const u32 present = MISSING ? differing<LOW>(word[i], s.missing[i]) : 0;
 #pragma unroll
                     for (int m = 0; m < M; ++m) {
-                        u32 flags = differing(word[i], s.row[m][i]) & s.seen[m][i];
+                        u32 flags = differing<LOW>(word[i], s.row[m][i]) & s.seen[m][i];
                         if (MISSING) flags &= present;
                         apart[m] = __dp4a(flags, 0x01010101u, apart[m]);
                     }

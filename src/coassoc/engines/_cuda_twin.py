@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ._exchange import propose_chunk
+from ._verbs import Layout
+
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
 
 
@@ -78,7 +81,10 @@ class NumpyDevice:
     def take(self, codes: Any, indices: Any) -> Any:
         return codes[np.asarray(indices)]
 
-    def stream(self, codes: np.ndarray, parts: list[slice]) -> Iterator[tuple[slice, Any]]:
+    def pin(self, codes: np.ndarray, keeper: Any) -> bool:
+        return codes.flags.c_contiguous
+
+    def stream(self, codes: np.ndarray, parts: list[slice], pinned: bool) -> Iterator[tuple[slice, Any]]:
         for part in parts:
             buffer = self.put(codes[part])
             yield part, buffer
@@ -139,6 +145,20 @@ class NumpyDevice:
         for row in found:
             key[(codes == row).all(axis=1)] = 0
         best[0] = max(int(best[0]), int(key.max(initial=0)))
+
+    # -- exchange ------------------------------------------------------------------------------------------
+
+    def propose_job(self, table, pad, starts, n_clusters) -> tuple:
+        offsets = np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64)
+        assert pad(table.alpha).shape == (int(starts[-1]) + int(n_clusters[-1]) + 1, len(table.sizes))
+        return table, Layout(n_clusters, offsets)
+
+    def propose_rows(self, job, codes, labels, copies) -> tuple[Any, Any]:
+        table, layout = job
+        m = None if copies is None else np.asarray(copies).astype(np.int64)
+        target = propose_chunk(np.asarray(codes), np.asarray(labels).astype(np.int64), m, table, layout)
+        rows = np.flatnonzero(target >= 0)
+        return self.put(rows), self.put(target[rows])
 
     # -- seeding -------------------------------------------------------------------------------------------
 
