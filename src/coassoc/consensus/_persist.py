@@ -91,7 +91,9 @@ def load(path: Any, *, max_bytes: int | None = None) -> Any:
     if not isinstance(structure, dict) or structure.get("kind") != _KIND:
         raise ValueError(f"{path.name} is not a model saved by coassoc; use read_ensemble for label files.")
     if structure.get("version") != _VERSION:
-        raise ValueError(f"{path.name} has version {structure.get('version')}, this coassoc reads {_VERSION}; update it.")
+        raise ValueError(
+            f"{path.name} has version {structure.get('version')}, this coassoc reads {_VERSION}; update it."
+        )
     try:
         return _rebuild(structure["model"], arrays)
     except (KeyError, TypeError, AttributeError, ImportError, RecursionError, IndexError) as error:
@@ -191,14 +193,14 @@ def _rebuild(stored: Any, arrays: dict[str, np.ndarray]) -> Any:
     if "@dtype" in stored:
         return np.dtype(stored["@dtype"])
     if "@tuple" in stored:
-        items = [_rebuild(item, arrays) for item in stored["@tuple"]]
-        return _find_class(stored["class"])(*items) if "class" in stored else tuple(items)
+        members = [_rebuild(item, arrays) for item in stored["@tuple"]]
+        return _find_class(stored["class"])(*members) if "class" in stored else tuple(members)
     if "@dict" in stored:
         return {_rebuild(key, arrays): _rebuild(item, arrays) for key, item in stored["@dict"]}
     if "@type" in stored:
         return _find_class(stored["@type"])
     cls = _find_class(stored["class"])
-    value = cls.__new__(cls)
+    value: Any = object.__new__(cls)
     for key, item in stored["@object"].items():
         object.__setattr__(value, key, _rebuild(item, arrays))  # frozen dataclasses too
     return value
@@ -215,10 +217,11 @@ def _find_class(name: str) -> type:
     cls = getattr(import_module(module), qualname)
     plain = isinstance(cls, type) and (
         issubclass(cls, BaseEstimator)
-        or parts[0] == "coassoc"
-        and (dataclasses.is_dataclass(cls) or issubclass(cls, tuple) or cls.__name__ == "Counts")
+        or (
+            parts[0] == "coassoc"
+            and (dataclasses.is_dataclass(cls) or issubclass(cls, tuple) or cls.__name__ == "Counts")
+        )
     )
     if not plain:
         raise TypeError(f"{name!r} is not a class a model file may name")
     return cls
-

@@ -1,1 +1,47 @@
-"""."""
+"""Numbers first, then drawings and the page. The package can be called: ``coassoc.report(X, 20, path="page.html")``."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+# public name -> module; loaded on first use, so that only drawing imports matplotlib and only the page jinja2
+_EXPORTS = {
+    "Summary": "_summary",
+    "summarize": "_summary",
+    "render": "_page",
+    "block_means": "_blocks",
+    "plot_coassociation": "_displays",
+    "plot_tree": "_displays",
+    "plot_cdf": "_displays",
+    "plot_stability": "_displays",
+    "plot_comparison": "_displays",
+    "compare": "_compare",
+}
+
+__all__ = list(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Callable(ModuleType):
+    """``coassoc.report`` is both the package and the function that writes a report."""
+
+    def __call__(self, X: Any, n_clusters: int | None = None, **settings: Any) -> Any:
+        """Write one self-contained HTML page about an ensemble; see ``coassoc.report._page.report``."""
+        from ._page import report
+
+        return report(X, n_clusters, **settings)
+
+
+sys.modules[__name__].__class__ = _Callable
