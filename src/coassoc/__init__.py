@@ -41,6 +41,7 @@ _EXPORTS = {
     "pairwise_nmi": "metrics",
     "align_labels": "metrics",
     "order_by_size": "metrics",
+    "compare": "report",
     "show_config": "_config",
 }
 _PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")

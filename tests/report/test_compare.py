@@ -1,0 +1,117 @@
+"""compare: every method scored alike, failures kept in their rows, as table, JSON and plot."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import coassoc as ca
+import oracle
+from coassoc import cli
+from coassoc.report._compare import VARIANTS, compare
+
+QUICK = ["kmeans", "sec", "ecc", "mcla", "cspa", "eac-average", "eac-single", "eac-micro"]
+
+
+def _table(seed=0, n=120):
+    rng = np.random.default_rng(seed)
+    return oracle.planted(rng, n=n, p=8, k=4, noise=0.3, most=8)
+
+
+def test_scores_are_those_of_the_library():
+    table, classes = _table(), np.repeat(["a", "b", "c"], 40)
+    result = compare(table, 4, QUICK, classes, engine="numpy")
+    assert [row.method for row in result.rows] == QUICK
+    for row in result.rows:
+        labels = result.labels[row.method]
+        assert row.error is None and row.seconds > 0
+        assert row.density == ca.density(table, labels, engine="numpy")
+        assert row.ensemble_nmi == pytest.approx(ca.ensemble_nmi(table, labels, engine="numpy"), rel=1e-12)
+        assert row.class_nmi == ca.nmi(classes, labels)
+        assert row.class_ari == adjusted_rand_score(classes, labels)
+        assert row.clusters == len(set(labels.tolist()))
+    assert result.zero_effort_nmi == ca.zero_effort(table)._asdict()
+    assert result.zero_effort_density == ca.zero_effort(table, "density")._asdict()
+    expected = ca.SEC(4, random_state=0, engine="numpy").fit(table).labels_
+    assert (result.labels["sec"] == expected).all()
+
+
+def test_all_methods_of_the_installation_run_by_default():
+    result = compare(_table(n=60), 3, engine="numpy")
+    assert [row.method for row in result.rows] == list(VARIANTS)
+    assert [row.method for row in result.rows if row.error] == []
+
+
+def test_a_method_that_cannot_run_says_why_and_the_others_go_on(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    table = np.random.default_rng(0).integers(0, 9, (2500, 6))
+    result = compare(table, 4, ["cspa", "eac-average", "kmeans"], engine="numpy", max_bytes=10**6)
+    assert "pip install 'coassoc[metis]'" in result["cspa"].error
+    assert "needs" in result["eac-average"].error and "bytes" in result["eac-average"].error
+    assert result["kmeans"].error is None and set(result.labels) == {"kmeans"}
+    notes = "\n".join(result.notes())
+    assert "cspa: did not run." in notes and "micro_clusters=" in notes
+    assert "eac-average" in result.to_text()
+
+
+def test_says_when_the_best_single_clustering_agrees_more():
+    rng = np.random.default_rng(1)
+    good = np.repeat(np.arange(6), 20)
+    table = np.stack([good, good, good, rng.integers(6, size=120)], axis=1)
+    result = compare(table, 2, ["kmeans"], engine="numpy")
+    assert result["kmeans"].ensemble_nmi < result.zero_effort_nmi["best"]
+    assert any("kmeans: agrees less with the ensemble than its best single clustering" in n for n in result.notes())
+    fine = compare(table, 6, ["kmeans"], engine="numpy")
+    assert not any("agrees less" in note for note in fine.notes())
+
+
+def test_bad_requests_are_refused():
+    with pytest.raises(ValueError, match="there is no method 'magic'"):
+        compare(_table(), 3, ["magic"])
+    with pytest.raises(ValueError, match="at least one method"):
+        compare(_table(), 3, [])
+    with pytest.raises(ValueError, match="classes must have one entry per item"):
+        compare(_table(), 3, ["kmeans"], classes=[1, 2])
+
+
+@pytest.fixture
+def labels_file(tmp_path):
+    table = _table()
+    truth = np.arange(120) // 40
+    lines = ["truth," + ",".join(f"run{j}" for j in range(8))]
+    lines += [",".join(map(str, [t, *row])) for t, row in zip(truth, table.tolist())]
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_command_prints_a_table(labels_file, capsys):
+    assert cli.main(["compare", str(labels_file), "-k", "4", "-m", "kmeans,eac", "--class-column", "truth"]) == 0
+    out = capsys.readouterr().out
+    assert "120 items, 8 clusterings, 4 clusters asked for" in out
+    assert "kmeans" in out and "eac-average" in out and "class ARI" in out and "one clustering, best" in out
+
+
+def test_command_prints_json_and_draws(labels_file, tmp_path, capsys):
+    picture = tmp_path / "compare.png"
+    words = ["compare", str(labels_file), "-k", "4", "--exclude", "truth", "-m", "kmeans,sec", "--json"]
+    assert cli.main([*words, "--plot", str(picture)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row["method"] for row in data["methods"]] == ["kmeans", "sec"]
+    expected = compare(_table(), 4, ["kmeans", "sec"])
+    assert data["methods"][0]["density"] == expected["kmeans"].density
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["compare.png", "labels.csv"]
+    assert cli.main([*words, "--plot", str(picture)]) == 2
+    assert "already exists" in capsys.readouterr().err
+
+
+def test_plot_draws_on_given_axes():
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    ax = figure.subplots()
+    result = compare(_table(), 3, ["kmeans", "sec"], engine="numpy")
+    assert result.plot(ax) is ax
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["kmeans", "sec"]
+    assert ax.get_lines()[0].get_ydata()[0] == result.zero_effort_nmi["best"]
