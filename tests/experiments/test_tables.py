@@ -95,12 +95,14 @@ def test_best_columns_take_the_best_of_their_family_and_zero_effort_does_not_com
 
 
 def test_tables_name_missing_sets_failures_and_variants():
-    rows = constant("glass", {"KM": 70}) + constant("drybean", {"R-AL": 78}, variant="micro_clusters=100")
+    rows = constant("glass", {"KM": 70}) + constant("drybean", {"R-AL": 78, "E-AL": 70}, variant="distinct rows")
     rows.append(row("glass", "CSPA", 0, None, None, error="no METIS"))
     texts = {t.key: to_markdown(t) for t in make_tables(rows)}
     assert "| gisette: not available here | (59.82) |" in texts["nmi_nonhier"]
     assert "failed" in texts["nmi_nonhier"]
     assert "**78.00**† ± 0.00" in texts["nmi_hier"]
+    micro = make_tables(constant("drybean", {"R-AL": 78}, variant="micro_clusters=100"))
+    assert "**78.00**‡" in to_markdown(micro[0]) and r"\ddagger" in to_latex(micro[0])
     assert "ecoli" not in texts["nmi_comparison"]
 
 

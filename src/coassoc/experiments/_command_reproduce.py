@@ -176,7 +176,8 @@ def _write_results(
     tables = make_tables(outcome.rows)
     head = (
         "Cells: ours ± standard error (paper, difference), in percent; best in bold; "
-        f"† not exact linkage but micro-clusters.\nScaling: {protocol.scaling}; {protocol.n_repeats} repeats; "
+        f"where the paper gave up, † is exact linkage over different rows, ‡ linkage of micro-clusters.\n"
+        f"Scaling: {protocol.scaling}; {protocol.n_repeats} repeats; "
         f"{protocol.n_partitions} partitions; k = {protocol.n_clusters}; seed {protocol.seed}.\n"
     )
     parts = [head, *map(to_markdown, tables), gaps_markdown(outcome.rows), claims_markdown(outcome.rows)]

@@ -43,7 +43,7 @@ def dot_plot(rows: Sequence[Row], dataset: str, score: str) -> str:
     for i, method in enumerate(names):
         cell, y = cells[method], 32 + 16 * i
         colour = COLOURS[0] if method not in ("Max", "Mean") else COLOURS[7]
-        picture.text(84, y + 4, method + ("†" if cell.marked else ""), anchor="end")
+        picture.text(84, y + 4, method + cell.mark, anchor="end")
         if not math.isnan(cell.error):
             picture.line(x(cell.mean - cell.error), y, x(cell.mean + cell.error), y, colour=colour, width=2)
         picture.dot(x(cell.mean), y, 4, colour=colour, note=f"{method}: {cell.mean:.2f} over {cell.n} repeats")

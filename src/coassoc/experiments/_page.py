@@ -52,7 +52,8 @@ def write_page(
         "<h1>The published evaluation, beside the printed tables</h1>",
         f"<p>{len(rows)} runs on {len(sets)} data sets, {protocol.n_repeats} repeats, {protocol.n_partitions} base "
         f"partitions, k = {protocol.n_clusters}, scaling “{html.escape(protocol.scaling)}”, seed {protocol.seed}. "
-        "Cells: ours ± standard error (paper, difference), in percent; † micro-clusters instead of exact linkage.</p>",
+        "Cells: ours ± standard error (paper, difference), in percent; "
+        "on sets where the paper gave up, † is exact linkage over different rows, ‡ linkage of micro-clusters.</p>",
         _claims(rows),
         _gaps(rows),
         "<h2>Tables</h2>",
@@ -99,7 +100,7 @@ def _cell(cell: Cell | None) -> str:
     if math.isnan(cell.mean):
         return "failed"
     ours = f"<strong>{cell.mean:.2f}</strong>" if cell.best else f"{cell.mean:.2f}"
-    ours += "†" if cell.marked else ""
+    ours += cell.mark
     ours += "" if math.isnan(cell.error) else f" ± {cell.error:.2f}"
     if cell.difference is not None:
         ours += f" <small>({cell.paper:.2f}, {cell.difference:+.2f})</small>"

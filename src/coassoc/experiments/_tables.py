@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 
-from ._methods import FURTHER_METHODS, PAPER_METHODS
+from ._methods import DISTINCT, FURTHER_METHODS, PAPER_METHODS
 from ._store import Row
 
 NON_HIERARCHICAL = ("SEC", "MCLA", "ECC", "CSPA")
@@ -19,7 +19,9 @@ HIERARCHICAL = ("R-SL", "R-AL", "R-ML", "E-SL", "E-AL", "E-ML")
 COMPARISON = ("Max", "Mean", "KM", "H-KM", "Best-NH", "Best-H")
 SCORES = {"nmi": "NMI", "density": "Density"}
 UNAVAILABLE = ("gisette",)  # sets no source at hand has; their printed figures are shown all the same
-MARK = "†"  # hierarchical cells that did not come from exact linkage
+# cells of sets the paper gave up on: exact linkage over different rows, or linkage of micro-clusters
+MARKS = {"": "", DISTINCT: "†"}
+MICRO_MARK = "‡"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Cell:
     error: float
     n: int
     paper: float | None = None
-    marked: bool = False
+    mark: str = ""
     best: bool = False
     failed: int = 0
 
@@ -71,7 +73,7 @@ def paper_value(score: str, dataset: str, method: str) -> float | None:
 def summarise(rows: Iterable[Row], score: str) -> dict[str, dict[str, Cell]]:
     """Mean and standard error over repeats of every data set and method, in percent."""
     values: dict[tuple[str, str], list[float]] = {}
-    marked: set[tuple[str, str]] = set()
+    marks: dict[tuple[str, str], str] = {}
     failed: dict[tuple[str, str], int] = {}
     for row in sorted(rows, key=lambda r: r["repeat"]):
         at = (row["dataset"], row["method"])
@@ -79,23 +81,22 @@ def summarise(rows: Iterable[Row], score: str) -> dict[str, dict[str, Cell]]:
             failed[at] = failed.get(at, 0) + 1
             continue
         values.setdefault(at, []).append(100.0 * row[score])
-        if row.get("variant"):
-            marked.add(at)
+        marks[at] = max(marks.get(at, ""), MARKS.get(row.get("variant") or "", MICRO_MARK))
     found: dict[str, dict[str, Cell]] = {}
     for at in sorted({*values, *failed}):
         dataset, method = at
-        cell = _cell(values.get(at, []), paper_value(score, dataset, method), at in marked, failed.get(at, 0))
+        cell = _cell(values.get(at, []), paper_value(score, dataset, method), marks.get(at, ""), failed.get(at, 0))
         found.setdefault(dataset, {})[method] = cell
     return found
 
 
-def _cell(values: Sequence[float], paper: float | None, marked: bool, failed: int) -> Cell:
+def _cell(values: Sequence[float], paper: float | None, mark: str, failed: int) -> Cell:
     n = len(values)
     if n == 0:
-        return Cell(math.nan, math.nan, 0, paper, marked, failed=failed)
+        return Cell(math.nan, math.nan, 0, paper, mark, failed=failed)
     mean = math.fsum(values) / n
     spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1)) if n > 1 else math.nan
-    return Cell(mean, spread / math.sqrt(n), n, paper, marked, failed=failed)
+    return Cell(mean, spread / math.sqrt(n), n, paper, mark, failed=failed)
 
 
 def make_tables(rows: Sequence[Row]) -> list[Table]:
@@ -129,7 +130,7 @@ def _table(key: str, title: str, score: str, columns: tuple[str, ...], cells: di
             best = best_of(have, group)
             if best is not None:
                 paper = paper_tables()[f"{score}_comparison"].get(dataset, {}).get(name)
-                have[name] = Cell(best.mean, best.error, best.n, paper, best.marked)
+                have[name] = Cell(best.mean, best.error, best.n, paper, best.mark)
         chosen = {name: have[name] for name in columns if name in have}
         if chosen:
             table.rows[dataset] = _with_best(chosen)
@@ -152,7 +153,7 @@ def _with_best(cells: dict[str, Cell]) -> dict[str, Cell]:
         return cells
     top = max(round(cells[m].mean, 2) for m in rivals)
     return {
-        m: Cell(c.mean, c.error, c.n, c.paper, c.marked, m in rivals and round(c.mean, 2) == top, c.failed)
+        m: Cell(c.mean, c.error, c.n, c.paper, c.mark, m in rivals and round(c.mean, 2) == top, c.failed)
         for m, c in cells.items()
     }
 
@@ -181,7 +182,7 @@ def gaps(rows: Sequence[Row], score: str, methods: Sequence[str] = ()) -> list[G
         differences = {
             d: c[method].difference
             for d, c in cells.items()
-            if method in c and c[method].difference is not None and not c[method].marked
+            if method in c and c[method].difference is not None and c[method].mark != MICRO_MARK
         }
         known = {d: v for d, v in differences.items() if v is not None}
         if not known:
@@ -219,8 +220,8 @@ def cell_text(cell: Cell | None, style: str = "markdown") -> str:
     ours = _number(cell.mean)
     if cell.best:
         ours = f"\\textbf{{{ours}}}" if latex else f"**{ours}**"
-    if cell.marked:
-        ours += "$^\\dagger$" if latex else MARK
+    if cell.mark:
+        ours += {"†": "$^\\dagger$"}.get(cell.mark, "$^\\ddagger$") if latex else cell.mark
     text = ours
     if not math.isnan(cell.error):
         text += f" $\\pm$ {_number(cell.error)}" if latex else f" ± {_number(cell.error)}"
@@ -270,7 +271,7 @@ def to_csv(tables: Iterable[Table]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
-        ["table", "dataset", "method", "mean", "standard_error", "repeats", "paper", "difference", "best", "marked"]
+        ["table", "dataset", "method", "mean", "standard_error", "repeats", "paper", "difference", "best", "mark"]
     )
     for table in tables:
         for dataset, cells in table.rows.items():
@@ -278,9 +279,7 @@ def to_csv(tables: Iterable[Table]) -> str:
                 paper = "" if c.paper is None else f"{c.paper:.2f}"
                 difference = "" if c.difference is None else f"{c.difference:.4f}"
                 numbers = ["" if math.isnan(v) else f"{v:.4f}" for v in (c.mean, c.error)]
-                writer.writerow(
-                    [table.key, dataset, method, *numbers, c.n, paper, difference, int(c.best), int(c.marked)]
-                )
+                writer.writerow([table.key, dataset, method, *numbers, c.n, paper, difference, int(c.best), c.mark])
     return out.getvalue()
 
 
