@@ -10,7 +10,7 @@ import pytest
 
 import coassoc as ca
 
-HEAVY = tuple("sklearn scipy matplotlib pandas polars pyarrow dask distributed cupy h5py jinja2 rich".split())
+HEAVY = ["sklearn", "scipy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "cupy", "h5py", "rich"]
 
 
 def loaded_after(code: str) -> set[str]:

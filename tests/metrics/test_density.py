@@ -52,6 +52,13 @@ def test_every_score_is_brute_force_over_all_pairs(block):
         check(oracle.random_case(rng))
 
 
+@pytest.mark.slow
+def test_every_score_is_brute_force_on_larger_ensembles_too():
+    rng = np.random.default_rng(99)
+    for _ in range(5000):
+        check(oracle.random_case(rng, most_items=40, most_partitions=12))
+
+
 @pytest.mark.parametrize("feature", ["missing", "copies", "weights"])
 def test_every_score_with_one_feature_at_a_time(feature):
     rng = np.random.default_rng(17)
