@@ -57,6 +57,10 @@ class Chunks(ABC):
     sizes: np.ndarray  # (chunks,) rows
     copies: np.ndarray  # (chunks,) copies that take part
 
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        self.labellings: weakref.WeakSet[ChunkedLabelling] = weakref.WeakSet()
+
     @abstractmethod
     def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
         """``function(chunk, *args)`` of every chunk (or those in `which`), in order.
@@ -85,6 +89,9 @@ class Chunks(ABC):
     def forget(self, key: str) -> None:
         """The labelling or seeding of that name will not be asked for again."""
 
+    def begin_seeding(self) -> None:  # noqa: B027 - nothing to do is a fine answer
+        """Distances are about to be kept for every row: room may be needed."""
+
     @abstractmethod
     def gather(self, labelling: ChunkedLabelling) -> Any:
         """The labels of all rows, as the caller should see them."""
@@ -98,7 +105,7 @@ class Chunks(ABC):
         """For each row, the position in `leaves` of the one that holds it."""
 
     @abstractmethod
-    def move(self, labelling: ChunkedLabelling, moves: Moves) -> None:
+    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
         """Give some rows other labels and update ``labelling.past``."""
 
 
@@ -111,7 +118,13 @@ class ChunkedLabelling(Labelling):
         self.past: Past = UNLABELLED  # its labels are EACH when `pieces` holds one array per chunk
         self.pieces: list | None = None
         self.counted: Counts | None = None
+        chunks.labellings.add(self)
         weakref.finalize(self, chunks.forget, self.key).atexit = False
+
+    @property
+    def recomputable(self) -> bool:
+        """Whether the labels can be had again from a table or from the labels given."""
+        return self.past[1] is not None or self.pieces is not None
 
 
 class ChunkedRows(Rows):
@@ -220,12 +233,13 @@ class ChunkedRows(Rows):
         if not found:
             empty = np.zeros(0, np.int64)
             return Moves(empty, empty, empty, np.zeros((0, self.layout.n_partitions), np.uint8), empty, stop)
-        return Moves(*(np.concatenate(part) for part in zip(*found)), stop)
+        indices, sources, targets, codes, copies = (np.concatenate(part) for part in zip(*found))
+        return Moves(indices, sources, targets, codes, copies, stop)
 
-    def apply_moves(self, labelling: Labelling, moves: Moves) -> None:
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
         assert isinstance(labelling, ChunkedLabelling)
-        if len(moves):
-            self.chunks.move(labelling, moves)
+        if len(indices):
+            self.chunks.relabel(labelling, indices, targets)
             labelling.counted = None
 
     def _sum(self, function: Callable, labelling: ChunkedLabelling, *args: Any) -> tuple:
@@ -246,6 +260,7 @@ class ChunkedSeeding(Seeding):
         self._totals = chunks.copies.astype(np.int64)  # of each chunk
         self._chosen: np.ndarray | None = None
         self._measured: tuple[np.ndarray, np.ndarray] | None = None  # candidates, totals (chunks, candidates)
+        chunks.begin_seeding()
         weakref.finalize(self, chunks.forget, self.key).atexit = False
 
     def locate(self, targets: np.ndarray) -> np.ndarray:

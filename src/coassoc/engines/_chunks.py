@@ -52,7 +52,7 @@ def local_engine(name: str | Engine, n_threads: int | None = None) -> Engine:
             raise ImportError("local='native' needs the compiled kernels, which are not installed; use 'numpy'.")
         return Numpy()
     # a copy of the codes by columns would double the memory of a chunk that may be larger than memory
-    return type(native)(n_threads=n_threads, blocked_copy=False)  # type: ignore[call-arg]
+    return type(native)(n_threads=n_threads, blocked_copy=False)
 
 
 def smallest_label_type(k: int) -> np.dtype:
@@ -65,7 +65,9 @@ class _State:
 
     __slots__ = ("labelling", "packed", "version")
 
-    def __init__(self, version: str, labelling: Labelling | None, packed: np.ndarray | None = None):
+    labelling: Any  # None while the labels are packed
+
+    def __init__(self, version: str, labelling: Labelling, packed: np.ndarray | None = None):
         self.version, self.labelling, self.packed = version, labelling, packed
 
 
@@ -192,11 +194,9 @@ class Chunk:
     def keep(self, key: str, rows: Rows, state: _State, version: str) -> None:
         state.version = version
         if self.lean is not None and version:
-            labelling = state.labelling
-            assert labelling is not None
             if state.packed is None:
-                state.packed = self.lean(len(self), smallest_label_type(labelling.n_clusters))
-            state.packed[:] = rows.labels(labelling)
+                state.packed = self.lean(len(self), smallest_label_type(state.labelling.n_clusters))
+            state.packed[:] = rows.labels(state.labelling)
             state.labelling = None
         self.remember(key, state)
 
@@ -265,7 +265,12 @@ def chunk_potentials(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.nda
     """Total distance to the chosen rows with each candidate added; without candidates, as it is."""
     with chunk.lock:
         seeding = chunk.seeded(key, weights, chosen)
-        return np.array([seeding.total]) if candidates is None else seeding.potentials(candidates)
+        if candidates is None:
+            return np.array([seeding.total])
+        if chunk.lean is None:
+            return seeding.potentials(candidates)
+        # an engine may keep the distances of every candidate it measures together: one by one takes less memory
+        return np.concatenate([seeding.potentials(candidates[c : c + 1]) for c in range(len(candidates))])
 
 
 def chunk_locate(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray, targets: np.ndarray) -> np.ndarray:

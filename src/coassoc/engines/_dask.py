@@ -12,7 +12,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +35,6 @@ from ._dask_tasks import (
     tally_rows,
 )
 from ._verbs import MAX_COPIES, Engine, Layout, ScoreTable
-
-if TYPE_CHECKING:
-    from ._exchange import Moves
 
 _FAN_IN = 8  # partial results added by one task
 _PIECE_BYTES = 1 << 23  # data inside one task; larger ones draw a warning from Dask
@@ -286,7 +283,8 @@ class DaskChunks(Chunks):
     target_rows = _MOST_ROWS
 
     def __init__(self, session: _Session, futures: list, sizes, copies, layout: Layout, spans: list | None = None):
-        self.session, self.futures, self.layout = session, futures, layout
+        super().__init__(layout)
+        self.session, self.futures = session, futures
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.copies = np.asarray(copies, dtype=np.int64)
         self.all_sizes: list[int] = self.sizes.tolist()  # with the input's empty blocks
@@ -373,10 +371,8 @@ class DaskChunks(Chunks):
             for group in groups:
                 pieces = []
                 for c in group:
-                    past = labelling.past
-                    if labelling.pieces is not None:
-                        past = tuple(arguments_for(past, labelling.pieces[c]))  # type: ignore[assignment]
-                    start = int(starts[c])
+                    piece = None if labelling.pieces is None else labelling.pieces[c]
+                    past, start = tuple(arguments_for(labelling.past, piece)), int(starts[c])
                     pieces.append(self.session.submit(take_label, self.futures[c], *ask[:2], past, side, start))
                 futures.append(pieces[0] if len(pieces) == 1 else self.session.submit(join_chunks, pieces))
             rows = [int(shares[g, 0, side].sum()) for g in groups]
@@ -412,16 +408,14 @@ class DaskChunks(Chunks):
     def _shown(self, futures: list) -> Any:
         return self._present(futures) if self.distributed else np.concatenate(self.session.gather(futures))
 
-    def move(self, labelling: ChunkedLabelling, moves: Moves) -> None:
+    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
         """New labels become tasks of their own: from now on they are what the chunks start from."""
         ends, pieces = np.cumsum(self.sizes), []
         for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
-            past = labelling.past
-            if labelling.pieces is not None:
-                past = tuple(arguments_for(past, labelling.pieces[c]))  # type: ignore[assignment]
-            here = (moves.indices >= end - size) & (moves.indices < end)
-            where, to = moves.indices[here] - (end - size), moves.targets[here]
-            to = to.astype(smallest_label_type(labelling.n_clusters))
+            piece = None if labelling.pieces is None else labelling.pieces[c]
+            past = tuple(arguments_for(labelling.past, piece))
+            here = (indices >= end - size) & (indices < end)
+            where, to = indices[here] - (end - size), targets[here].astype(smallest_label_type(labelling.n_clusters))
             pieces.append(
                 self.session.submit(moved_labels, chunk, labelling.key, labelling.n_clusters, past, where, to)
             )

@@ -109,8 +109,8 @@ def take_label(chunk: Chunk, key: str, k: int, past: Past, side: int, start: int
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
     first = chunks[0]
-    copies = None if first.copies is None else np.concatenate([c.copies for c in chunks])  # type: ignore[misc]
-    ids = np.concatenate([c.ids for c in chunks])  # type: ignore[misc]
+    copies = None if first.copies is None else np.concatenate([c.copies for c in chunks])
+    ids = np.concatenate([c.ids for c in chunks])
     codes = np.concatenate([c.codes for c in chunks])
     return Chunk(codes, first.layout, copies, ids, missing=first.missing, engine=first.engine, slots=first.slots)
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from ._chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
 from ._chunks import Chunk, add_results, chunk_describe, chunk_labels, local_engine, new_version
-from ._exchange import Moves
 from ._memory import Budget, format_size, parse_size
 from ._verbs import MAX_COPIES, Engine, Layout
 
-# bytes per row that the local engine keeps for a labelling, and for seeding distances of p partitions
-_LABEL_STATE = {"native": 6, "numpy": 4}
+# bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
+_STATE = {"native": (6, 9), "numpy": (4, 16)}
+_LEAN_SEEDING = {"native": 2, "numpy": 16}  # the same, candidates measured one by one
 _ALIGN = 65536  # chunks are whole multiples of this many rows, as weighted sums are
 
 
@@ -102,10 +102,10 @@ class _Plan:
         row_bytes = p * codes.dtype.itemsize + 32
         rows = engine.chunk_rows or min(max(engine.memory // 8 // row_bytes, 1), 1 << 24)
         self.chunk_rows = -(-rows // _ALIGN) * _ALIGN if rows >= _ALIGN else rows
-        state, distance = _LABEL_STATE[self.engine.name], distance_bytes(self.engine.name, p)
-        # two restarts' worth of rounding: seeding runs beside the labels of the start before
-        self.warm = n * (state + distance) <= engine.memory
-        self.keep_distances = n * (distance + 1) <= engine.memory
+        labels, seeding = _STATE[self.engine.name]
+        self.warm = n * max(labels, seeding) <= engine.memory
+        self.tight = n * (labels + seeding) > engine.memory  # a new start seeds without the labels of the last one
+        self.keep_distances = self.warm or n * _LEAN_SEEDING[self.engine.name] <= engine.memory
 
     def chunk(self, codes: np.ndarray, copies: np.ndarray | None) -> Chunk:
         return Chunk(
@@ -125,16 +125,12 @@ def missing_in(ensemble: Any) -> np.ndarray:
     return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
 
 
-def distance_bytes(local: str, p: int) -> int:
-    """Bytes per row of seeding distances with unit partition weights."""
-    return 8 if local == "numpy" else 1 if p < 256 else 2
-
-
 class StreamChunks(Chunks):
     """Chunks of one array of codes, in memory or mapped from a file."""
 
     def __init__(self, plan: _Plan, codes: np.ndarray, copies: np.ndarray | None, ids: np.ndarray | None):
-        self.plan, self.layout, self.codes, self.ids = plan, plan.layout, codes, ids
+        super().__init__(plan.layout)
+        self.plan, self.codes, self.ids = plan, codes, ids
         self.row_copies = copies
         starts = range(0, len(codes), plan.chunk_rows)
         self.spans = [slice(start, min(start + plan.chunk_rows, len(codes))) for start in starts]
@@ -177,18 +173,26 @@ class StreamChunks(Chunks):
         for part in self.parts:
             part.forget(key)
 
+    def begin_seeding(self) -> None:
+        if self.plan.tight:
+            for labelling in list(self.labellings):
+                if labelling.recomputable:
+                    self.forget(labelling.key)
+
     def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
         """Labels as int32, as the in-memory engines give them; in a file when the budget is spent.
 
         A chunk's own state goes as soon as its labels are out: they can be had again from the table.
         """
-        labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
-        recomputable = labelling.past[1] is not None or labelling.pieces is not None
+        # as the labels come out the chunks' states go, so the budget of one serves the other
+        n = int(self.sizes.sum())
+        in_place = labelling.recomputable and self.plan.warm and 4 * n <= self.plan.budget.total
+        labels = np.empty(n, np.int32) if in_place else self.plan.budget.allocate(n, np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
             piece = None if labelling.pieces is None else labelling.pieces[c]
-            past = tuple(arguments_for(labelling.past, piece))
-            labels[span] = chunk_labels(part, labelling.key, labelling.n_clusters, past)  # type: ignore[arg-type]
-            if recomputable:
+            past: Any = tuple(arguments_for(labelling.past, piece))
+            labels[span] = chunk_labels(part, labelling.key, labelling.n_clusters, past)
+            if labelling.recomputable:
                 part.forget(labelling.key)
         return labels
 
@@ -199,9 +203,10 @@ class StreamChunks(Chunks):
         for labels in self.each(*ask, per_chunk=labelling.pieces):
             sizes += np.bincount(labels, minlength=k)
         allocate, id_type = self.plan.budget.allocate, np.uint32 if total < 1 << 32 else np.int64
-        codes = [allocate((size, self.codes.shape[1]), self.codes.dtype) for size in sizes]
-        ids = [allocate(size, self.ids.dtype if self.ids is not None else id_type) for size in sizes]
-        copies = [None if self.row_copies is None else allocate(size, np.int64) for size in sizes]
+        counts = sizes.tolist()
+        codes = [allocate((size, self.codes.shape[1]), self.codes.dtype) for size in counts]
+        ids = [allocate(size, self.ids.dtype if self.ids is not None else id_type) for size in counts]
+        copies = [None if self.row_copies is None else allocate(size, np.int64) for size in counts]
         filled = np.zeros(k, dtype=np.int64)
         for c, span in enumerate(self.spans):  # in row order
             piece = None if labelling.pieces is None else [labelling.pieces[c]]
@@ -223,21 +228,17 @@ class StreamChunks(Chunks):
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
         return labels
 
-    def move(self, labelling: ChunkedLabelling, moves: Moves) -> None:
-        version, past = new_version(), labelling.past
+    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        version = new_version()
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
             piece = None if labelling.pieces is None else labelling.pieces[c]
-            here = (moves.indices >= span.start) & (moves.indices < span.stop)
-            mine = Moves(moves.indices - span.start, *_fields(moves)).some(here)
-            rows, state = part.labelled(labelling.key, labelling.n_clusters, tuple(arguments_for(past, piece)))  # type: ignore[arg-type]
-            if len(mine):
-                rows.apply_moves(state.labelling, mine)  # type: ignore[arg-type]
+            past: Any = tuple(arguments_for(labelling.past, piece))
+            here = (indices >= span.start) & (indices < span.stop)
+            rows, state = part.labelled(labelling.key, labelling.n_clusters, past)
+            if here.any():
+                rows.relabel(state.labelling, indices[here] - span.start, targets[here])
             part.keep(labelling.key, rows, state, version)
         labelling.past, labelling.pieces = (version, None, None), None  # the chunks' own states are the labels now
-
-
-def _fields(moves: Moves) -> tuple:
-    return moves.sources, moves.targets, moves.codes, moves.copies, moves.stop
 
 
 class _ReadAhead:

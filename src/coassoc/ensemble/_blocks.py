@@ -264,7 +264,7 @@ class Coding:
                     f"partitions: column {name} has no label at all (every entry is missing); drop that column."
                 )
             n_clusters.append(k)
-            categories.append(np.append(tally.labels.astype(object), None) if own_cluster else tally.labels)
+            categories.append(np.append(tally.labels.astype(object), [None]) if own_cluster else tally.labels)
             sizes.append(np.append(tally.counts, tally.missing) if own_cluster else tally.counts)
             widths.append(smallest_unsigned(k + (tally.missing > 0 and not own_cluster)))
         dtype = max(widths, key=lambda width: width.itemsize)
