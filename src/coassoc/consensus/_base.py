@@ -14,8 +14,10 @@ from ..engines import Engine, Rows, ScoreTable, resolve
 from ..engines._verbs import Counts
 from ..ensemble import Ensemble
 from ..ensemble._blocks import is_dask
+from ..ensemble._ensemble import lies_on_card
 from ..metrics._density import cluster_densities, density_from_counts
 from ..metrics._labels import check_copies
+from ..metrics._stability import membership_strengths
 from ._persist import SaveMixin
 
 
@@ -89,15 +91,39 @@ class ConsensusEstimator(SaveMixin, ClusterMixin, BaseEstimator):
 
     def _store_partition(self, ensemble: Ensemble, labels: np.ndarray, counts: Counts, v: np.ndarray) -> None:
         if not is_dask(labels):  # labels that stay on a cluster are marked there
-            labels = np.asarray(labels)
+            labels = labels if lies_on_card(labels) else np.asarray(labels)
             unlabelled = ensemble.unlabelled()
             if unlabelled is not None:
                 labels = labels.copy()
                 labels[unlabelled] = -1
         self.labels_ = labels
+        self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
         self.cluster_density_ = cluster_densities(counts, v)
         self.density_ = density_from_counts(counts, v)
+
+    def transform(self, X: Any) -> np.ndarray:
+        r"""Membership strength of each row in each cluster: its mean co-association with the cluster's items.
+
+        .. math:: M(i, C) = \frac{\sum_j v_j\, \alpha_{f_{ij}}(C)}{\sum_j v_j\, n_{Cj}}
+
+        over the partitions that label the row. Items of `fit` count themselves among their cluster's items.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            Rows of base labels; labels unseen at fit count as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+            Between 0 and 1; rows do not sum to 1. All 0 for a row without a single known label.
+        """
+        X = self._check_new_rows(X)
+        ensemble = self._vocabulary.ensemble_of(X)
+        if ensemble is None:
+            return np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), self._alpha.shape[1]))
+        return membership_strengths(ensemble, self._alpha, self._weights_of_partitions)
 
     def _predict(self, X: Any) -> np.ndarray:
         X = self._check_new_rows(X)

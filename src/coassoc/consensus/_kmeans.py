@@ -7,11 +7,20 @@ from typing import Any
 import numpy as np
 
 from ..engines import Counts, Rows
+from ..engines._exchange import DensityState
 from ..ensemble import Ensemble
 from ..metrics._labels import check_labels, check_partition_weights
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
+from ._exchange import exchange
+from ._grow import GrowingMixin
 from ._lloyd import Fit, lloyd, random_rows, seed_rows
 from ._objectives import KMeansObjective, Objective, seeding_weights
+from ._weights import (
+    ClusterWeightObjective,
+    check_cluster_weights,
+    resolve_partition_weights,
+    uncertainty_from_overlap,
+)
 
 
 class TableConsensus(ConsensusEstimator):
@@ -64,8 +73,9 @@ class TableConsensus(ConsensusEstimator):
         if shared is not None and best is not fit:
             rows.assign(shared, best.table)  # labels are a function of the table
         self._keep_model(ensemble, best.table)
-        self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
-        self.loss_ = best.loss
+        counts = self._refined(rows, best, v, max_iter)
+        self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
+        self.loss_ = best.loss if counts is best.counts else objective.loss(counts)
         self.losses_ = best.losses
         self.n_iter_ = best.n_iter
         self.converged_ = best.stop == "fixed_point"
@@ -86,6 +96,10 @@ class TableConsensus(ConsensusEstimator):
             −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
         """
         return self._predict(X)
+
+    def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
+        """A last step on the labels of the best start, if the method has one."""
+        return best.counts
 
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
         if isinstance(self.init, str):
@@ -115,7 +129,7 @@ class TableConsensus(ConsensusEstimator):
         return report
 
 
-class KMeansConsensus(TableConsensus):
+class KMeansConsensus(GrowingMixin, TableConsensus):
     r"""Consensus partition by k-means on the one-hot form of an ensemble.
 
     With :math:`A` the co-association matrix of :math:`p` partitions, the k-means cost of a partition is
@@ -132,8 +146,15 @@ class KMeansConsensus(TableConsensus):
         How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
     max_iter : int, default=300
         Passes per start at most.
-    partition_weights : array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
+    refine : {"density"} or None, default=None
+        ``"density"``: end by exchanging single items on the exact density S until no move raises it. ``labels_`` are
+        then no longer those of the nearest centres, which is what `predict` gives.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, brought to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
+    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
+        Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
+        `cluster_uncertainty`. Scores such as ``density_`` stay unweighted by it.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "native", "numpy"} or Engine, default="auto"
@@ -190,7 +211,9 @@ class KMeansConsensus(TableConsensus):
         n_init=10,
         init="k-means++",
         max_iter=300,
+        refine=None,
         partition_weights=None,
+        cluster_weights=None,
         random_state=None,
         engine="auto",
         verbose=0,
@@ -199,10 +222,29 @@ class KMeansConsensus(TableConsensus):
         self.n_init = n_init
         self.init = init
         self.max_iter = max_iter
+        self.refine = refine
         self.partition_weights = partition_weights
+        self.cluster_weights = cluster_weights
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
 
-    def _objective(self, rows: Rows, v: np.ndarray) -> KMeansObjective:
-        return KMeansObjective(v)
+    def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
+        if self.refine is not None:
+            check_choice(self.refine, "refine", ("density",))
+        if self.cluster_weights is None:
+            return KMeansObjective(v)
+        if isinstance(self.cluster_weights, str):
+            check_choice(self.cluster_weights, "cluster_weights", ("uncertainty",))
+            u = uncertainty_from_overlap(rows.overlap(), rows.layout.offsets)
+        else:
+            u = check_cluster_weights(self.cluster_weights, rows.layout.n_codes)
+        return ClusterWeightObjective.of(rows, u * np.repeat(v, rows.layout.n_clusters))
+
+    def _partition_weights(self, ensemble: Ensemble) -> np.ndarray:
+        return resolve_partition_weights(self.partition_weights, ensemble, engine=self.engine)
+
+    def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
+        if self.refine is None:
+            return best.counts
+        return exchange(rows, best.labelling, DensityState(best.counts, v), max_iter).counts

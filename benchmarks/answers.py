@@ -1,0 +1,196 @@
+"""Which method gives the best answers: every method on the same ensembles, paired differences, confidence intervals.
+
+    COASSOC_DATA=<folder> python benchmarks/answers.py run --cache <folder> --out answers.jsonl
+    python benchmarks/answers.py table answers.jsonl
+
+`run` adds one row per (data set, repeat, method, number of clusters) and skips rows it has already, so it can be
+stopped and continued. Density and ensemble NMI are taken at k = 20, agreement with the classes at their true number.
+Base ensembles are those of the published evaluation (20 k-means partitions, k drawn from [classes, min(√n, 100)]).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+import coassoc as ca
+from coassoc.datasets import load
+from coassoc.experiments._ensembles import base_ensemble
+from coassoc.experiments._protocol import PAPER_SETS, Protocol, method_seed, scaling_of
+
+METHODS = {
+    "KM": lambda k, seed: ca.KMeansConsensus(k, n_init=10, random_state=seed),
+    "KM+exchange": lambda k, seed: ca.KMeansConsensus(k, n_init=10, refine="density", random_state=seed),
+    "H-KM": lambda k, seed: ca.BisectingConsensus(k, criterion="size", random_state=seed),
+    "H-KM gain": lambda k, seed: ca.BisectingConsensus(k, criterion="gain", random_state=seed),
+    "SEC": lambda k, seed: ca.SEC(k, random_state=seed),
+    "ECC": lambda k, seed: ca.ECC(k, random_state=seed),
+    "MCLA": lambda k, seed: ca.MCLA(k, random_state=seed),
+    "CSPA": lambda k, seed: ca.CSPA(k, random_state=seed),
+    "R-SL": lambda k, seed: ca.EAC(k, linkage="single"),
+    "R-AL": lambda k, seed: ca.EAC(k, linkage="average"),
+    "R-ML": lambda k, seed: ca.EAC(k, linkage="complete"),
+    "E-SL": lambda k, seed: ca.EAC(k, linkage="single", enhanced=True),
+    "E-AL": lambda k, seed: ca.EAC(k, linkage="average", enhanced=True),
+    "E-ML": lambda k, seed: ca.EAC(k, linkage="complete", enhanced=True),
+    "HBGF": lambda k, seed: ca.HBGF(k, random_state=seed),
+    "LWGP": lambda k, seed: ca.LWGP(k, random_state=seed),
+    "ECPCS": lambda k, seed: ca.ECPCS(k, random_state=seed),
+    "Density": lambda k, seed: ca.DensityConsensus(k, random_state=seed),
+    "Agreement": lambda k, seed: ca.AgreementConsensus(k, random_state=seed),
+}
+QUADRATIC = ("CSPA", "R-SL", "R-AL", "R-ML", "E-SL", "E-AL", "E-ML")
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("run", help="fit and score")
+    one.add_argument("--out", required=True, type=Path)
+    one.add_argument("--cache", type=Path, default=None, help="folder of stored base ensembles")
+    one.add_argument("--sets", nargs="+", default=list(PAPER_SETS))
+    one.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    one.add_argument("--repeats", type=int, default=10)
+    one.add_argument("--clusters", type=int, default=20)
+    one.add_argument("--quadratic", type=int, default=6000, help="most items for methods that need n x n")
+    one.add_argument("--no-truth", action="store_true", help="skip the fits at the true number of classes")
+    two = commands.add_parser("table", help="tables from the rows of a run")
+    two.add_argument("rows", type=Path)
+    args = parser.parse_args(argv)
+    return run(args) if args.command == "run" else tables(args)
+
+
+def run(args: argparse.Namespace) -> int:
+    done = {key(row) for row in read(args.out)}
+    for name in args.sets:
+        dataset = load(name, scaling=scaling_of(name, "paper"))
+        protocol = Protocol(n_repeats=args.repeats)
+        for repeat in range(args.repeats):
+            ensemble = None
+            for method in args.methods:
+                for k, against in ((args.clusters, "ensemble"), (dataset.n_classes, "classes")):
+                    if (name, repeat, method, k, against) in done or (against == "classes" and args.no_truth):
+                        continue
+                    if method in QUADRATIC and dataset.X.shape[0] > args.quadratic:
+                        continue
+                    if ensemble is None:
+                        ensemble = base_ensemble(dataset, protocol, repeat, args.cache)
+                    row = fit_one(method, ensemble, dataset, k, repeat)
+                    row.update(set=name, repeat=repeat, method=method, k=k, against=against)
+                    with args.out.open("a") as out:
+                        out.write(json.dumps(row) + "\n")
+            print(f"{name} repeat {repeat} done", file=sys.stderr, flush=True)
+    return 0
+
+
+def fit_one(method: str, ensemble: ca.Ensemble, dataset, k: int, repeat: int) -> dict:
+    model = METHODS[method](k, method_seed(0, dataset.name, repeat, method))
+    start = time.perf_counter()
+    labels = model.fit(ensemble).labels_
+    seconds = time.perf_counter() - start
+    sizes = np.bincount(labels)
+    return {
+        "density": ca.density(ensemble, labels),
+        "nmi": ca.ensemble_nmi(ensemble, labels),
+        "classes": ca.nmi(labels, dataset.y),
+        "found": int(np.count_nonzero(sizes)),
+        "singletons": int(np.count_nonzero(sizes == 1)),
+        "seconds": round(seconds, 4),
+    }
+
+
+def key(row: dict) -> tuple:
+    return row["set"], row["repeat"], row["method"], row["k"], row["against"]
+
+
+def read(path: Path) -> list[dict]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+def tables(args: argparse.Namespace) -> int:
+    rows = read(args.rows)
+    for score, against, title, ours in (
+        ("density", "ensemble", "density S at k = 20", "Density"),
+        ("nmi", "ensemble", "ensemble NMI at k = 20", "Agreement"),
+        ("classes", "classes", "NMI with the classes at their true number", None),
+    ):
+        chosen = [row for row in rows if row["against"] == against]
+        print(f"\n## {title}, percent, mean over repeats\n")
+        print_means(chosen, score)
+        if ours is not None:
+            print(f"\n### {ours} against each method: paired differences in points\n")
+            print_pairs(chosen, score, ours)
+        else:
+            for leader in ("LWGP", "HBGF"):
+                print(f"\n### {leader} against each method: paired differences in points\n")
+                print_pairs(chosen, score, leader)
+    return 0
+
+
+def by_set(rows: list[dict], score: str) -> dict[str, dict[str, dict[int, float]]]:
+    """set -> method -> repeat -> score in percent."""
+    found: dict = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        found[row["set"]][row["method"]][row["repeat"]] = 100.0 * row[score]
+    return found
+
+
+def print_means(rows: list[dict], score: str) -> None:
+    found = by_set(rows, score)
+    methods = [m for m in METHODS if any(m in of for of in found.values())]
+    print("| set | " + " | ".join(methods) + " |")
+    print("| --- |" + " --- |" * len(methods))
+    for name in PAPER_SETS:
+        if name not in found:
+            continue
+        means = {m: np.mean(list(found[name][m].values())) for m in methods if found[name].get(m)}
+        best = max(means.values())
+        cells = [
+            "" if m not in means else f"**{means[m]:.2f}**" if means[m] == best else f"{means[m]:.2f}" for m in methods
+        ]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def print_pairs(rows: list[dict], score: str, ours: str) -> None:
+    """Per other method: sets where ours has the higher mean, mean difference with its interval over sets and runs."""
+    found = by_set(rows, score)
+    print("| against | sets ahead | ensembles at least equal | mean difference (95 % interval over sets) | p, sets |")
+    print("| --- | --- | --- | --- | --- |")
+    for other in METHODS:
+        per_set, per_run = [], []
+        for name in found:
+            mine, theirs = found[name].get(ours, {}), found[name].get(other, {})
+            both = sorted(set(mine) & set(theirs))
+            if both and other != ours:
+                differences = [mine[r] - theirs[r] for r in both]
+                per_set.append(float(np.mean(differences)))
+                per_run += differences
+        if not per_set:
+            continue
+        mean = float(np.mean(per_set))
+        ahead = sum(d > 0 for d in per_set)
+        equal = sum(d >= -1e-9 for d in per_run)
+        if len(per_set) > 1 and np.ptp(per_set) > 0:
+            half = stats.t.ppf(0.975, len(per_set) - 1) * np.std(per_set, ddof=1) / math.sqrt(len(per_set))
+            p = stats.wilcoxon(per_set).pvalue
+            text, chance = f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})", f"{p:.2g}"
+        else:
+            text, chance = f"{mean:+.2f}", ""
+        print(f"| {other} | {ahead} of {len(per_set)} | {equal} of {len(per_run)} | {text} | {chance} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
