@@ -12,6 +12,7 @@
 
 #include "dispatch.h"
 #include "exchange_door.h"
+#include "linkage.h"
 #include "pool.h"
 #include "tables.h"
 
@@ -592,4 +593,5 @@ NB_MODULE(_kernels, m) {
         .def("add", &Seeding::add);
 
     bind_exchange(m);
+    bind_linkage(m);
 }

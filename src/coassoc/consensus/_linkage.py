@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..engines import _linkage as compiled
+
 LINKAGES = ("single", "average", "complete")
 
 
@@ -86,17 +88,9 @@ def agglomerate(
     """
     n = len(weights)
     weights = np.ascontiguousarray(weights, dtype=np.float64)
-    if kernels and observed is None and n > 1:
-        compiled = _compiled()
-        if compiled is not None:
-            return Merges(*compiled(triangle, weights, LINKAGES.index(linkage)))
+    if kernels and observed is None and compiled.has_kernels():
+        return Merges(*compiled.agglomerate(triangle, weights, LINKAGES.index(linkage)))
     return _Agglomeration(triangle, weights, linkage, observed).run()
-
-
-def _compiled():
-    from ..engines import _native
-
-    return getattr(_native, "agglomerate", None)
 
 
 class _Agglomeration:

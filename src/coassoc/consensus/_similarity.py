@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..engines import _linkage as compiled
 from ..engines._verbs import Layout
 from ..ensemble import Ensemble
 from ._linkage import condensed_length, row_starts
@@ -97,6 +98,7 @@ def row_similarities(
     v: np.ndarray,
     blocks: list[np.ndarray] | None = None,
     cluster_weights: np.ndarray | None = None,
+    kernels: bool = True,
 ) -> tuple[np.ndarray, float]:
     """Condensed similarities between rows of codes, and the value that stands for 1.
 
@@ -104,13 +106,16 @@ def row_similarities(
     of clusters (enhanced, `blocks`), its entries scaled by √(u_f u_g) when `cluster_weights` u (d,) are given. Where
     labels are missing it is divided by Σ_j v_j over the partitions that label both.
 
-    Raw, unweighted and fully labelled, the values are whole numbers out of p.
+    Raw, unweighted and fully labelled, the values are whole numbers out of p, and `kernels` allows the compiled way.
     """
     n, p = codes.shape
     triangle = np.empty(condensed_length(n))
     start = row_starts(n)
     columns = np.ascontiguousarray(codes.T)
     counting = blocks is None and cluster_weights is None and bool((v == 1.0).all())
+    if counting and not has_missing and kernels and compiled.has_kernels() and p <= np.iinfo(codes.dtype).max:
+        compiled.co_occurrences(columns, triangle)
+        return triangle, float(p)
     if counting:
         kind: type[np.generic] = np.uint8 if p < 256 else np.uint32
     else:

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace coassoc {
+
+// Twin of _Agglomeration in coassoc/consensus/_linkage.py: the same merges, similarities and number of ties.
+// Assumes: `triangle` holds the n(n-1)/2 similarities (sums over pairs for average linkage) in SciPy's condensed
+// order and may be overwritten; `weights` are positive; no value is NaN.
+class Agglomeration {
+  public:
+    enum Kind { kSingle = 0, kAverage = 1, kComplete = 2 };
+
+    Agglomeration(double* triangle, const double* weights, int64_t n, Kind kind);
+
+    // Prepares or merges for a while; false when all is one cluster.
+    bool work();
+
+    std::vector<int64_t> first, second;
+    std::vector<double> similarity;
+    int64_t n_ties = 0;
+
+  private:
+    int64_t start(int64_t i) const { return i * n_ - i * (i + 1) / 2 - i - 1; }
+    double value(double sum, int64_t i, int64_t j) const {
+        return kind_ == kAverage ? sum / (weights_[i] * weights_[j]) : sum;
+    }
+    int64_t position_after(int64_t i) const;
+    void look(int64_t i);
+    int64_t top();
+    bool tied(int64_t a);
+    void merge(int64_t a, int64_t b);
+
+    double* triangle_;
+    int64_t n_;
+    Kind kind_;
+    int64_t prepared_ = 0;
+    std::vector<double> weights_, best_;
+    std::vector<int64_t> alive_, nearest_;
+    std::vector<char> stale_;
+};
+
+// Adds `agglomerate` and `co_occurrences` to the module.
+void bind_linkage(nanobind::module_& m);
+
+}  // namespace coassoc

@@ -1,0 +1,100 @@
+"""The compiled linkage kernel equals its NumPy twin bit for bit; cuts and matrices follow from merges."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import cut_tree, is_valid_linkage
+
+import oracle
+from coassoc.consensus._linkage import LINKAGES, Merges, agglomerate, row_starts
+from coassoc.consensus._similarity import row_similarities
+from coassoc.engines import Numpy, _linkage
+from coassoc.ensemble import Ensemble
+
+
+@pytest.fixture
+def kernels():
+    if not _linkage.has_kernels():
+        if os.environ.get("COASSOC_REQUIRE_NATIVE") == "1":
+            pytest.fail("COASSOC_REQUIRE_NATIVE=1, but there are no compiled kernels")
+        pytest.skip("the compiled kernels are not installed")
+
+
+def both_ways(triangle, weights, linkage):
+    plain = agglomerate(triangle.copy(), weights, linkage, kernels=False)
+    quick = agglomerate(triangle.copy(), weights, linkage, kernels=True)
+    return plain, quick
+
+
+def assert_same(plain, quick):
+    assert (plain.first == quick.first).all() and (plain.second == quick.second).all()
+    assert (plain.similarity == quick.similarity).all() and plain.n_ties == quick.n_ties
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**6), st.sampled_from(LINKAGES), st.booleans())
+def test_kernel_equals_numpy(seed, linkage, whole):
+    if not _linkage.has_kernels():
+        return
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 40))
+    size = n * (n - 1) // 2
+    weights = rng.integers(1, rng.choice([2, 6]), size=n)
+    triangle = rng.integers(0, rng.choice([2, 5, 50]), size=size).astype(float) if whole else rng.random(size)
+    if linkage == "average":
+        upper = np.triu_indices(n, 1)
+        triangle = triangle * weights[upper[0]] * weights[upper[1]]
+    assert_same(*both_ways(triangle, weights, linkage))
+
+
+def test_kernel_equals_numpy_on_a_large_tied_set(kernels):
+    table = oracle.planted(np.random.default_rng(0), n=700, p=10, k=9, noise=0.3, most=12).astype(np.uint8)
+    ensemble = Ensemble(table)
+    layout = Numpy().load(ensemble).layout
+    plain, scale = row_similarities(ensemble.codes, layout, False, np.ones(10), kernels=False)
+    quick, same_scale = row_similarities(ensemble.codes, layout, False, np.ones(10), kernels=True)
+    assert scale == same_scale and (plain == quick).all()
+    for linkage in LINKAGES:
+        assert_same(*both_ways(plain, np.ones(700), linkage))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("n, p", [(1, 3), (2, 1), (513, 7), (700, 20)])
+def test_co_occurrences_equal_a_count_of_equal_cells(kernels, kind, n, p):
+    codes = np.random.default_rng(n).integers(0, 4, (n, p)).astype(kind)
+    triangle = np.full(n * (n - 1) // 2, -1.0)
+    _linkage.co_occurrences(np.ascontiguousarray(codes.T), triangle)
+    expected = (codes[:, None, :] == codes[None, :, :]).sum(axis=2)[np.triu_indices(n, 1)]
+    assert (triangle == expected).all()
+
+
+def test_kernel_refuses_what_does_not_fit(kernels):
+    with pytest.raises(ValueError, match=r"n\(n-1\)/2"):
+        _linkage.agglomerate(np.zeros(4), np.ones(3), 1)
+    with pytest.raises(ValueError, match=r"n\(n-1\)/2"):
+        _linkage.co_occurrences(np.zeros((2, 3), np.uint8), np.zeros(4))
+    with pytest.raises(ValueError, match="too many columns"):
+        _linkage.co_occurrences(np.zeros((300, 3), np.uint8), np.zeros(3))
+
+
+def test_row_starts_index_the_condensed_triangle():
+    n = 7
+    start = row_starts(n)
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    assert [start[i] + j for i, j in pairs] == list(range(len(pairs)))
+
+
+def test_labels_and_matrix_follow_from_merges():
+    merges = Merges(np.array([1, 0, 0]), np.array([3, 2, 1]), np.array([0.9, 0.5, 0.25]), 0)
+    assert merges.labels(4).tolist() == [0, 1, 2, 3]
+    assert merges.labels(3).tolist() == [0, 1, 2, 1]
+    assert merges.labels(2).tolist() == [0, 1, 0, 1]
+    assert merges.labels(1).tolist() == [0, 0, 0, 0]
+    matrix = merges.linkage(1.0)
+    assert is_valid_linkage(matrix)
+    np.testing.assert_allclose(matrix[:, 2], [0.1, 0.5, 0.75])
+    for k in range(1, 5):
+        assert oracle.same_partition(cut_tree(matrix, k)[:, 0], merges.labels(k))
