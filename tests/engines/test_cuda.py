@@ -252,12 +252,14 @@ def test_moves_proposed_and_applied(both, state):
 
 def test_overlaps(make):
     for seed in range(6):
-        ensemble, copies = planted(seed, n=2000, p=5, most=30 if seed else 400)
-        ours, theirs = make().load(ensemble, copies), Numpy().load(ensemble, copies)
+        n = 70_000 if seed == 2 else 2000  # weighted sums are added in parts of 65536 rows
+        ensemble, copies = planted(seed, n=n, p=5, most=30 if seed else 400)
+        options = {"stream": True, "piece_rows": 8192} if seed % 2 == 0 else {}
+        ours, theirs = make(**options).load(ensemble, copies), Numpy().load(ensemble, copies)
         np.testing.assert_array_equal(ours.overlap(), theirs.overlap())
-        weights = np.random.default_rng(seed).random(ensemble.n_codes) + 0.01
-        np.testing.assert_allclose(ours.overlap(weights), theirs.overlap(weights), rtol=1e-10, atol=1e-9)
-        np.testing.assert_array_equal(ours.overlap(weights), ours.overlap(weights))
+        weights = np.random.default_rng(seed).random(ensemble.n_codes)
+        weights[::7] = 0.0
+        np.testing.assert_array_equal(ours.overlap(weights), theirs.overlap(weights))
 
 
 def test_codes_on_the_card_stay_there_and_labels_too(make):

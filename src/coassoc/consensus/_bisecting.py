@@ -10,6 +10,7 @@ import numpy as np
 
 from ..engines import Counts, Engine, Rows, ScoreTable
 from ..ensemble._blocks import is_dask
+from ..ensemble._ensemble import lies_on_card
 from ..metrics._density import cluster_densities, density_from_counts, loss_from_counts, split_gain_from_counts
 from ..metrics._labels import check_partition_weights
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
@@ -189,7 +190,12 @@ class BisectingConsensus(ConsensusEstimator):
             return self._leaf_of_item.map_blocks(
                 np.append(cluster_of_leaf, -1).__getitem__, dtype=cluster_of_leaf.dtype
             )
-        labels = cluster_of_leaf[self._leaf_of_item]
+        if lies_on_card(self._leaf_of_item):
+            from ..engines._cuda_ensemble import look_up
+
+            labels = look_up(cluster_of_leaf, self._leaf_of_item)
+        else:
+            labels = cluster_of_leaf[self._leaf_of_item]
         if self._unlabelled is not None:
             labels[self._unlabelled] = -1
         return labels

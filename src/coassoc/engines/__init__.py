@@ -31,7 +31,7 @@ __all__ = [
 
 _LAZY = {"Cuda": "_cuda", "Dask": "_dask", "Native": "_native", "Stream": "_stream"}
 _NAMES = ("auto", "numpy", "native", "cuda", "stream", "dask")
-_CUDA_PAYS = 1_000_000  # items from which moving codes to a card pays
+_CUDA_PAYS = 500_000  # items from which moving codes to a card pays
 
 
 def __getattr__(name: str) -> Any:
@@ -81,9 +81,7 @@ def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
 
 
 def _belongs_on_card(ensemble: Any) -> bool:
-    """Whether the codes lie on a card already, or are many and a card and CuPy are at hand."""
-    if hasattr(getattr(ensemble, "codes", None), "__cuda_array_interface__"):
-        return True
+    """Whether the items are many, and a card and CuPy are at hand."""
     from ._cuda_device import has_device
 
     return getattr(ensemble, "n_samples", 0) >= _CUDA_PAYS and has_device()

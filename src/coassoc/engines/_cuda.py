@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ._exchange import Moves, MoveTable
+from ._numpy import OVERLAP_ROWS
 from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
 
 SEED_ROWS = 8192  # rows behind one running sum of the seeding, as in the kernels
@@ -293,24 +294,22 @@ class CudaRows(Rows):
         first, second = np.triu_indices(p)
         ends = np.cumsum(widths[first] * widths[second])
         pairs = np.stack([first, second, widths[second], ends - widths[first] * widths[second]], axis=1)
-        scale = 1.0
+        flat = self.device.zeros(int(ends[-1]), np.uint32 if weights is None else np.float64)
         if weights is None:
-            flat = self.device.zeros(int(ends[-1]), np.uint32)
+            for part, codes in self._pieces():
+                self.device.overlap_rows(codes, pairs, int(ends[-1]), self._copies(part), flat)
         else:
             weights = self._pad(np.asarray(weights, dtype=np.float64))
-            flat, least = self.device.zeros(int(ends[-1]), np.uint64), weights[weights > 0].min(initial=np.inf)
-            scale = 2.0 ** np.floor(62 - np.log2(max(self.n_copies, 1) / least)) if np.isfinite(least) else 0.0
-        for part, codes in self._pieces():
-            if weights is None:
-                self.device.overlap_rows(codes, pairs, int(ends[-1]), self._copies(part), flat)
-            else:
-                self.device.overlap_weighted(codes, pairs, self.starts, weights, scale, self._copies(part), flat)
+            for part, codes in self._pieces(multiple=OVERLAP_ROWS):
+                self.device.overlap_weighted(
+                    codes, pairs, self.starts, weights, self.layout.n_clusters, OVERLAP_ROWS, self._copies(part), flat
+                )
         counts = self.device.get(flat)
         total = np.zeros((d, d), dtype=np.int64 if weights is None else np.float64)
         columns = [slice(a, b) for a, b in zip(self.layout.offsets[:-1], self.layout.offsets[1:])]
         for j, g, _, at in pairs:
             block = counts[at : at + widths[j] * widths[g]].reshape(widths[j], widths[g])[:-1, :-1].astype(total.dtype)
-            total[columns[j], columns[g]] = block if weights is None else block / (scale or 1.0)
+            total[columns[j], columns[g]] = block
             total[columns[g], columns[j]] = total[columns[j], columns[g]].T
         return total
 
@@ -358,15 +357,15 @@ class CudaRows(Rows):
 
     # -- pieces --------------------------------------------------------------------------------------------
 
-    def _parts(self, start: int = 0) -> list[slice]:
-        step = self.engine.piece_rows if self.streaming else max(self.n_rows, 1)
+    def _parts(self, start: int = 0, multiple: int = 1) -> list[slice]:
+        step = -(-self.engine.piece_rows // multiple) * multiple if self.streaming else max(self.n_rows, 1)
         first = start - start % step
         return [slice(a, min(a + step, self.n_rows)) for a in range(first, self.n_rows, step)] or [slice(0, 0)]
 
-    def _pieces(self, start: int = 0) -> Iterator[tuple[slice, Any]]:
+    def _pieces(self, start: int = 0, multiple: int = 1) -> Iterator[tuple[slice, Any]]:
         """The rows on the card, whole or piece by piece; pieces that end before `start` are left out."""
         if self.streaming:
-            yield from self.device.stream(self.codes, self._parts(start), self.pinned)
+            yield from self.device.stream(self.codes, self._parts(start, multiple), self.pinned)
         else:
             yield slice(0, self.n_rows), self.codes
 

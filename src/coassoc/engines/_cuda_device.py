@@ -397,12 +397,23 @@ class CupyDevice:
             self._run(f"overlap_rows<{_type(codes)}, {_bool(fits)}>", len(codes), args, cells * 4 if fits else 0)
             first = last
 
-    def overlap_weighted(self, codes, pairs, starts, weights, scale, copies, flat) -> None:
-        args = (
-            codes, _i8(len(codes)), _i4(codes.shape[1]), self.put(pairs.astype(np.uint32)), _i4(len(pairs)),
-            self.put(starts), self.put(weights), np.float64(scale), _or_null(copies), flat,
-        )  # fmt: skip
-        self._run(f"overlap_weighted<{_type(codes)}>", len(codes), args, threads=256)
+    def overlap_weighted(self, codes, pairs, starts, weights, n_clusters, part_rows, copies, flat) -> None:
+        n, p, cells = len(codes), codes.shape[1], len(flat)
+        widest = int(((n_clusters[pairs[:, 0]] + 1) * pairs[:, 2]).max()) * 8
+        fits = widest <= self.shared_limit
+        on_card, sizes = self.put(pairs.astype(np.uint32)), self.put(n_clusters.astype(np.uint32))
+        weights, at_once = self.put(weights), max(1, min(64, (1 << 28) // (8 * cells)))
+        shares, parts = self.empty(at_once * part_rows, np.float64), self.empty(at_once * cells, np.float64)
+        kernel = self._kernel(f"overlap_part<{_type(codes)}, {_bool(fits)}>", widest if fits else 0)
+        for start in range(0, n, at_once * part_rows):
+            here = codes[start : start + at_once * part_rows]
+            some = None if copies is None else copies[start : start + at_once * part_rows]
+            args = (here, _i8(len(here)), _i4(p), self._constant(starts), weights, _or_null(some), shares)
+            self._run(f"row_shares<{_type(codes)}>", len(here), args, threads=256, blocks_per_unit=8)
+            n_parts = -(-len(here) // part_rows)
+            args = (here, _i8(len(here)), _i4(p), _i4(part_rows), on_card, sizes, _i8(cells), shares, parts)
+            kernel((len(pairs), n_parts), (32,), args, shared_mem=widest if fits else 0)
+            self._run("add_parts", cells, (parts, _i4(n_parts), _i8(cells), flat), threads=256, blocks_per_unit=8)
 
     def count_codes(self, codes, n_clusters) -> np.ndarray:
         """How often each code occurs, missing ones included, partition after partition."""

@@ -30,6 +30,9 @@ class DeviceEnsemble(Ensemble):
     device: Any
 
     def __init__(self, table: Any, *, missing: str = "negative", device: Any = None):
+        if isinstance(table, DeviceEnsemble):
+            self.__dict__.update(table.__dict__)
+            return
         self.__dict__.update(_coded(table, missing, device or _device_of(table)).__dict__)
 
     def unlabelled(self) -> Any:
@@ -40,6 +43,12 @@ class DeviceEnsemble(Ensemble):
         copies.fill(1)
         self.device.mark_unlabelled(self.codes, self.n_clusters, copies)
         return (copies == 0).nonzero()[0]
+
+    def preferred_engine(self) -> Any:
+        """The engine on the card that holds the codes."""
+        from ._cuda import Cuda
+
+        return Cuda(device=self.device.number)
 
     def to_host(self) -> Ensemble:
         """The same ensemble with its codes in the host's memory, for other engines and reports."""
@@ -112,6 +121,12 @@ def _coded(table: Any, missing: str, device: Any) -> DeviceEnsemble:
         column[table[:, j] < 0] = k
         codes[:, j] = column.astype(dtype)
     return ensemble_from_device(codes, n_clusters, device)
+
+
+def look_up(table: np.ndarray, items: Any) -> Any:
+    """``table[items]`` for indices that lie on a card, there."""
+    device = _device_of(items)
+    return device.take(device.put(table), items)
 
 
 def _device_of(array: Any) -> Any:

@@ -46,6 +46,7 @@ class NumpyDevice:
     """Stand-in for a card with `memory` bytes; `keep_counts` False plays a table too large for differences."""
 
     def __init__(self, memory: int = 1 << 34, keep_counts: bool = True):
+        self.number = 0
         self.memory = memory
         self.keep_counts = keep_counts
         self.jobs: list[Job] = []
@@ -221,12 +222,19 @@ class NumpyDevice:
         for j, g, width, at in pairs:
             np.add.at(flat, at + codes[:, j].astype(np.int64) * width + codes[:, g], _weights(copies, len(codes)))
 
-    def overlap_weighted(self, codes, pairs, starts, weights, scale, copies, flat) -> None:
-        spread = weights[codes + starts].sum(axis=1)
-        share = np.divide(scale, spread, out=np.zeros(len(codes)), where=np.asarray(spread > 0))
-        share = np.rint(share * _weights(copies, len(codes))).astype(np.uint64)
-        for j, g, width, at in pairs:
-            np.add.at(flat, at + codes[:, j].astype(np.int64) * width + codes[:, g], share)
+    def overlap_weighted(self, codes, pairs, starts, weights, n_clusters, part_rows, copies, flat) -> None:
+        for start in range(0, len(codes), part_rows):
+            here = codes[start : start + part_rows]
+            spread = np.zeros(len(here))
+            for j, first in enumerate(starts):
+                spread += weights[first + here[:, j]]
+            share = np.divide(1.0, spread, out=np.zeros(len(here)), where=spread > 0)
+            if copies is not None:
+                share = np.asarray(copies[start : start + part_rows]).astype(np.float64) * share
+            part = np.zeros(len(flat))
+            for j, g, width, at in pairs:
+                np.add.at(part, at + here[:, j].astype(np.int64) * width + here[:, g], share)
+            flat += part
 
     def count_codes(self, codes, n_clusters) -> np.ndarray:
         for j, k in enumerate(n_clusters):

@@ -81,13 +81,17 @@ class Ensemble:
     classes: np.ndarray | None = None
 
     def __new__(cls, partitions: Any = None, **_: Any) -> Ensemble:
-        """Files and Dask collections make a `StoredEnsemble`, which leaves the labels where they are."""
+        """Files, Dask collections and tables on a card make ensembles that leave the labels where they are."""
         if cls is Ensemble and (
             isinstance(partitions, (str, PathLike)) or is_dask(partitions) or _is_stored(partitions)
         ):
             from ._stored import StoredEnsemble
 
             return object.__new__(StoredEnsemble)
+        if cls is Ensemble and lies_on_card(partitions):
+            from ..engines._cuda_ensemble import DeviceEnsemble
+
+            return object.__new__(DeviceEnsemble)
         return object.__new__(cls)
 
     def __init__(self, partitions: Any, *, missing: str = "negative"):
@@ -150,13 +154,17 @@ class Ensemble:
 
         Parameters
         ----------
-        codes : ndarray of shape (n_samples, n_partitions), uint8, uint16 or uint32
+        codes : ndarray or array on a GPU, of shape (n_samples, n_partitions), uint8, uint16 or uint32
             ``0..n_clusters[j]-1`` are clusters, ``n_clusters[j]`` is a missing label.
         n_clusters : array-like of shape (n_partitions,)
             Clusters in each partition. Unlike ``Ensemble(table)``, empty clusters are allowed.
         names, categories : list, optional
             Names of partitions; original labels behind the codes.
         """
+        if lies_on_card(codes):
+            from ..engines._cuda_ensemble import ensemble_from_device
+
+            return ensemble_from_device(codes, n_clusters, names=names, categories=categories)
         n_clusters = np.asarray(n_clusters, dtype=np.int64)
         if not isinstance(codes, np.ndarray) or codes.dtype.name not in ("uint8", "uint16", "uint32"):
             kind = getattr(codes, "dtype", type(codes).__name__)
@@ -379,6 +387,16 @@ class Ensemble:
         if index.ndim != 1:
             raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
         return index
+
+
+def lies_on_card(table: Any) -> bool:
+    """Whether the values of `table`, an array or an ensemble, lie in a GPU's memory, by its own word."""
+    if isinstance(table, np.ndarray):
+        return False
+    if hasattr(table, "__cuda_array_interface__") or hasattr(table, "to_host"):
+        return True
+    where = getattr(table, "__dlpack_device__", None)
+    return where is not None and int(where()[0]) == 2  # DLPack's number for CUDA
 
 
 def _is_stored(partitions: Any) -> bool:
