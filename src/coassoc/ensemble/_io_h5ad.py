@@ -86,7 +86,10 @@ def write_new_h5ad(target: Path, columns: dict[str, np.ndarray], ids: list[str],
 
 
 def _write_categorical(group: Any, labels: np.ndarray, h5py: Any) -> None:
-    nulls = np.array([label is None for label in labels]) if labels.dtype == object else labels < 0
+    if labels.dtype == object:
+        nulls = np.array([label is None for label in labels])
+    else:
+        nulls = labels < 0 if labels.dtype.kind in "if" else np.zeros(len(labels), dtype=bool)
     present, codes = np.unique(labels[~nulls], return_inverse=True)
     width = np.int8 if len(present) < 127 else np.int16 if len(present) < 32767 else np.int32
     filled = np.full(len(labels), -1, dtype=width)

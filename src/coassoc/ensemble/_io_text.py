@@ -40,11 +40,13 @@ def read_text(
             pass
     parse = _parse_arrow if _has_arrow() else _parse_plain
     parsed = parse(path, names, wanted, delimiter, has_header, compressed, max_bytes)
-    n_rows = len(next(iter(parsed.values()))) if parsed else 0
+    n_rows = max((len(indices) for indices, _ in parsed.values()), default=0)
     if n_rows == 0:
         raise ValueError(f"{path.name} has a header but no rows; a label table needs one row per item.")
     columns: dict[str, Any] = {}
     for name, (indices, texts) in parsed.items():
+        if any("\x00" in text for text in texts):
+            raise ValueError(f"{path.name} holds NUL bytes in column {name!r}, so it is not text throughout.")
         labels = np.array(texts, dtype=object) if name in verbatim else _typed(texts, path, name)
         if name not in verbatim:
             nulls = np.array([text in NA_VALUES for text in texts] + [True])

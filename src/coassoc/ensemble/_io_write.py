@@ -29,7 +29,8 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
     ensemble : Ensemble
         What to write, with its ids and classes (columns ``id`` and ``class``) where it has them.
     format : {"csv", "tsv", "parquet", "npy", "npz", "h5ad"} or None, default=None
-        None takes it from the name. NPY holds codes with −1 for missing, the others the labels themselves.
+        None takes it from the name. NPY holds integers: the labels when they are all non-negative integers, else
+        their codes, and −1 for a missing one.
     force : bool, default=False
         Overwrite an existing file.
 
@@ -49,10 +50,8 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
     kind = _kind(path, format)
     if kind == "npy":
         _check_not_stdout(path, kind)
-        table = np.column_stack([ensemble.partition(j) for j in range(ensemble.n_partitions)])
-        width = np.min_scalar_type(-1 - int(ensemble.n_clusters.max()))
         with replacing(path, force=force) as partial, open(partial, "wb") as out:
-            np.save(out, table.astype(width), allow_pickle=False)
+            np.save(out, _integer_table(ensemble), allow_pickle=False)
         return
     if kind == "npz":
         _check_not_stdout(path, kind)
@@ -173,6 +172,19 @@ def _kind(path: Any, format: str | None) -> str:
 def _check_not_stdout(path: Any, kind: str) -> None:
     if str(path) == "-":
         raise ValueError(f"{kind} cannot go to standard output; name a file, or choose csv or tsv.")
+
+
+def _integer_table(ensemble: Ensemble) -> np.ndarray:
+    """Labels as the smallest integers that hold them, −1 where missing; codes where labels are no such integers."""
+    plain = all(labels.dtype.kind in "iu" and (labels >= 0).all() for labels in ensemble.categories)
+    whole = all(len(labels) == k for labels, k in zip(ensemble.categories, ensemble.n_clusters))
+    columns = []
+    for j in range(ensemble.n_partitions):
+        codes = ensemble.partition(j)
+        columns.append(np.append(ensemble.categories[j], -1)[codes] if plain and whole else codes)
+    table = np.column_stack(columns)
+    low, high = int(table.min()), int(table.max())
+    return table.astype(np.min_scalar_type(high) if low >= 0 else np.min_scalar_type(-1 - high))
 
 
 def _labels(values: np.ndarray, nulls: np.ndarray | None) -> np.ndarray:

@@ -1,0 +1,65 @@
+"""Names of clusters: the best matching by brute force, sizes in order, the partition itself untouched."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coassoc as ca
+
+pairs = st.integers(1, 25).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(0, 3), min_size=n, max_size=n), st.lists(st.integers(0, 3), min_size=n, max_size=n)
+    )
+)
+
+
+def same_partition(a, b) -> bool:
+    return len({*zip(a, b)}) == len({*a}) == len({*b})
+
+
+@given(pairs)
+def test_no_other_renaming_overlaps_more(both):
+    reference, labels = both
+    renamed = ca.align_labels(reference, labels).tolist()
+    assert same_partition(renamed, labels)
+    names = sorted({*reference})
+    mine = sorted({*labels})
+    room = [*names, *[-10 - i for i in range(len(mine))]]
+    best = max(
+        sum(dict(zip(mine, chosen))[x] == r for x, r in zip(labels, reference))
+        for chosen in itertools.permutations(room, len(mine))
+    )
+    assert sum(a == r for a, r in zip(renamed, reference)) == best
+
+
+def test_unmatched_clusters_get_new_names():
+    assert ca.align_labels([3, 3, 3, 3], [0, 0, 1, 2]).tolist() == [3, 3, 4, 5]
+    assert ca.align_labels(["a", "a", "b"], [1, 1, 1]).tolist() == ["a", "a", "a"]
+    assert ca.align_labels(["a", "a", "a"], [1, 1, 2]).tolist() == ["a", "a", "new 0"]
+
+
+def test_missing_labels_stay_missing():
+    assert ca.align_labels([0, 0, 1, -1], [7, -1, 8, 8]).tolist() == [0, -1, 1, 1]
+
+
+def test_lengths_must_agree():
+    with pytest.raises(ValueError, match="one entry per item"):
+        ca.align_labels([0, 1], [0, 1, 2])
+
+
+@given(st.lists(st.integers(-1, 5), min_size=1, max_size=40).filter(lambda x: max(x) >= 0))
+def test_sizes_fall_and_ties_go_to_the_first_seen(labels):
+    ordered = ca.order_by_size(labels)
+    kept = [x for x in labels if x >= 0]
+    new = ordered[ordered >= 0]
+    assert [x < 0 for x in labels] == (ordered < 0).tolist()
+    assert same_partition(kept, new.tolist())
+    sizes = np.bincount(new)
+    assert (np.diff(sizes) <= 0).all()
+    first = [new.tolist().index(c) for c in range(len(sizes))]
+    assert all(a < b for (a, s), (b, t) in itertools.pairwise(zip(first, sizes)) if s == t)
