@@ -15,9 +15,9 @@ import coassoc as ca
 from coassoc.consensus._lloyd import lloyd, random_rows, seed_rows
 from coassoc.consensus._objectives import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Counts, Cuda, Numpy, ScoreTable
-from coassoc.engines._cuda import narrow_table
 from coassoc.engines._cuda_device import has_device
 from coassoc.engines._cuda_ensemble import DeviceEnsemble, ensemble_from_device
+from coassoc.engines._cuda_tables import narrow_table
 from coassoc.engines._cuda_twin import NumpyDevice, OnCard
 from coassoc.engines._exchange import AgreementState, DensityState
 
@@ -235,11 +235,13 @@ def test_moves_proposed_and_applied(both, state):
     (ours, theirs), (mine, yours), rng = both
     p = theirs.layout.n_partitions
     v = np.ones(p) if rng.random() < 0.5 else rng.random(p) + 0.1
-    live = [state(rows.counts(labelling), v, least=1, vanish=True) for rows, labelling in zip((ours, theirs), (mine, yours))]
+    counts = ours.counts(mine), theirs.counts(yours)
+    live = [state(c, v, least=1, vanish=True) for c in counts]
     table = live[1].table()
     start, made = 0, 0
     for limit in (3, 50, 200, 10_000):
-        found, expected = ours.propose_moves(mine, table, start, limit), theirs.propose_moves(yours, table, start, limit)
+        found = ours.propose_moves(mine, table, start, limit)
+        expected = theirs.propose_moves(yours, table, start, limit)
         for name in ("indices", "sources", "targets", "codes", "copies", "stop"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
         made += ours.apply_moves(mine, live[0], found, 0.0)

@@ -11,16 +11,17 @@ This module is the host's side and knows no CUDA. It talks to a small device obj
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ._cuda_seeding import SEED_ROWS, CudaSeeding
+from ._cuda_tables import narrow_table, table_drift
 from ._exchange import Moves, MoveTable
 from ._numpy import OVERLAP_ROWS
-from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
+from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, participating_copies
 
-SEED_ROWS = 8192  # rows behind one running sum of the seeding, as in the kernels
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # gaps must reach this many bounds of the byte table for it to pay
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
@@ -172,8 +173,15 @@ class CudaRows(Rows):
             labelling.drifted[:] = 0
         device, exact_shift = self.device, table.bits + labelling.unit
         job = device.assign_job(
-            self._pad(narrow), self._pad(table.values), self.starts, bound, max(exact_shift - shift, -8), exact_shift, drift,
-            count=labelling.fresh or labelling.counted, fresh=labelling.fresh,
+            self._pad(narrow),
+            self._pad(table.values),
+            self.starts,
+            bound,
+            max(exact_shift - shift, -8),
+            exact_shift,
+            drift,
+            count=labelling.fresh or labelling.counted,
+            fresh=labelling.fresh,
             few=labelling.moved * 20 < self.n_rows,
         )
         for part, codes in self._pieces():
@@ -201,12 +209,8 @@ class CudaRows(Rows):
         old = labelling.table
         if old is None or not 0 <= table.bits + labelling.unit <= 31:
             return None
-        # exact: both tables are integers over powers of two
-        change = table.values * 2.0**-table.bits - old.values * 2.0**-old.bits
-        behind = change.max(axis=1, keepdims=True) - change
-        worst = np.maximum.reduceat(behind, self.layout.offsets[:-1], axis=0).sum(axis=0) * (1 + 1e-12)
         before = np.ceil(labelling.drifted)
-        labelling.drifted = labelling.drifted + worst * 2.0**-labelling.unit
+        labelling.drifted = labelling.drifted + table_drift(table, old, self.layout.offsets) * 2.0**-labelling.unit
         # bytes are rounded down by up to one step: rounding the running sum up, not each drift, stays safe
         return np.minimum(np.ceil(labelling.drifted) - before, 255).astype(np.uint8)
 
@@ -253,7 +257,8 @@ class CudaRows(Rows):
 
     def split(self, labelling: Labelling) -> list[Rows]:
         assert isinstance(labelling, CudaLabelling)
-        device, leaves = self.device, []
+        device = self.device
+        leaves: list[Rows] = []
         for cluster in range(labelling.n_clusters):
             ends = [device.compact_ends(labelling.labels[part], cluster) for part in self._parts()]
             sizes = [int(device.get(e[-1:])[0]) for e in ends]
@@ -266,14 +271,30 @@ class CudaRows(Rows):
                 for i, (part, piece) in enumerate(self._pieces()):
                     into = slice(int(stops[i]) - sizes[i], int(stops[i]))
                     device.compact_rows(
-                        piece, part.start, labelling.labels[part], cluster, ends[i],
-                        None if self.ids is None else self.ids[part], self._copies(part),
-                        codes[into], ids[into], None if copies is None else copies[into],
+                        piece,
+                        part.start,
+                        labelling.labels[part],
+                        cluster,
+                        ends[i],
+                        None if self.ids is None else self.ids[part],
+                        self._copies(part),
+                        codes[into],
+                        ids[into],
+                        None if copies is None else copies[into],
                     )
             n_copies = size if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
             leaves.append(
                 CudaRows(
-                    self.engine, device, codes, self.layout, copies, n_copies, self.has_missing, self.at_home, False, ids
+                    self.engine,
+                    device,
+                    codes,
+                    self.layout,
+                    copies,
+                    n_copies,
+                    self.has_missing,
+                    self.at_home,
+                    False,
+                    ids,
                 )
             )
         return leaves
@@ -322,14 +343,15 @@ class CudaRows(Rows):
 
     def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
         assert isinstance(labelling, CudaLabelling)
-        device, found, stop = self.device, [], self.n_rows
+        device, stop = self.device, self.n_rows
+        found: list[np.ndarray] = []
         job = device.propose_job(table, self._pad, self.starts, self.layout.n_clusters)
         for part, codes in self._pieces(start):
             for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
                 here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
                 inside = slice(here.start - part.start, here.stop - part.start)
                 rows, targets = device.propose_rows(job, codes[inside], labelling.labels[here], self._copies(here))
-                room = limit - sum(len(f) for f in found)
+                room = limit - sum(map(len, found))
                 kept = device.get(rows[:room]) + first
                 found.append(np.stack([kept, device.get(targets[:room])], axis=1))
                 if len(kept) == room:
@@ -388,77 +410,6 @@ class CudaRows(Rows):
             raise MemoryError(_memory_message(n, p, size, self.device.free_bytes())) from error
 
 
-class CudaSeeding(Seeding):
-    def __init__(self, rows: CudaRows, weights: np.ndarray):
-        self.rows = rows
-        self.weights = np.asarray(weights).astype(np.uint32)
-        self.total = rows.n_copies
-        largest = int(np.sum(weights))
-        self._dtype = next(t for t in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(t).max)
-        self._distance: Any = None  # None: no row chosen yet
-        self._running: Any = None  # running sums over blocks of SEED_ROWS rows
-
-    def locate(self, targets: np.ndarray) -> np.ndarray:
-        rows, targets = self.rows, np.asarray(targets, dtype=np.int64)
-        if self._distance is None and rows.copies is None:
-            return rows.codes_at(targets)
-        device = rows.device
-        if self._running is None:
-            self._running = device.running(device.sum_copies(rows.copies))
-        return rows.codes_at(device.locate_rows(self._running, targets, self._distance, rows.copies, rows.n_rows))
-
-    def potentials(self, candidates: np.ndarray) -> np.ndarray:
-        device, rows = self.rows.device, self.rows
-        sums = device.zeros(len(candidates), np.uint64)
-        for part, codes in rows._pieces():
-            now = None if self._distance is None else self._distance[part]
-            device.seed_rows(codes, candidates, self._rule(), now, rows._copies(part), sums, add=False)
-        return device.get(sums).astype(np.int64)
-
-    def add(self, row: np.ndarray) -> None:
-        device, rows = self.rows.device, self.rows
-        first = self._distance is None
-        distance = rows._empty(rows.n_rows, self._dtype) if first else self._distance
-        sums = device.zeros(-(-rows.n_rows // SEED_ROWS), np.uint64)
-        for part, codes in rows._pieces():
-            blocks = slice(part.start // SEED_ROWS, None)
-            device.seed_rows(
-                codes, row[None], self._rule(), distance[part], rows._copies(part), sums[blocks], add=True, first=first
-            )
-        self._distance, self._running = distance, device.running(sums)
-        self.total = int(device.get(self._running[-1:])[0])
-
-    def _rule(self) -> tuple[np.ndarray, np.ndarray, bool]:
-        return self.weights, self.rows.layout.n_clusters, self.rows.has_missing
-
-
-def narrow_table(
-    values: np.ndarray, offsets: np.ndarray, bytes_pay: Callable[[float], bool]
-) -> tuple[np.ndarray, int, int]:
-    """Table of 8 or 16 bits whose sums over partitions stay below 2**16, the largest error of a gap, and the shift.
-
-    Entries are (values − the smallest of their partition) >> shift, so a gap of narrow sums is wrong by less than
-    one step per partition: a gap above `bound` proves the order of exact sums, and ``(gap - bound) << shift`` bounds
-    the exact gap from below. A table of multiples of 2**shift, such as that of single rows, has bound 0. Bytes are
-    used when they are exact, or when `bytes_pay` of their bound, in units of `values`, says so.
-    """
-    firsts = offsets[:-1]
-    lowest = np.minimum.reduceat(values, firsts, axis=0).min(axis=1)
-    highest = np.maximum.reduceat(values, firsts, axis=0).max(axis=1)
-    spans = highest.astype(np.int64) - lowest
-    # differences of int32 fit uint32, where they are taken modulo 2**32
-    raised = values.view(np.uint32) - np.repeat(lowest, np.diff(offsets))[:, None].view(np.uint32)
-    used = int(np.bitwise_or.reduce(raised, axis=None))
-    for dtype, bits in ((np.uint8, 8), (np.uint16, 16)):
-        shift = max(0, int(spans.sum()).bit_length() - 16, int(spans.max()).bit_length() - bits)
-        while int((spans >> shift).sum()) > 0xFFFF:
-            shift += 1
-        bound = len(firsts) if used & ((1 << shift) - 1) else 0
-        if bits == 16 or bound == 0 or bytes_pay(bound * 2.0**shift):
-            break
-    return (raised >> np.uint32(shift)).astype(dtype), bound, shift
-
-
 def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple[Any, int]:
     """`participating_copies` for codes that lie on the card."""
     n, copies = len(codes), None
@@ -471,9 +422,7 @@ def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple
         device.mark_unlabelled(codes, layout.n_clusters, copies)
     total = n if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
     if total > MAX_COPIES:
-        raise ValueError(
-            f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}."
-        )
+        raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
     return copies, total
 
 

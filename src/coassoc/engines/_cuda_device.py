@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ _PASS = np.dtype(
 )  # fmt: skip
 
 
-@lru_cache(maxsize=1)
+@cache
 def has_device() -> bool:
     """Whether CuPy is installed and the driver sees a card; imports neither."""
     if find_spec("cupy") is None:
@@ -50,7 +50,7 @@ def has_device() -> bool:
     return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def open_device(number: int) -> CupyDevice:
     if find_spec("cupy") is None:
         raise ImportError(
@@ -197,9 +197,7 @@ class CupyDevice:
 
     # -- passes --------------------------------------------------------------------------------------------
 
-    def assign_job(
-        self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few
-    ) -> Job:
+    def assign_job(self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few) -> Job:
         rows, k = values.shape
         tiles = -(-k // 32)
         a_word = 4 // narrow.dtype.itemsize
@@ -327,12 +325,12 @@ class CupyDevice:
                 flags = f"{p // 4}, {len(some)}, {_bool(has_missing)}, {_bool(add)}, {_bool(first)}, "
                 flags += f"{_bool(staged)}, {_bool(low)}"
                 packed = _pack_seeds(some, n_clusters)
-                args = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:])
-                self._run(f"seed_bytes<{flags}>", n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
+                words = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:])
+                self._run(f"seed_bytes<{flags}>", n, words, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
             return
         held = np.dtype(np.uint8) if distance is None else distance.dtype
         name = f"seed_any<{_type(codes)}, {_NAMES[held.itemsize]}, {_bool(add)}, {_bool(first)}>"
-        args = (
+        args: tuple = (
             codes, _i8(n), _i4(p), self.put(chosen.astype(codes.dtype)), _i4(len(chosen)), self.put(weights),
             self.put(n_clusters.astype(np.uint32)), _or_null(distance), _or_null(copies), sums,
         )  # fmt: skip
@@ -408,7 +406,7 @@ class CupyDevice:
         for start in range(0, n, at_once * part_rows):
             here = codes[start : start + at_once * part_rows]
             some = None if copies is None else copies[start : start + at_once * part_rows]
-            args = (here, _i8(len(here)), _i4(p), self._constant(starts), weights, _or_null(some), shares)
+            args: tuple = (here, _i8(len(here)), _i4(p), self._constant(starts), weights, _or_null(some), shares)
             self._run(f"row_shares<{_type(codes)}>", len(here), args, threads=256, blocks_per_unit=8)
             n_parts = -(-len(here) // part_rows)
             args = (here, _i8(len(here)), _i4(p), _i4(part_rows), on_card, sizes, _i8(cells), shares, parts)
@@ -483,9 +481,7 @@ def _copy_with_threads(source: np.ndarray, into: np.ndarray, n_threads: int = 8)
 def _pack_seeds(chosen: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
     """Rows of byte codes as the words the kernel compares with."""
     m, words = len(chosen), chosen.shape[1] // 4
-    packed = np.zeros(
-        1, np.dtype([("row", "u4", (m, words)), ("seen", "u4", (m, words)), ("missing", "u4", (words,))])
-    )
+    packed = np.zeros(1, np.dtype([("row", "u4", (m, words)), ("seen", "u4", (m, words)), ("missing", "u4", (words,))]))
     chosen = np.ascontiguousarray(chosen, dtype=np.uint8)
     packed["row"][0] = chosen.view(np.uint32)
     packed["seen"][0] = np.where(chosen < n_clusters, 0x80, 0).astype(np.uint8).view(np.uint32)

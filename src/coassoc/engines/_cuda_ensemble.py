@@ -83,10 +83,11 @@ def ensemble_from_device(
         raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; use Ensemble(table).")
     if codes.ndim != 2 or n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
         raise ValueError(
-            f"n_clusters must hold one positive number per partition, got {n_clusters} for codes of shape {codes.shape}."
+            f"n_clusters must hold one positive number per partition, got {n_clusters} for codes of shape "
+            f"{codes.shape}."
         )
     counts = np.split(device.count_codes(codes, n_clusters), np.cumsum(n_clusters + 1)[:-1])
-    self = DeviceEnsemble.__new__(DeviceEnsemble)
+    self: DeviceEnsemble = object.__new__(DeviceEnsemble)
     self.device = device
     names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
     if categories is None:

@@ -93,9 +93,7 @@ class NumpyDevice:
 
     # -- passes --------------------------------------------------------------------------------------------
 
-    def assign_job(
-        self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few
-    ) -> Job:
+    def assign_job(self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few) -> Job:
         keep = count and (self.keep_counts or (few and not fresh))
         job = Job(narrow, values, starts, bound, narrow_shift, exact_shift, drift, keep, fresh)
         self.jobs.append(job)
