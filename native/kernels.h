@@ -12,8 +12,8 @@ constexpr int kMaxCandidates = 8;  // candidate rows measured in one seeding pas
 constexpr int64_t kOverlapRows = 65536;  // weighted overlaps are summed in this many rows, then over such parts
 
 // Rows of codes. Row i is `codes[(ids ? ids[i] : i) * p ...]`; block b holds rows 64 b .. 64 b + 63 column by
-// column, `blocked[(b * p + j) * 64 + lane]`, zeros after the last row. codes[i, j] <= n_clusters[j], which marks
-// a missing label.
+// column, `blocked[(b * p + j) * 64 + lane]`, with copies of the last row to fill up. codes[i, j] <= n_clusters[j],
+// which marks a missing label.
 struct View {
     const void* codes;
     const uint32_t* ids;        // null: row i is row i
@@ -36,13 +36,13 @@ struct WideTable {
     int32_t last;      // columns of the last tile: 8, 16, 24, 32 or 64; or 2 when k == 2
 };
 
-// 7-bit table for byte permutes: for cluster c, `values[c * stride + start[j] + code]`, parts of 64, 128 or 256.
-// score * step differs from the int32 score (up to a constant of the row) by at most error / 2.
+// 7-bit table for byte permutes: for each cluster, `stride` bytes with the parts of the partitions one after another,
+// n64 of 64 bytes, then n128 of 128 and n256 of 256; the partition of the q-th part starts at byte column[q] of a
+// block. score * step differs from the int32 score (up to a constant of the row) by at most error / 2.
 struct NarrowTable {
     const uint8_t* values;  // null: not in use
     int64_t stride;
-    const int32_t* order;   // (p,) partitions sorted by part size
-    const int64_t* start;   // (p,)
+    const int64_t* column;
     int32_t n64, n128, n256;  // how many partitions have each part size
     uint32_t need;          // accept a row when its narrow gap is at least this
     uint32_t slack;         // narrow units to take off an accepted gap before it is a bound
@@ -94,6 +94,13 @@ struct Kernels {
     // the same with one double per row (factor of row b0 * 64 first); total must be summed in order by the caller
     void (*weighted_overlap_chunk)(const View&, int64_t j, int64_t b0, int64_t b1, const double* factor,
                                    double* total, int64_t size, char* scratch);
+    // one row of a table in whole steps above `base`, at most `top`: bytes `stride` apart; raises worst (k,) to the
+    // largest distance from the true height
+    void (*narrow_row)(const int32_t* row, int32_t k, double base, double step, int32_t top, double* worst,
+                       uint8_t* out, int64_t stride);
+    // raises high and lowers low (k,) to the change after - before * scale of one row of two tables
+    void (*change_row)(const int32_t* before, const int32_t* after, int32_t k, double scale, double* high,
+                       double* low);
     bool permutes;  // whether assign_chunk can use a NarrowTable
 };
 

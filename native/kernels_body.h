@@ -9,6 +9,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 #if defined(_MSC_VER)
 #include <intrin.h>
@@ -54,16 +56,86 @@ inline int lanes_in(const View& view, int64_t block) {
 
 // -- the column-wise copy ----------------------------------------------------------------------------------
 
+#if defined(__AVX512BW__)
+// 16 columns of 64 rows of bytes: each register holds one row of each quarter, four rounds of unpacking bring a
+// column together.
+inline void transpose_tile(const uint8_t* const* row, int64_t column, uint8_t* out) {
+    __m512i x[16], y[16];
+    for (int i = 0; i < 16; ++i) {
+        const auto part = [&](int quarter) {
+            return _mm_loadu_si128((const __m128i*)(row[16 * quarter + i] + column));
+        };
+        x[i] = _mm512_castsi128_si512(part(0));
+        x[i] = _mm512_inserti32x4(x[i], part(1), 1);
+        x[i] = _mm512_inserti32x4(x[i], part(2), 2);
+        x[i] = _mm512_inserti32x4(x[i], part(3), 3);
+    }
+    for (int i = 0; i < 8; ++i) {
+        y[2 * i] = _mm512_unpacklo_epi8(x[i], x[i + 8]);
+        y[2 * i + 1] = _mm512_unpackhi_epi8(x[i], x[i + 8]);
+    }
+    for (int i = 0; i < 8; ++i) {
+        x[2 * i] = _mm512_unpacklo_epi8(y[i], y[i + 8]);
+        x[2 * i + 1] = _mm512_unpackhi_epi8(y[i], y[i + 8]);
+    }
+    for (int i = 0; i < 8; ++i) {
+        y[2 * i] = _mm512_unpacklo_epi8(x[i], x[i + 8]);
+        y[2 * i + 1] = _mm512_unpackhi_epi8(x[i], x[i + 8]);
+    }
+    for (int i = 0; i < 8; ++i) {
+        _mm512_storeu_si512(out + (2 * i) * kLanes, _mm512_unpacklo_epi8(y[i], y[i + 8]));
+        _mm512_storeu_si512(out + (2 * i + 1) * kLanes, _mm512_unpackhi_epi8(y[i], y[i + 8]));
+    }
+}
+#elif defined(__SSE2__)
+// The same, 16 rows at a time.
+inline void transpose_tile(const uint8_t* const* row, int64_t column, uint8_t* out) {
+    for (int quarter = 0; quarter < 4; ++quarter) {
+        __m128i x[16], y[16];
+        for (int i = 0; i < 16; ++i) x[i] = _mm_loadu_si128((const __m128i*)(row[16 * quarter + i] + column));
+        for (int i = 0; i < 8; ++i) {
+            y[2 * i] = _mm_unpacklo_epi8(x[i], x[i + 8]);
+            y[2 * i + 1] = _mm_unpackhi_epi8(x[i], x[i + 8]);
+        }
+        for (int i = 0; i < 8; ++i) {
+            x[2 * i] = _mm_unpacklo_epi8(y[i], y[i + 8]);
+            x[2 * i + 1] = _mm_unpackhi_epi8(y[i], y[i + 8]);
+        }
+        for (int i = 0; i < 8; ++i) {
+            y[2 * i] = _mm_unpacklo_epi8(x[i], x[i + 8]);
+            y[2 * i + 1] = _mm_unpackhi_epi8(x[i], x[i + 8]);
+        }
+        for (int i = 0; i < 8; ++i) {
+            uint8_t* to = out + (2 * i) * kLanes + 16 * quarter;
+            _mm_storeu_si128((__m128i*)to, _mm_unpacklo_epi8(y[i], y[i + 8]));
+            _mm_storeu_si128((__m128i*)(to + kLanes), _mm_unpackhi_epi8(y[i], y[i + 8]));
+        }
+    }
+}
+#endif
+
+// A block from 64 rows.
+template <class T>
+inline void transpose(const T* const* row, int64_t p, T* out) {
+#if defined(__SSE2__)
+    if (sizeof(T) == 1 && p >= 16) {
+        for (int64_t j = 0; j < p; j += 16) {
+            const int64_t column = smaller(j, p - 16);  // the last tile overlaps the one before
+            transpose_tile((const uint8_t* const*)row, column, (uint8_t*)out + column * kLanes);
+        }
+        return;
+    }
+#endif
+    for (int lane = 0; lane < kLanes; ++lane)
+        for (int64_t j = 0; j < p; ++j) out[j * kLanes + lane] = row[lane][j];
+}
+
 template <class T>
 inline void gather_block(const View& view, int64_t block, T* out) {
     const int lanes = lanes_in(view, block);
-    const int64_t p = view.p;
-    for (int lane = 0; lane < lanes; ++lane) {
-        const T* row = row_of<T>(view, block * kLanes + lane);
-        for (int64_t j = 0; j < p; ++j) out[j * kLanes + lane] = row[j];
-    }
-    for (int lane = lanes; lane < kLanes; ++lane)
-        for (int64_t j = 0; j < p; ++j) out[j * kLanes + lane] = 0;
+    const T* row[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) row[lane] = row_of<T>(view, block * kLanes + smaller(lane, lanes - 1));
+    transpose<T>(row, view.p, out);
 }
 
 template <class T>
@@ -220,12 +292,21 @@ void score_batch(const View& view, const WideTable& table, Batch& batch) {
     }
 }
 
-// Puts results in place: label, bound, and the counts of a row that moved.
+constexpr int kMoves = 256;  // moved rows counted together
+
+// Puts results in place: label, bound, and the counts of rows that moved, a batch of them partition by partition so
+// that the cells being changed stay in the first cache.
 template <class T>
 struct Settler {
     const View& view;
     const AssignJob& job;
     AssignResult& result;
+    int n_moves = 0;
+    const T* codes[kMoves];
+    int64_t times[kMoves];
+    int32_t from[kMoves], to[kMoves];
+
+    Settler(const View& v, const AssignJob& j, AssignResult& r) : view(v), job(j), result(r) {}
 
     void settle(int64_t row, int32_t label, uint32_t bound) {
         job.bounds[row] = (uint16_t)bound;
@@ -236,15 +317,25 @@ struct Settler {
     void move(int64_t row, int32_t old, int32_t label) {
         job.labels[row] = label;
         ++result.moved;
-        const int64_t times = view.copies ? view.copies[row] : 1;
-        if (!job.delta || !times) return;
-        const T* codes = row_of<T>(view, row);
+        if (!job.delta) return;
+        codes[n_moves] = row_of<T>(view, row);
+        times[n_moves] = view.copies ? view.copies[row] : 1;
+        from[n_moves] = old;
+        to[n_moves] = label;
+        if (++n_moves == kMoves) count_moves();
+    }
+
+    void count_moves() {
         const int64_t k = job.wide.k;
         for (int64_t j = 0; j < view.p; ++j) {
-            int64_t* cells = job.delta + (view.first[j] + (int64_t)codes[j]) * k;
-            cells[label] += times;
-            cells[old] -= times;
+            int64_t* part = job.delta + view.first[j] * k;
+            for (int i = 0; i < n_moves; ++i) {
+                int64_t* cells = part + (int64_t)codes[i][j] * k;
+                cells[to[i]] += times[i];
+                cells[from[i]] -= times[i];
+            }
         }
+        n_moves = 0;
     }
 
     void evaluate(Batch& batch) {
@@ -271,6 +362,22 @@ inline uint64_t open_lanes(const View& view, const AssignJob& job, int64_t block
     uint16_t* bounds = job.bounds + block * kLanes;
     uint64_t open = 0;
     int lane = 0;
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    if (job.wide.k <= 32) {  // the drops fit in two registers
+        const __mmask16 high = job.wide.k > 16 ? (__mmask16)((1u << (job.wide.k - 16)) - 1) : 0;
+        const __m512i first = _mm512_maskz_loadu_epi32((__mmask16)((1ull << smaller(job.wide.k, 16)) - 1), job.drop);
+        const __m512i second = _mm512_maskz_loadu_epi32(high, job.drop + 16);
+        for (; lane + 16 <= lanes; lane += 16) {
+            const __m512i own = _mm512_loadu_si512(labels + lane);
+            const __m512i drop = _mm512_permutex2var_epi32(first, own, second);
+            const __m512i bound = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)(bounds + lane)));
+            const __mmask16 kept = _mm512_cmpgt_epu32_mask(bound, drop);
+            const __m512i after = _mm512_mask_sub_epi32(bound, kept, bound, drop);
+            _mm256_storeu_si256((__m256i*)(bounds + lane), _mm512_cvtepi32_epi16(after));
+            open |= (uint64_t)(uint16_t)~kept << lane;
+        }
+    }
+#endif
 #if defined(__AVX2__)
     for (; lane + 8 <= lanes; lane += 8) {
         const __m256i own = _mm256_loadu_si256((const __m256i*)(labels + lane));
@@ -296,7 +403,7 @@ inline uint64_t open_lanes(const View& view, const AssignJob& job, int64_t block
 
 template <class T>
 void assign_rows(const View& view, const AssignJob& job, int64_t b0, int64_t b1, AssignResult& result) {
-    Settler<T> settler{view, job, result};
+    Settler<T> settler(view, job, result);
     Batch batch;
     for (int64_t b = b0; b < b1; ++b) {
         uint64_t open = open_lanes(view, job, b);
@@ -304,6 +411,7 @@ void assign_rows(const View& view, const AssignJob& job, int64_t b0, int64_t b1,
         for (; open; open &= open - 1) settler.add(batch, b * kLanes + lowest_bit(open));
     }
     settler.evaluate(batch);
+    settler.count_moves();
 }
 
 #if defined(__AVX512VBMI__)
@@ -386,23 +494,31 @@ inline void shared_weight(const View& view, const SeedJob& job, const T* block, 
 
 #if defined(__GNUC__)
 // Bytes, unit weights, nothing missing: up to four candidates side by side, one compare and one subtract each.
-typedef uint8_t Bytes __attribute__((vector_size(32), aligned(32)));
+#if defined(__AVX2__)
+constexpr int kBytes = 32;
+#else
+constexpr int kBytes = 16;
+#endif
+typedef uint8_t Bytes __attribute__((vector_size(kBytes), aligned(kBytes)));
 
 template <int M>
 inline void shared_bytes(const View& view, const uint8_t* block, const uint8_t* candidates, uint8_t (*acc)[kLanes]) {
-    Bytes low[M], high[M];
-    for (int c = 0; c < M; ++c) low[c] = high[c] = Bytes{};
-    for (int64_t j = 0; j < view.p; ++j) {
-        const Bytes a = *(const Bytes*)(block + j * kLanes), b = *(const Bytes*)(block + j * kLanes + 32);
-        for (int c = 0; c < M; ++c) {
-            const Bytes code = Bytes{} + candidates[c * view.p + j];
-            low[c] -= (Bytes)(a == code);
-            high[c] -= (Bytes)(b == code);
+    for (int half = 0; half < kLanes; half += 2 * kBytes) {
+        Bytes low[M], high[M];
+        for (int c = 0; c < M; ++c) low[c] = high[c] = Bytes{};
+        for (int64_t j = 0; j < view.p; ++j) {
+            const uint8_t* codes = block + j * kLanes + half;
+            const Bytes a = *(const Bytes*)codes, b = *(const Bytes*)(codes + kBytes);
+            for (int c = 0; c < M; ++c) {
+                const Bytes code = Bytes{} + candidates[c * view.p + j];
+                low[c] -= (Bytes)(a == code);
+                high[c] -= (Bytes)(b == code);
+            }
         }
-    }
-    for (int c = 0; c < M; ++c) {
-        *(Bytes*)acc[c] = low[c];
-        *(Bytes*)(acc[c] + 32) = high[c];
+        for (int c = 0; c < M; ++c) {
+            *(Bytes*)(acc[c] + half) = low[c];
+            *(Bytes*)(acc[c] + half + kBytes) = high[c];
+        }
     }
 }
 
@@ -526,6 +642,32 @@ void weighted_overlap_as(const View& view, int64_t j, int64_t b0, int64_t b1, co
                   [factor, b0](int64_t b, int lane) { return factor[(b - b0) * kLanes + lane]; });
 }
 
+// -- tables ------------------------------------------------------------------------------------------------
+
+void narrow_row(const int32_t* row, int32_t k, double base, double step, int32_t top, double* worst, uint8_t* out,
+                int64_t stride) {
+    const double inverse = 1.0 / step;
+    int32_t level[64];
+    for (int32_t start = 0; start < k; start += 64) {
+        const int32_t n = smaller(k - start, 64);
+        for (int32_t c = 0; c < n; ++c) {
+            const double height = (double)row[start + c] - base;
+            level[c] = smaller((int32_t)(height * inverse + 0.5), top);
+            const double off = height - (double)level[c] * step, size = off < 0 ? -off : off;
+            worst[start + c] = worst[start + c] < size ? size : worst[start + c];
+        }
+        for (int32_t c = 0; c < n; ++c) out[(start + c) * stride] = (uint8_t)level[c];
+    }
+}
+
+void change_row(const int32_t* before, const int32_t* after, int32_t k, double scale, double* high, double* low) {
+    for (int32_t c = 0; c < k; ++c) {
+        const double change = (double)after[c] - (double)before[c] * scale;
+        high[c] = high[c] > change ? high[c] : change;
+        low[c] = low[c] < change ? low[c] : change;
+    }
+}
+
 // -- one entry per kernel, for any width of codes ----------------------------------------------------------
 
 #define COASSOC_BY_WIDTH(name, ...)                   \
@@ -562,7 +704,7 @@ void weighted_overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1,
 
 const Kernels kTable = {
     block_codes,    assign_chunk,  count_chunk,
-    own_scores_chunk, distance_chunk, overlap_chunk, weighted_overlap_chunk,
+    own_scores_chunk, distance_chunk, overlap_chunk, weighted_overlap_chunk, narrow_row, change_row,
 #if defined(__AVX512VBMI__)
     true,
 #else

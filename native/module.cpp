@@ -220,7 +220,7 @@ int64_t Rows::assign(Labelling& labelling, Matrix<const int32_t> table, int bits
     int shift = labelling.unit_ + bits;
     if (!labelling.bounds_.data()) labelling.bounds_ = Buffer(view_.n * 2);
     if (again && shift >= 0 && shift <= 31 && std::abs(bits - labelling.before_bits_) < 20) {
-        measure_drop(shape_, labelling.before_.data(), labelling.before_bits_, table.data(), bits, k, shift,
+        measure_drop(*kernels_, shape_, labelling.before_.data(), labelling.before_bits_, table.data(), bits, k, shift,
                      drop.data());
         job.drop = drop.data();
     } else {
@@ -228,9 +228,10 @@ int64_t Rows::assign(Labelling& labelling, Matrix<const int32_t> table, int bits
         labelling.unit_ = shift - bits;
     }
     job.wide = widen(shape_, table.data(), k, labelling.wide_);
-    // when 7 bits did not tell most rows apart last time, go straight to the int32 table
-    const bool useful = labelling.redone_ * 2 <= labelling.evaluated_ || labelling.evaluated_ == 0;
-    if (kernels_->permutes && useful) job.narrow = narrow(shape_, plan_, table.data(), k, shift, labelling.narrow_);
+    // 7 bits pay when they told most rows apart last time and there are enough rows to make up for the table
+    const bool sharp = labelling.redone_ * 2 <= labelling.evaluated_;
+    const bool enough = (job.drop ? labelling.evaluated_ : view_.n) > 2000 || chunk_rows_ > 0;
+    if (kernels_->permutes && sharp && enough) job.narrow = narrow(*kernels_, shape_, plan_, table.data(), k, shift, labelling.narrow_);
     job.labels = labelling.labels_;
     job.bounds = (uint16_t*)labelling.bounds_.data();
     job.shift = shift;

@@ -22,30 +22,31 @@ struct Part {
 };
 
 // Adds the scores of `count` partitions of one size: `all` holds pairs of lanes as 16-bit numbers (odd lane in the
-// high byte), `odd` the odd lanes alone; even = all - 256 odd.
+// high byte), `odd` the odd lanes alone; even = all - 256 odd. Parts follow each other in the order of `column`.
 template <int P, int B>
-inline void add_parts(const NarrowTable& table, const uint8_t* row, const int32_t* order, int count,
-                      const uint8_t* const* block, __m512i* all, __m512i* odd) {
+inline const uint8_t* add_parts(const uint8_t* part, const int64_t* column, int count, const uint8_t* const* block,
+                                __m512i* all, __m512i* odd) {
     int q = 0;
-    for (; q + 1 < count; q += 2) {
-        const int64_t a = order[q], b = order[q + 1];
-        const Part<P> first(row + table.start[a]), second(row + table.start[b]);
+    for (; q + 1 < count; q += 2, part += 128 * P) {
+        const int64_t a = column[q], b = column[q + 1];
+        const Part<P> first(part), second(part + 64 * P);
         for (int i = 0; i < B; ++i) {
-            const __m512i x = _mm512_add_epi8(first.at(_mm512_load_si512(block[i] + a * kLanes)),
-                                              second.at(_mm512_load_si512(block[i] + b * kLanes)));
+            const __m512i x = _mm512_add_epi8(first.at(_mm512_load_si512(block[i] + a)),
+                                              second.at(_mm512_load_si512(block[i] + b)));
             all[i] = _mm512_add_epi16(all[i], x);
             odd[i] = _mm512_add_epi16(odd[i], _mm512_srli_epi16(x, 8));
         }
     }
     if (q < count) {
-        const int64_t a = order[q];
-        const Part<P> part(row + table.start[a]);
+        const Part<P> only(part);
         for (int i = 0; i < B; ++i) {
-            const __m512i x = part.at(_mm512_load_si512(block[i] + a * kLanes));
+            const __m512i x = only.at(_mm512_load_si512(block[i] + column[q]));
             all[i] = _mm512_add_epi16(all[i], x);
             odd[i] = _mm512_add_epi16(odd[i], _mm512_srli_epi16(x, 8));
         }
+        part += 64 * P;
     }
+    return part;
 }
 
 struct TopTwo {
@@ -66,10 +67,10 @@ void score_blocks(const NarrowTable& table, int32_t k, const uint8_t* const* blo
         const uint8_t* row = table.values + c * table.stride;
         __m512i all[B], high[B];
         for (int i = 0; i < B; ++i) all[i] = high[i] = _mm512_setzero_si512();
-        const int32_t* order = table.order;
-        add_parts<1, B>(table, row, order, table.n64, block, all, high);
-        add_parts<2, B>(table, row, order + table.n64, table.n128, block, all, high);
-        add_parts<4, B>(table, row, order + table.n64 + table.n128, table.n256, block, all, high);
+        const int64_t* column = table.column;
+        row = add_parts<1, B>(row, column, table.n64, block, all, high);
+        row = add_parts<2, B>(row, column + table.n64, table.n128, block, all, high);
+        add_parts<4, B>(row, column + table.n64 + table.n128, table.n256, block, all, high);
         const __m512i own = _mm512_set1_epi16((short)c);
         for (int i = 0; i < B; ++i) {
             const __m512i low = _mm512_sub_epi16(all[i], _mm512_slli_epi16(high[i], 8));
@@ -110,7 +111,7 @@ struct Permuter {
     int waiting = 0, filled = 0, packing = 0;
 
     Permuter(const View& v, const AssignJob& j, char* s, AssignResult& r)
-        : view(v), job(j), result(r), scratch((uint8_t*)s), settler{v, j, r} {}
+        : view(v), job(j), result(r), scratch((uint8_t*)s), settler(v, j, r) {}
 
     uint8_t* buffer(int i) { return scratch + (int64_t)i * view.p * kLanes; }
 
@@ -126,14 +127,14 @@ struct Permuter {
     }
 
     void pack(int64_t row) {
-        const uint8_t* codes = row_of<uint8_t>(view, row);
-        uint8_t* out = buffer(packing) + filled;
-        for (int64_t j = 0; j < view.p; ++j) out[j * kLanes] = codes[j];
         packed[packing][filled] = row;
         if (++filled == kLanes) flush_packed();
     }
 
     void flush_packed() {
+        const uint8_t* row[kLanes];
+        for (int i = 0; i < kLanes; ++i) row[i] = row_of<uint8_t>(view, packed[packing][smaller(i, filled - 1)]);
+        transpose<uint8_t>(row, view.p, buffer(packing));
         block[waiting] = buffer(packing);
         open[waiting] = filled == kLanes ? ~0ull : (1ull << filled) - 1;
         base[waiting] = -1;
@@ -152,7 +153,8 @@ struct Permuter {
         if (waiting == B)
             score_blocks<B>(job.narrow, job.wide.k, block, label, gap);
         else
-            score_blocks<1>(job.narrow, job.wide.k, block, label, gap);
+            for (int i = 0; i < waiting; ++i)
+                score_blocks<1>(job.narrow, job.wide.k, block + i, label + i * kLanes, gap + i * kLanes);
         for (int i = 0; i < waiting; ++i) settle(i, label + i * kLanes, gap + i * kLanes);
         waiting = 0;
     }
@@ -212,6 +214,7 @@ struct Permuter {
         if (filled) flush_packed();
         if (waiting) run();
         settler.evaluate(again);
+        settler.count_moves();
     }
 };
 

@@ -130,7 +130,7 @@ NarrowPlan plan_narrow(const Shape& shape, int width) {
             if (part(j) != size) continue;
             plan.start[j] = plan.stride;
             plan.stride += size;
-            plan.order.push_back((int32_t)j);
+            plan.column.push_back(j * kLanes);
             ++count;
         }
     }
@@ -138,8 +138,8 @@ NarrowPlan plan_narrow(const Shape& shape, int width) {
     return plan;
 }
 
-NarrowTable narrow(const Shape& shape, const NarrowPlan& plan, const int32_t* values, int32_t k, int shift,
-                   Buffer& space) {
+NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const int32_t* values, int32_t k,
+                   int shift, Buffer& space) {
     NarrowTable out{};
     if (!plan.possible || k > 65535) return out;
     const int64_t top = std::min<int64_t>(127, 65535 / shape.p);
@@ -163,31 +163,24 @@ NarrowTable narrow(const Shape& shape, const NarrowPlan& plan, const int32_t* va
 
     reserve(space, plan.stride * k);
     uint8_t* bytes = (uint8_t*)space.data();
-    const double inverse = 1.0 / (double)step;
-    std::vector<int64_t> error((size_t)k, 0);
-    std::vector<int32_t> worst((size_t)k);
+    std::vector<double> error((size_t)k, 0.0), worst((size_t)k);
+    const std::vector<int32_t> zeros(shape.any_missing() ? (size_t)k : 0, 0);
     for (int64_t j = 0; j < shape.p; ++j) {
-        const int64_t n = shape.n_clusters[j], base = low[j];
+        const int64_t n = shape.n_clusters[j];
         const int32_t* part = values + (shape.first[j] - j) * k;
         uint8_t* to = bytes + plan.start[j];
-        std::fill(worst.begin(), worst.end(), 0);
-        for (int64_t f = 0; f < n + shape.missing[j]; ++f) {
-            for (int32_t c = 0; c < k; ++c) {
-                const int64_t height = (f < n ? part[f * k + c] : 0) - base;
-                const int64_t level = std::min<int64_t>(top, (int64_t)((double)height * inverse + 0.5));
-                worst[c] = std::max(worst[c], (int32_t)std::abs(height - level * step));
-                to[(int64_t)c * plan.stride + f] = (uint8_t)level;
-            }
-        }
+        std::fill(worst.begin(), worst.end(), 0.0);
+        for (int64_t f = 0; f < n + shape.missing[j]; ++f)
+            kernels.narrow_row(f < n ? part + f * k : zeros.data(), k, (double)low[j], (double)step, (int32_t)top,
+                               worst.data(), to + f, plan.stride);
         for (int32_t c = 0; c < k; ++c) error[c] += worst[c];
     }
-    const int64_t bound = 2 * *std::max_element(error.begin(), error.end());
+    const int64_t bound = 2 * (int64_t)*std::max_element(error.begin(), error.end());
     const int64_t need = bound ? bound / step + 1 : 0;
     if (need > 65535) return out;
     out.values = bytes;
     out.stride = plan.stride;
-    out.order = plan.order.data();
-    out.start = plan.start.data();
+    out.column = plan.column.data();
     out.n64 = plan.n64, out.n128 = plan.n128, out.n256 = plan.n256;
     out.need = (uint32_t)need;
     out.slack = (uint32_t)((bound + step - 1) / step);
@@ -195,7 +188,7 @@ NarrowTable narrow(const Shape& shape, const NarrowPlan& plan, const int32_t* va
     return out;
 }
 
-void measure_drop(const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
+void measure_drop(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
                   int32_t k, int shift, uint32_t* drop) {
     // in doubles: differences of integers scaled by powers of two, all exact
     const double scale = std::ldexp(1.0, after_bits - before_bits);
@@ -207,11 +200,7 @@ void measure_drop(const Shape& shape, const int32_t* before, int before_bits, co
         std::fill(high.begin(), high.end(), none);
         std::fill(low.begin(), low.end(), -none);
         for (int64_t f = 0; f < shape.n_clusters[j]; ++f, a += k, b += k)
-            for (int32_t c = 0; c < k; ++c) {
-                const double change = (double)b[c] - (double)a[c] * scale;
-                high[c] = high[c] > change ? high[c] : change;
-                low[c] = low[c] < change ? low[c] : change;
-            }
+            kernels.change_row(a, b, k, scale, high.data(), low.data());
         for (int32_t c = 0; c < k; ++c) {
             gained[c] += high[c];
             least[c] += low[c];

@@ -35,6 +35,11 @@ struct Shape {
     std::vector<int64_t> n_clusters, first;  // first: padded rows, offsets[j] + j
     std::vector<uint8_t> missing;            // whether a partition has missing labels
     int64_t padded() const { return d + p; }
+    bool any_missing() const {
+        for (const uint8_t some : missing)
+            if (some) return true;
+        return false;
+    }
 };
 
 // (d, k) int32 -> tiles with a zero row after each partition and columns past k that never win.
@@ -46,20 +51,20 @@ void pad_rows(const Shape& shape, const int32_t* values, int32_t k, int32_t* out
 // Static part of a narrow table: where each partition's bytes are. Empty when codes need more than a byte.
 struct NarrowPlan {
     bool possible = false;
-    std::vector<int32_t> order;
-    std::vector<int64_t> start;
+    std::vector<int64_t> column;  // (p,) in order of size: where the partition starts in a block
+    std::vector<int64_t> start;   // (p,) where its part starts in a cluster's bytes
     int64_t stride = 0;
     int32_t n64 = 0, n128 = 0, n256 = 0;
 };
 NarrowPlan plan_narrow(const Shape& shape, int width);
 
 // (d, k) int32 -> 7-bit table; `values` stays null when the scores cannot be told apart in 7 bits.
-NarrowTable narrow(const Shape& shape, const NarrowPlan& plan, const int32_t* values, int32_t k, int shift,
+NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const int32_t* values, int32_t k, int shift,
                    Buffer& space);
 
 // Units of 2**shift (of the new table) that a bound of a row labelled c can have lost between two tables:
 // the most any other cluster gained, less the least that c gained, summed over partitions.
-void measure_drop(const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
+void measure_drop(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
                   int32_t k, int shift, uint32_t* drop);
 
 }  // namespace coassoc

@@ -141,7 +141,7 @@ class ECCObjective:
 
 def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
     """Round scores to int32 at the largest power of two whose sums over partitions cannot overflow."""
-    largest = np.maximum.reduceat(np.abs(scores).max(axis=1), layout.offsets[:-1])
+    largest = np.maximum.reduceat(np.abs(scores), layout.offsets[:-1], axis=0).max(axis=1)
     total = math.fsum(largest.tolist())
     bits = 0
     if total > 0:
