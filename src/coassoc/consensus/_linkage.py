@@ -86,7 +86,6 @@ def agglomerate(
     kernels : bool, default=True
         Use the compiled kernel where there is one; the result is the same.
     """
-    n = len(weights)
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     if kernels and observed is None and compiled.has_kernels():
         return Merges(*compiled.agglomerate(triangle, weights, LINKAGES.index(linkage)))
