@@ -265,6 +265,10 @@ class _Grower:
         self.n_iter = 1
         self.tables: dict[int, ScoreTable] = {}  # of the nodes that were split
 
+    def __getstate__(self) -> dict:
+        # a split may be tried on another machine, which needs neither the rows of the whole nor other splits
+        return {**self.__dict__, "rows": None, "tables": {}}
+
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree = Tree()
         whole = self.rows.counts(self.rows.labelling_of(np.zeros(self.rows.n_rows, np.int32), 1))

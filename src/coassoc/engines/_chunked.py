@@ -121,10 +121,21 @@ class ChunkedLabelling(Labelling):
         chunks.labellings.add(self)
         weakref.finalize(self, chunks.forget, self.key).atexit = False
 
+    def __reduce__(self) -> Any:
+        # a worker sends a labelling back: its key finds the chunk's state, its past the labels anywhere
+        return _labelling_from, (self.key, self.n_clusters, self.past, self.counted)
+
     @property
     def recomputable(self) -> bool:
         """Whether the labels can be had again from a table or from the labels given."""
         return self.past[1] is not None or self.pieces is not None
+
+
+def _labelling_from(key: str, n_clusters: int, past: Past, counted: Counts | None) -> ChunkedLabelling:
+    labelling = ChunkedLabelling.__new__(ChunkedLabelling)
+    Labelling.__init__(labelling, n_clusters)
+    labelling.key, labelling.past, labelling.pieces, labelling.counted = key, past, None, counted
+    return labelling
 
 
 class ChunkedRows(Rows):

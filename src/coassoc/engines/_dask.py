@@ -6,6 +6,7 @@ are part of a task and so are held by the scheduler. Nothing is scattered, so a 
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 import uuid
@@ -29,6 +30,7 @@ from ._dask_tasks import (
     own_ids,
     presented_labels,
     read_rows,
+    run_on_chunk,
     same,
     sort_ids,
     take_label,
@@ -142,7 +144,7 @@ class Dask(Engine):
             slots = 2 * (self.n_starts or 4) + 2
             chunks = DaskChunks.build(session, rows, sizes, layout, missing, multiplicity, self.local, slots)
             chunks.distributed = distributed
-            chunks.target_rows = max(self.chunk_rows or max(sizes), 1)
+            chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
         rows_ = ChunkedRows(chunks)
         if rows_.n_copies > MAX_COPIES:
             raise ValueError(
@@ -172,11 +174,20 @@ class Dask(Engine):
         return int(min(max(spare // max(1, _STATE_BYTES * rows.n_rows), 1), 4))
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-        """Each task is driven by a thread of its own, so that their passes share the workers."""
+        """A task whose rows are one chunk runs where the chunk is; others are driven by a thread each, from here."""
+
+        def call(task: Any) -> Any:
+            chunks = getattr(getattr(task, "rows", None), "chunks", None)
+            if not isinstance(chunks, DaskChunks) or len(chunks.futures) != 1:
+                return function(task)
+            light = copy.copy(task)
+            light.rows = None  # put back on the worker
+            return chunks.session.gather(chunks.session.submit(run_on_chunk, chunks.futures[0], function, light))
+
         if len(tasks) < 2:
-            return [function(task) for task in tasks]
+            return [call(task) for task in tasks]
         with ThreadPoolExecutor(min(len(tasks), 16), thread_name_prefix="coassoc-dask") as pool:
-            return list(pool.map(function, tasks))
+            return list(pool.map(call, tasks))
 
 
 def _address(client: Any) -> str:

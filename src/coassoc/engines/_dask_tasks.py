@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ._chunked import ChunkedRows, Chunks, arguments_for
 from ._chunks import Chunk, Past, chunk_labels
 from ._verbs import Layout
 
@@ -138,3 +140,45 @@ def fill_positions(chunk: Chunk, parts: Sequence, marked: bool = False) -> np.nd
         if len(part):
             labels[part[0]] = part[1]
     return _marked(chunk, labels) if marked else labels
+
+
+# -- whole tasks on one chunk --------------------------------------------------------------------------------------
+
+
+class _OneChunk(Chunks):
+    """A chunk where it is: for tasks that run on the worker from beginning to end."""
+
+    def __init__(self, chunk: Chunk):
+        super().__init__(chunk.layout)
+        self.chunk = chunk
+        self.sizes = np.array([len(chunk)])
+        self.copies = np.array([chunk.rows().n_copies])
+
+    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which: Any = None) -> list:
+        return [function(self.chunk, *arguments_for(args, None if per_chunk is None else per_chunk[0]))]
+
+    def fold(self, function: Callable, *args: Any) -> Any:
+        return function(self.chunk, None, *args)
+
+    def forget(self, key: str) -> None:
+        pass  # the labels will be asked for again, by the key that goes back to the caller
+
+    def gather(self, labelling: Any) -> np.ndarray:
+        asked = (labelling.key, labelling.n_clusters, labelling.past)
+        return self.each(chunk_labels, *asked, per_chunk=labelling.pieces)[0].astype(np.int32)
+
+    def divide(self, labelling: Any) -> list[Chunks]:
+        raise NotImplementedError("a task on one chunk returns a labelling; its caller splits the rows.")
+
+    def scatter(self, leaves: Sequence[Chunks]) -> Any:
+        raise NotImplementedError("a task on one chunk returns a labelling; its caller gathers the leaves.")
+
+    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
+        raise NotImplementedError("a task on one chunk labels rows by tables only.")
+
+
+def run_on_chunk(chunk: Chunk, function: Callable, task: Any) -> Any:
+    """``function(task)`` with ``task.rows`` the rows of the chunk, in this process."""
+    task = copy.copy(task)  # an argument may be used again
+    task.rows = ChunkedRows(_OneChunk(chunk))
+    return function(task)
