@@ -135,6 +135,29 @@ def test_multiplicity_is_repetition_for_mcla():
     assert (np.repeat(weighted, copies) == repeated).all()
 
 
+def test_multiplicity_is_repetition_for_cspa_with_equal_rows_together():
+    rng = np.random.default_rng(10)
+    for n in (20, 60):
+        table = oracle.planted(rng, n=n, p=4, most=4)
+        copies = rng.integers(0, 9, size=n)
+        model = ca.CSPA(3, equal_rows="together", random_state=0, engine="numpy")
+        weighted = model.fit(table, sample_weight=copies)
+        labels, density = weighted.labels_, weighted.density_
+        repeated = model.fit(np.repeat(table, copies, axis=0))
+        assert (np.repeat(labels, copies) == repeated.labels_).all() and density == repeated.density_
+        _, inverse = np.unique(
+            repeated._vocabulary.encode(np.repeat(table, copies, axis=0)), axis=0, return_inverse=True
+        )
+        assert len(set(zip(inverse.ravel().tolist(), repeated.labels_.tolist()))) == inverse.max() + 1
+
+
+def test_pieces_add_up_and_stay_small():
+    weights = np.array([1, 7, 40, 3, 200])
+    row, parts = _graph.pieces(weights, 2)
+    assert (np.bincount(row, weights=parts) == weights).all()
+    assert parts.max() <= 251 // 40 and parts.min() >= 1
+
+
 def test_cspa_leaves_out_items_of_weight_zero():
     table = oracle.planted(np.random.default_rng(4), n=40, p=5)
     copies = np.ones(40, np.int64)

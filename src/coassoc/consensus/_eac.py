@@ -159,6 +159,7 @@ class EAC(ConsensusEstimator):
             raise TooFewRows(k, self.n_leaves_)
         labels = self.cut(k)
         counts = rows.counts(rows.labelling_of(np.maximum(labels, 0), k))
+        self._keep_model(ensemble, None)
         self._store_partition(ensemble, labels, counts, v)
         return self
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from ..engines import Layout, ScoreTable
 from ..ensemble import Ensemble
 from ..metrics._labels import check_copies, check_labels
-from ._base import ConsensusEstimator, check_integer, seed_from
+from ._base import ConsensusEstimator, check_choice, check_integer, seed_from
 from ._metis import load_pymetis, partition_graph
 from ._objectives import fix_table
 from ._similarity import jaccard_graph, weighted_rows
@@ -159,6 +159,10 @@ class CSPA(ConsensusEstimator):
     ----------
     n_clusters : int, default=8
         Number of parts.
+    equal_rows : {"apart", "together"}, default="apart"
+        Whether items with equal rows may end up in different parts, for the sake of balance, as in the graph of all
+        items (the paper's reading), or all follow the part most of them are in. Together, partitions are denser
+        and agree more with the ensemble, and parts may come out empty.
     max_bytes : int, default=2147483648
         Refuse a graph that needs more memory than this.
     random_state : int, Generator, RandomState or None, default=None
@@ -186,8 +190,9 @@ class CSPA(ConsensusEstimator):
     Notes
     -----
     With u vertices, time and memory grow with the number of pairs that share a base cluster, u² at most. Parts of
-    equal size are a strong wish: where the clusters of the data are not, other methods fit better. An item of weight
-    m stays whole, where m copies of its row could be divided.
+    equal size are a strong wish: where the clusters of the data are not, other methods fit better. With
+    ``equal_rows="apart"`` an item of weight m stays whole, where m copies of its row could be divided; together,
+    weights are exactly repetition.
 
     References
     ----------
@@ -202,8 +207,11 @@ class CSPA(ConsensusEstimator):
     2
     """
 
-    def __init__(self, n_clusters=8, *, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
+    def __init__(
+        self, n_clusters=8, *, equal_rows="apart", max_bytes=1 << 31, random_state=None, engine="auto", verbose=0
+    ):
         self.n_clusters = n_clusters
+        self.equal_rows = equal_rows
         self.max_bytes = max_bytes
         self.random_state = random_state
         self.engine = engine
@@ -226,26 +234,37 @@ class CSPA(ConsensusEstimator):
         self
         """
         k = check_integer(self.n_clusters, "n_clusters")
+        together = check_choice(self.equal_rows, "equal_rows", ("apart", "together")) == "together"
         load_pymetis()
         seed = _metis_seed(self.random_state)
         ensemble, rows, _ = self._open(X, sample_weight)
         copies = check_copies(sample_weight, ensemble.n_samples)
-        vertex, first, weights = vertices(ensemble, copies, k)
+        if together:
+            first, weights, row = weighted_rows(ensemble, copies)
+            pieces_of, weights = pieces(weights, k)
+            chosen = ensemble.take(first[pieces_of])
+        else:
+            vertex, first, weights = vertices(ensemble, copies, k)
+            chosen = ensemble.take(first)
         if k > len(weights):
             raise ValueError(
                 f"n_clusters={k} is larger than the number of items, {len(weights)}; ask for at most {len(weights)}."
             )
         self.n_vertices_ = len(weights)
-        chosen = ensemble.take(first)
         most = min(len(weights) ** 2, int((chosen.sizes.astype(object) ** 2).sum()))
         _refuse(f"CSPA over {len(weights)} vertices", _EDGE_BYTES * most, self.max_bytes)
         graph = cspa_graph(chosen, weights)
         if self.verbose:
             print(f"CSPA: {len(weights)} vertices, {graph.nnz // 2} edges")
         part = partition_graph(graph, weights, k, seed)
+        if together:
+            votes = np.zeros((len(first), k), dtype=np.int64)
+            np.add.at(votes, (pieces_of, part), weights)
+            part, vertex = votes.argmax(axis=1), row
         labels = np.where(vertex < 0, -1, part[vertex])
         compact, found = check_labels(labels, ensemble.n_samples)
         counts = rows.counts(rows.labelling_of(np.maximum(compact, 0), found))
+        self._keep_model(ensemble, None)
         self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
         self.n_clusters_found_ = found
         return self
@@ -293,6 +312,16 @@ def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.
     vertex = np.full(ensemble.n_samples, -1, dtype=np.int64)
     vertex[items] = number
     return vertex, items[new], np.bincount(number, weights=weight[items]).astype(np.int64)
+
+
+def pieces(weights: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row and weight of each vertex when rows are cut into pieces of a twentieth of an average cluster at most."""
+    most = max(1, int(weights.sum()) // (_PIECES * k))
+    n_pieces = -(-weights // most)
+    row = np.repeat(np.arange(len(weights)), n_pieces)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+    # as even as whole numbers can be
+    return row, weights[row] * (nth + 1) // n_pieces[row] - weights[row] * nth // n_pieces[row]
 
 
 def cspa_graph(rows: Ensemble, weights: np.ndarray) -> csr_matrix:
