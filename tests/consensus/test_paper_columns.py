@@ -45,7 +45,10 @@ def test_mean_nmi_is_within_the_stated_distance_of_the_paper(compared, result):
 
 def test_single_linkage_fits_when_it_is_cut_before_the_ties(compared, result):
     for name in compared.SETS:
-        assert abs(compared.gap(result, "R-SL untied", name)) <= 3.0
+        noise = result[name]["R-SL untied"].std() / REPEATS**0.5  # single linkage swings by points between ensembles
+        assert abs(compared.gap(result, "R-SL untied", name)) <= 3.0 + 2.0 * noise
+    for name in ("ionosphere", "user_knowledge", "breastcancer"):
+        assert abs(compared.gap(result, "R-SL untied", name)) < abs(compared.gap(result, "R-SL", name))
 
 
 def test_micro_clusters_are_within_six_tenths_of_exact_average_linkage(compared, result):
