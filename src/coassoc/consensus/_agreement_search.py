@@ -73,6 +73,8 @@ class AgreementConsensus(GrowingMixin, ConsensusEstimator):
         Clusters found.
     density_, cluster_density_, cluster_sizes_, loss_
         Other scores of ``labels_``.
+    n_iter_ : int
+        Sweeps of the last exchange.
     n_rounds_ : int
         Split–merge rounds, all starts together.
     converged_ : bool
@@ -190,6 +192,7 @@ class AgreementConsensus(GrowingMixin, ConsensusEstimator):
         self.ensemble_nmi_ = mean_nmi(best.objective, v)
         self.n_clusters_ = counts.n_clusters
         self.loss_ = loss_from_counts(counts, v)
+        self.n_iter_ = best.climb.n_sweeps
         self.converged_ = best.climb.converged
         return self
 

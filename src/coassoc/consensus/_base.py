@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..engines import Engine, Rows, ScoreTable, resolve
@@ -21,7 +21,7 @@ from ..metrics._stability import membership_strengths
 from ._persist import SaveMixin
 
 
-class ConsensusEstimator(SaveMixin, ClusterMixin, BaseEstimator):
+class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Base of the estimators: `fit` takes an Ensemble or a label table (n_samples, n_partitions) as `X`."""
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
@@ -125,6 +125,11 @@ class ConsensusEstimator(SaveMixin, ClusterMixin, BaseEstimator):
             return np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), self._alpha.shape[1]))
         return membership_strengths(ensemble, self._alpha, self._weights_of_partitions)
 
+    @property
+    def _n_features_out(self) -> int:
+        """Columns of `transform`, which scikit-learn names after the class."""
+        return self._alpha.shape[1]
+
     def _predict(self, X: Any) -> np.ndarray:
         X = self._check_new_rows(X)
         ensemble = self._vocabulary.ensemble_of(X)
@@ -157,6 +162,8 @@ def _check_table(X: Any) -> Any:
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     if kind == "c":
         raise ValueError(f"Complex data not supported: labels are whole numbers or strings, got {X.dtype}.")
+    if not hasattr(X, "shape") and hasattr(X, "__array__"):
+        return np.asarray(X)
     return X
 
 

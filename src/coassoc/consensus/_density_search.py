@@ -65,6 +65,8 @@ class DensityConsensus(GrowingMixin, ConsensusEstimator):
         Density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
+    n_iter_ : int
+        Sweeps of the last exchange.
     n_rounds_ : int
         Split–merge rounds, all starts together.
     converged_ : bool
@@ -200,6 +202,7 @@ class DensityConsensus(GrowingMixin, ConsensusEstimator):
         self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
         self._store_partition(ensemble, best.labels, counts, v)
         self.loss_ = loss_from_counts(counts, v)
+        self.n_iter_ = best.climb.n_sweeps
         self.converged_ = best.climb.converged
         return self
 

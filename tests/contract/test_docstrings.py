@@ -1,0 +1,106 @@
+"""Documented parameters: all of them, in order, with the defaults of the signature, for every public thing."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+import coassoc as ca
+
+PUBLIC = sorted(name for name in ca.__all__ if name not in ("__version__", "engines"))
+ENGINES = sorted(name for name in ca.engines.__all__ if inspect.isclass(getattr(ca.engines, name, None)))
+REPORT = ["summarize", "render", "block_means", "plot_coassociation", "plot_tree", "plot_cdf", "plot_stability",
+          "plot_comparison"]  # fmt: skip
+
+
+def documented(docstring: str) -> dict[str, str]:
+    """Name -> type line of each entry of the Parameters section; "a, b : int" documents both."""
+    match = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n?\w[\w ]*\n-{3,}\n|\Z)", docstring, re.DOTALL | re.MULTILINE)
+    if match is None:
+        return {}
+    found = {}
+    for line in match.group(1).split("\n"):
+        entry = re.match(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: ?: ?(.*))?$", line)
+        if entry and not line.startswith(" "):
+            for name in entry.group(1).split(", "):
+                found[name.lstrip("*")] = entry.group(2) or ""
+    return found
+
+
+def defaults_of(thing) -> dict[str, object]:
+    parameters = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing).parameters
+    return {name: p.default for name, p in parameters.items() if name != "self" and p.kind is not p.VAR_KEYWORD}
+
+
+def resolve(name: str):
+    if name in ENGINES and name not in PUBLIC:
+        return getattr(ca.engines, name)
+    return getattr(ca.report, name) if name in REPORT else getattr(ca, name)
+
+
+def callables():
+    found = {name: resolve(name) for name in [*PUBLIC, *REPORT]}
+    return [
+        name
+        for name, thing in found.items()
+        if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, (Exception, Warning, tuple)))
+    ]
+
+
+def shown(value: object) -> set[str]:
+    """Ways a default may be written."""
+    texts = {repr(value), repr(value).replace("'", '"')}
+    if isinstance(value, int) and not isinstance(value, bool) and value > 1000:
+        texts |= {f"{value:,}", f"{value}"}
+    return texts
+
+
+@pytest.mark.parametrize("name", callables())
+def test_every_public_thing_has_a_docstring(name):
+    text = inspect.getdoc(resolve(name)) or ""
+    assert text.strip(), f"{name} has no docstring"
+    assert text.strip().splitlines()[0].rstrip().endswith((".", "?")), f"{name}: the first line is a sentence"
+
+
+@pytest.mark.parametrize("name", callables())
+def test_documented_defaults_are_those_of_the_signature(name):
+    thing = resolve(name)
+    text = inspect.getdoc(thing) or ""
+    entries = documented(text)
+    if not entries:
+        assert (
+            "Parameters are those of" in text
+            or not [n for n in defaults_of(thing) if n not in ("X", "labels")]
+            or not inspect.isclass(thing)
+        ), f"{name} documents no parameter"
+        return
+    defaults = defaults_of(thing)
+    for parameter, kind in entries.items():
+        assert parameter in defaults, f"{name} documents {parameter!r}, which it does not take"
+        default = defaults[parameter]
+        written = re.search(r"default=(.*)$", kind)
+        if written is None:
+            continue
+        assert any(text in written.group(1) for text in shown(default)), (
+            f"{name}: {parameter} is documented as default={written.group(1)}, the signature says {default!r}"
+        )
+
+
+@pytest.mark.parametrize("name", [n for n in callables() if inspect.isclass(resolve(n)) and hasattr(resolve(n), "fit")])
+def test_estimators_document_every_parameter_with_its_default(name):
+    cls = resolve(name)
+    entries = documented(inspect.getdoc(cls) or "")
+    defaults = defaults_of(cls)
+    assert list(entries) == list(defaults), f"{name}: parameters documented out of order or missing"
+    for parameter, kind in entries.items():
+        assert "default=" in kind, f"{name}: {parameter} has no documented default"
+
+
+@pytest.mark.parametrize("name", [n for n in callables() if inspect.isclass(resolve(n)) and hasattr(resolve(n), "fit")])
+def test_estimators_show_an_example_and_their_attributes(name):
+    text = inspect.getdoc(resolve(name)) or ""
+    for heading in ("Parameters", "Attributes", "Examples", "Notes"):
+        assert re.search(rf"^{heading}\n-+$", text, re.MULTILINE), f"{name} has no section {heading}"
+    assert ">>> " in text

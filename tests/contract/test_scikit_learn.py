@@ -1,0 +1,199 @@
+"""scikit-learn's own checks for every estimator, with three declared exceptions and our integer versions of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import coassoc as ca
+from coassoc import consensus
+
+# every estimator that takes a label table: found, not listed, so that a new one is checked too
+TABLE_ESTIMATORS = sorted(
+    name for name in consensus.__all__ if hasattr(getattr(consensus, name), "fit") and name != "ConsensusClustering"
+)
+NEEDS = {"MCLA": "pymetis", "CSPA": "pymetis"}
+EXCEPTIONS = {
+    "check_clustering": "features are not labels: see test_clusters_are_found_in_integer_labels",
+    "check_sample_weight_equivalence_on_dense_data": "the same on integers: see test_multiplicity_equals_repetition",
+    "check_positive_only_tag_during_fit": "it passes fractions: see test_negative_labels_are_accepted_as_missing",
+}
+
+RNG = np.random.default_rng(11)
+TRUTH = RNG.integers(0, 3, size=60)
+TABLE = np.column_stack([np.where(RNG.random(60) < 0.1, RNG.integers(0, 3, 60), TRUTH) for _ in range(6)])
+
+
+def make(name: str, **settings):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    cls = getattr(consensus, name)
+    known = cls._get_param_names()
+    defaults = {"n_clusters": 3, "random_state": 0, "engine": "numpy"}
+    return cls(**{k: v for k, v in {**defaults, **settings}.items() if k in known})
+
+
+def all_estimators():
+    found = []
+    for name in TABLE_ESTIMATORS:
+        try:
+            found.append(make(name, n_clusters=2))  # the checks' tables have few different rows
+        except pytest.skip.Exception:
+            continue
+    return [*found, ca.ConsensusClustering(n_partitions=5, random_state=0, engine="numpy")]
+
+
+def exceptions(estimator):
+    return {} if isinstance(estimator, ca.ConsensusClustering) else EXCEPTIONS
+
+
+@parametrize_with_checks(all_estimators(), expected_failed_checks=exceptions)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(params=TABLE_ESTIMATORS)
+def estimator(request):
+    return make(request.param)
+
+
+# -- our versions of the three exceptions ----------------------------------------------------------------------
+
+
+def test_clusters_are_found_in_integer_labels(estimator):
+    labels = estimator.fit_predict(TABLE)
+    assert labels.shape == (60,)
+    assert labels.dtype.kind == "i"
+    assert (labels == estimator.labels_).all()
+    assert set(labels.tolist()) <= set(range(3))
+    assert ca.nmi(TRUTH, labels) > 0.8
+    again = clone(estimator).fit(TABLE.astype(np.float64)).labels_
+    assert (again == labels).all()
+    with pytest.raises(ValueError, match=r"labels, not measurements"):
+        clone(estimator).fit(TABLE + 0.5)
+
+
+def test_multiplicity_equals_repetition(estimator):
+    # CSPA's METIS asks for equal parts, and a heavy item is one piece where its copies could be divided
+    most = 2 if type(estimator).__name__ == "CSPA" else 4
+    weight = np.random.default_rng(2).integers(0, most, size=len(TABLE))
+    weighted = clone(estimator).fit(TABLE, sample_weight=weight)
+    repeated = clone(estimator).fit(np.repeat(TABLE, weight, axis=0))
+    assert (np.repeat(weighted.labels_, weight) == repeated.labels_).all()
+    if hasattr(weighted, "density_"):
+        assert weighted.density_ == repeated.density_
+
+
+def test_negative_labels_are_accepted_as_missing(estimator):
+    table = TABLE.copy()
+    table[::7, 2] = -1
+    table[3] = -1
+    labels = estimator.fit(table).labels_
+    assert labels[3] == -1
+    assert (np.delete(labels, 3) >= 0).all()
+    nan = np.where(table < 0, np.nan, table)
+    assert (clone(estimator).fit(nan).labels_ == labels).all()
+
+
+# -- the rest of the contract ----------------------------------------------------------------------------------
+
+
+def test_tags_say_categorical(estimator):
+    from sklearn.utils import get_tags
+
+    tags = get_tags(estimator)
+    assert tags.input_tags.categorical
+    assert tags.input_tags.allow_nan
+    assert tags.estimator_type == "clusterer"
+
+
+def test_clone_keeps_a_live_engine(estimator):
+    if "engine" not in estimator.get_params():
+        pytest.skip(f"{type(estimator).__name__} has no engine")
+    engine = ca.engines.Numpy(chunk_rows=17)
+    estimator.set_params(engine=engine)
+    copy = clone(estimator)
+    assert copy.engine is engine
+    assert (copy.fit(TABLE).labels_ == estimator.fit(TABLE).labels_).all()
+
+
+def test_names_and_number_of_partitions(estimator):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(TABLE, columns=[f"run {j}" for j in range(6)])
+    estimator.fit(frame)
+    assert estimator.n_features_in_ == 6
+    assert estimator.feature_names_in_.tolist() == frame.columns.tolist()
+    estimator.fit(ca.Ensemble(TABLE))
+    assert estimator.n_features_in_ == 6
+    assert not hasattr(estimator, "feature_names_in_")
+    if hasattr(estimator, "predict"):
+        estimator.fit(frame)
+        with pytest.raises(ValueError, match="feature names"):
+            estimator.predict(frame.rename(columns={"run 0": "other"}))
+        with pytest.raises(ValueError, match=r"X has 5 features, but \w+ is expecting 6"):
+            estimator.predict(ca.Ensemble(TABLE[:, :5]))
+
+
+def test_unfitted_predict_says_so(estimator):
+    if not hasattr(estimator, "predict"):
+        pytest.skip(f"{type(estimator).__name__} does not predict")
+    with pytest.raises(NotFittedError):
+        estimator.predict(TABLE)
+
+
+def test_pickling_a_fitted_estimator(estimator):
+    estimator.fit(TABLE)
+    again = pickle.loads(pickle.dumps(estimator))
+    assert (again.labels_ == estimator.labels_).all()
+    if hasattr(estimator, "predict"):
+        assert (again.predict(TABLE) == estimator.predict(TABLE)).all()
+
+
+def test_pipeline_and_set_output(estimator):
+    pd = pytest.importorskip("pandas")
+    words = np.array(["red", "green", "blue"])[TABLE]
+    frame = pd.DataFrame(words, columns=[f"run {j}" for j in range(6)])
+    encoder = OrdinalEncoder().set_output(transform="pandas")
+    pipeline = make_pipeline(encoder, clone(estimator)).fit(frame)
+    direct = clone(estimator).fit(frame)
+    assert pipeline[-1].feature_names_in_.tolist() == frame.columns.tolist()
+    assert ca.nmi(pipeline[-1].labels_, direct.labels_) == 1.0
+
+
+def test_metadata_routing_of_sample_weight(estimator):
+    weight = np.random.default_rng(3).integers(1, 3, size=len(TABLE))
+    with config_context(enable_metadata_routing=True):
+        step = clone(estimator).set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(FunctionTransformer(), step).fit(TABLE, sample_weight=weight)
+        direct = clone(estimator).fit(TABLE, sample_weight=weight)
+        assert (pipeline[-1].labels_ == direct.labels_).all()
+
+
+def test_constructors_only_store(estimator):
+    for name, value in estimator.get_params(deep=False).items():
+        marker = object()
+        assert getattr(type(estimator)(**{name: marker}), name) is marker, name
+        assert getattr(estimator, name) is value
+
+
+# -- ConsensusClustering, the one for features -----------------------------------------------------------------
+
+
+def test_it_stands_in_for_kmeans():
+    from sklearn.datasets import make_blobs
+
+    X, y = make_blobs(200, centers=4, cluster_std=0.6, random_state=3)
+    for model in (KMeans(4, n_init=10, random_state=0), ca.ConsensusClustering(4, random_state=0, engine="numpy")):
+        pipeline = make_pipeline(StandardScaler(), model)
+        labels = pipeline.fit_predict(X)
+        assert ca.nmi(y, labels) > 0.95
+        assert ca.nmi(labels, pipeline.predict(X)) > 0.95
