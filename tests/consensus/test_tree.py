@@ -60,6 +60,19 @@ def test_a_tree_without_splits_is_one_leaf():
     assert tree.newick() == "leaf0;"
 
 
+def test_leaves_run_from_left_to_right():
+    tree = Tree()
+    tree.add(-1, 9, 0.5)
+    assert tree.split(0, 0.1, (4, 5), (0.6, 0.7)) == (1, 2)
+    assert tree.split(2, 0.1, (2, 3), (0.8, 0.9)) == (3, 4)
+    assert tree.split(1, 0.1, (1, 3), (0.0, 1.0)) == (5, 6)
+    assert tree.leaves() == [5, 6, 3, 4]
+    assert tree.leaves(2) == [1, 2]
+    assert tree.cut(3).tolist() == [0, 0, 1, 2]
+    assert tree.newick() == "((leaf0:1,leaf1:1)0.6:2,(leaf2:2,leaf3:2)0.7:1)0.5;"
+    assert tree.linkage().tolist() == [[0, 1, 1, 2], [2, 3, 2, 2], [4, 5, 3, 4]]
+
+
 def test_cuts_undo_the_latest_splits():
     rng = np.random.default_rng(1)
     for n_splits in range(1, 25):

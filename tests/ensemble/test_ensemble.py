@@ -218,7 +218,7 @@ def test_ready_codes_may_have_empty_clusters_and_missing_labels():
         (np.zeros(3, np.uint8), [1], ValueError, ["shape", "(3,)"]),
         (np.zeros((2, 2), np.uint8), [1], ValueError, ["n_clusters", "(2)", "[1]"]),
         (np.zeros((2, 2), np.uint8), [1, 0], ValueError, ["n_clusters", "positive"]),
-        (np.array([[5]], np.uint8), [3], ValueError, ["partition 0", "n_clusters[0] = 3", "got 5"]),
+        (np.array([[4]], np.uint8), [3], ValueError, ["partition 0", "n_clusters[0] = 3", "got 4"]),
         (np.full((2, 2), 2**32 - 1, np.uint32), [3, 3], ValueError, ["partition 0", "4294967295"]),
         (np.full((2, 1), 2, np.uint8), [2], ValueError, ["missing", "nothing"]),
         (np.zeros((0, 2), np.uint8), [1, 1], ValueError, ["at least one item", "(0, 2)"]),
