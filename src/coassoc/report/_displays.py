@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..ensemble import check_ensemble
+from ..metrics import item_stability
 from ..metrics._labels import check_labels
 from ._blocks import block_means
 from ._distribution import Distribution, pair_distribution
-from ._stability import item_stability
 from ._summary import Summary, leaf_positions
 
 

@@ -9,15 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from ..consensus._registry import make_method, method_names
+from ..consensus._registry import METHODS, make_method, method_names
 from ..ensemble import Ensemble, check_ensemble
-from ..metrics import cluster_density, density, ensemble_nmi, inter_density, nmi, order_by_size, zero_effort
+from ..metrics import (
+    cluster_density,
+    cluster_stability,
+    density,
+    ensemble_nmi,
+    inter_density,
+    item_stability,
+    nmi,
+    order_by_size,
+    zero_effort,
+)
 from ..metrics._agreement import nmi_from_counts
 from ..metrics._density import counts_of
 from ..metrics._labels import check_labels
+from ..metrics._stability import ItemStability
 from ._blocks import Blocks, block_means
 from ._distribution import Distribution, distribution_over_k, pair_distribution
-from ._stability import ItemStability, PartitionAgreement, item_stability, partition_agreement
+from ._partitions import PartitionAgreement, agreement_of_partitions
 
 QUICK_METHODS = ("kmeans", "bisecting", "density", "sec", "ecc", "lwgp", "hbgf")
 _MOST_LEAVES = 64
@@ -134,20 +145,20 @@ def summarize(
     k = int(found.max()) + 1
     consensus.update(_scores(ensemble, found, engine))
     say("stability")
-    stability = item_stability(ensemble, found, engine)
+    stability = item_stability(ensemble, found, engine=engine)
     say("co-association")
     blocks = block_means(ensemble, found, max_blocks, engine=engine)
     say("tree")
     tree = _tree(ensemble, k, random_state, engine)
     say("partitions")
-    partitions = partition_agreement(ensemble, found, engine)
+    partitions = agreement_of_partitions(ensemble, found, engine)
     say("pairs")
     over_k, note = distribution_over_k(ensemble, features, k_range, random_state, say)
     return Summary(
         title=title,
         input=_input(ensemble),
         consensus=consensus,
-        clusters=_clusters(ensemble, found, stability, engine),
+        clusters=_clusters(ensemble, found, engine),
         blocks=blocks,
         tree=tree,
         stability=stability,
@@ -156,7 +167,7 @@ def summarize(
         distribution=pair_distribution(ensemble, random_state),
         over_k=over_k,
         over_k_note=note,
-        comparison=_comparison(ensemble, found, consensus, k, compare, random_state, engine, say),
+        comparison=_comparison(ensemble, consensus, k, compare, random_state, engine, say),
         labels=found,
     )
 
@@ -225,9 +236,10 @@ def _input(ensemble: Ensemble) -> dict[str, Any]:
     }
 
 
-def _clusters(ensemble: Ensemble, labels: np.ndarray, stability: ItemStability, engine: Any) -> list[dict[str, Any]]:
+def _clusters(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> list[dict[str, Any]]:
     sizes = np.bincount(labels[labels >= 0])
     densities = cluster_density(ensemble, labels, engine=engine)
+    stability = cluster_stability(ensemble, labels, engine=engine)
     between = inter_density(ensemble, labels, engine=engine)
     np.fill_diagonal(between, -1.0)
     rows = []
@@ -239,7 +251,7 @@ def _clusters(ensemble: Ensemble, labels: np.ndarray, stability: ItemStability, 
                 "size": size,
                 "share": size / int(sizes.sum()),
                 "density": float(densities[c]),
-                "stability": float(stability.cluster_mean[c]),
+                "stability": float(stability[c]),
                 "nearest": nearest,
                 "nearest_density": float(between[c, nearest]) if nearest is not None else None,
             }
@@ -261,7 +273,7 @@ def _uncertain(ensemble: Ensemble, labels, stability: ItemStability, how_many: i
                 "row": i,
                 "cluster": int(labels[i]),
                 "own": float(stability.own[i]),
-                "other_cluster": int(stability.other_cluster[i]),
+                "other_cluster": int(stability.nearest[i]),
                 "other": float(stability.other[i]),
                 "margin": float(margin[i]),
             }
@@ -301,33 +313,23 @@ def leaf_positions(nodes: dict[str, Any]) -> np.ndarray:
     return position
 
 
-def _comparison(ensemble, found, consensus, k: int, compare, seed: int, engine, say) -> list[dict[str, Any]]:
+def _comparison(ensemble, consensus, k: int, compare, seed: int, engine, say) -> list[dict[str, Any]]:
     """Other methods at the same k; one that cannot run says why."""
+    from ._compare import compare as run_methods
+
+    scores = ("density", "ensemble_nmi", "class_nmi", "class_ari")
     first = {"method": consensus["method"], "chosen": True, "clusters": k, "seconds": consensus["seconds"], "note": ""}
-    rows = [{**first, **{name: consensus[name] for name in ("density", "ensemble_nmi", "class_nmi")}}]
+    rows = [{**first, **{name: consensus[name] for name in scores}}]
     if compare is False or compare is None:
         return rows
     names = [name for name in QUICK_METHODS if name in method_names()] if compare is True else list(compare)
-    for name in names:
-        say(f"comparing: {name}")
-        row: dict[str, Any] = {"method": name, "chosen": False, "clusters": None, "seconds": None, "note": ""}
-        row.update({"density": None, "ensemble_nmi": None, "class_nmi": None})
-        rows.append(row)
-        try:
-            model = make_method(name, n_clusters=k, random_state=seed, engine=engine)
-            row["method"] = type(model).__name__
-            if row["method"] == consensus["method"]:
-                rows.pop()
-                continue
-            start = time.perf_counter()
-            labels = order_by_size(model.fit(ensemble).labels_)
-            row["seconds"] = time.perf_counter() - start
-        except (ValueError, ImportError, MemoryError) as error:
-            row["note"] = str(error).split(";")[0]
-            continue
-        row["clusters"] = int(labels.max()) + 1
-        row["density"] = density(ensemble, labels, engine=engine)
-        row["ensemble_nmi"] = ensemble_nmi(ensemble, labels, engine=engine)
-        if ensemble.classes is not None:
-            row["class_nmi"] = nmi(ensemble.classes, labels)
+    names = [name for name in names if METHODS.get(name) != consensus["method"]]
+    if not names:
+        return rows
+    told = run_methods(
+        ensemble, k, names, random_state=seed, engine=engine, progress=lambda name: say(f"comparing: {name}")
+    )
+    for row in told.rows:
+        facts = {"method": row.method, "chosen": False, "clusters": row.clusters, "seconds": row.seconds}
+        rows.append({**facts, "note": row.error or "", **{name: getattr(row, name) for name in scores}})
     return rows
