@@ -23,6 +23,8 @@ def draw_codes(n: int, seed: int = 0, p: int = N_PARTITIONS, low: int = 25, high
     """Codes (n, p) uint8 on the card, and clusters per partition."""
     import cupy
 
+    from coassoc.engines._cuda_device import open_device
+
     rng = np.random.default_rng(seed)
     n_clusters = rng.integers(low, high + 1, size=p)
     spread = cupy.asarray(np.stack([rng.integers(k, size=(classes, 4)) for k in n_clusters]).astype(np.uint8))
@@ -50,7 +52,7 @@ def draw_codes(n: int, seed: int = 0, p: int = N_PARTITIONS, low: int = 25, high
         }""",
         "draw",
     )
-    codes = cupy.empty((n, p), np.uint8)
+    codes = open_device(0).empty((n, p), np.uint8)
     sizes = cupy.asarray(n_clusters.astype(np.int32))
     args = (codes, np.int64(n), np.int32(p), np.int32(classes), sizes, spread, np.uint64(seed * 7919 + 1))
     draw((2048,), (256,), args)
@@ -111,11 +113,12 @@ def whole_fit(ensemble, engine, k: int = K, seed: int = 0, max_iter: int = 50) -
     cupy.cuda.Device().synchronize()
     done = time.perf_counter()
     passes = [(round(ms, 3), moved) for name, ms, moved in rows.log if name == "assign"]
+    device = getattr(rows._rows, "device", None)
     return {
         "seconds": done - begin, "seeding": seeded - begin, "n_iter": fit.n_iter, "stop": fit.stop,
         "passes": passes, "counts_ms": sum(ms for name, ms, _ in rows.log if name == "counts"),
         "loss": fit.loss, "fit": fit, "rows": rows._rows,
-        "peak_bytes": cupy.get_default_memory_pool().total_bytes(),
+        "peak_bytes": device.held_bytes() if device else 0,
     }  # fmt: skip
 
 
@@ -286,6 +289,7 @@ def main() -> None:
     import cupy
 
     from coassoc.engines import Cuda
+    from coassoc.engines._cuda_device import open_device
     from coassoc.engines._cuda_ensemble import ensemble_from_device
     from coassoc.engines._native import native_or_none
 
@@ -298,13 +302,12 @@ def main() -> None:
     options = parser.parse_args()
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     print(properties["name"].decode(), "CuPy", cupy.__version__, "SMs", properties["multiProcessorCount"], flush=True)
-    results = []
+    results, device = [], open_device(0)
     whole_fit(ensemble_from_device(*draw_codes(100_000)), Cuda())  # compile
     for n in map(int, options.sizes):
         codes, n_clusters = draw_codes(n)
         row = {"n": n, "d": int(n_clusters.sum()), "read_ms": read_time(codes)}
         ensemble = ensemble_from_device(codes, n_clusters)
-        pool = cupy.get_default_memory_pool()
         seconds = []
         for _ in range(3):
             fit = None  # one labelling at a time
@@ -344,11 +347,13 @@ def main() -> None:
         print(json.dumps(row), flush=True)
         results.append(row)
         del codes, ensemble, fit
-        pool.free_all_blocks()
+        for pool in device.pools:
+            pool.free_all_blocks()
     for k in options.clusters:
         results.append(many_clusters(int(k)))
         print(json.dumps(results[-1]), flush=True)
-        cupy.get_default_memory_pool().free_all_blocks()
+        for pool in device.pools:
+            pool.free_all_blocks()
     if options.json:
         with open(options.json, "w") as file:
             json.dump(results, file, indent=1)

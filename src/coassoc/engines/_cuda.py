@@ -23,6 +23,7 @@ from ._numpy import OVERLAP_ROWS
 from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, participating_copies
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
+_REST = 4  # passes before bounds that did not pay are tried again
 _BYTES_LEAD = 4.0  # gaps must reach this many bounds of the byte table for it to pay
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
 _PROPOSE_ROWS = 1 << 21  # rows judged between two looks at what was found
@@ -42,8 +43,9 @@ class Cuda(Engine):
     stream : {"auto", True, False}, default="auto"
         Whether codes stay in the host's memory and cross in pieces at every pass, copies and kernels overlapped.
         ``"auto"`` does so when they do not fit on the card.
-    skip : bool, default=True
-        Leave rows out of a pass whose label provably stays. Never changes a label.
+    skip : {"auto", True, False}, default="auto"
+        Leave rows out of a pass whose label provably stays. ``"auto"`` does so when there are enough items for it to
+        pay. Never changes a label.
     piece_rows : int, default=4194304
         Rows per piece when streaming; a multiple of 8192.
 
@@ -59,23 +61,26 @@ class Cuda(Engine):
     --------
     >>> import coassoc as ca
     >>> ca.engines.Cuda(device=1, stream=True)
-    Cuda(device=1, stream=True, skip=True, piece_rows=4194304)
+    Cuda(device=1, stream=True, skip='auto', piece_rows=4194304)
     """
 
     name = "cuda"
 
-    def __init__(self, device: int = 0, *, stream: bool | str = "auto", skip: bool = True, piece_rows: int = 1 << 22):
-        if stream not in ("auto", True, False):
-            raise ValueError(f"stream must be 'auto', True or False, got {stream!r}.")
+    def __init__(
+        self, device: int = 0, *, stream: bool | str = "auto", skip: bool | str = "auto", piece_rows: int = 1 << 22
+    ):
+        for name, value in (("stream", stream), ("skip", skip)):
+            if value not in ("auto", True, False):
+                raise ValueError(f"{name} must be 'auto', True or False, got {value!r}.")
         if piece_rows < SEED_ROWS or piece_rows % SEED_ROWS:
             raise ValueError(f"piece_rows must be a positive multiple of {SEED_ROWS}, got {piece_rows}.")
         self.device = int(device)
         self.stream = stream
-        self.skip = bool(skip)
+        self.skip = skip
         self.piece_rows = int(piece_rows)
 
     def __repr__(self) -> str:
-        return f"Cuda(device={self.device}, stream={self.stream!r}, skip={self.skip}, piece_rows={self.piece_rows})"
+        return f"Cuda(device={self.device}, stream={self.stream!r}, skip={self.skip!r}, piece_rows={self.piece_rows})"
 
     def open(self) -> Any:
         """The device object the rows work with."""
@@ -119,6 +124,7 @@ class CudaLabelling(Labelling):
         self.counted = False  # alpha is the counts of labels
         self.fresh = fresh  # no labels yet
         self.moved = len(labels)  # rows that moved in the last pass
+        self.rest = 0  # passes to make without looking at the gaps
         self.table: ScoreTable | None = None  # the table whose gaps `gaps` bounds
         self.unit = 0  # a gap byte counts steps of 2**unit
         self.drifted = np.zeros(n_clusters)  # Σ of drifts since the first pass, per cluster, in steps
@@ -135,6 +141,9 @@ class CudaRows(Rows):
         self.has_missing = has_missing
         self.at_home = at_home  # answers go to the host
         self.streaming = streaming
+        # bounds cost the host about 10 ns per table entry, scores the card 0.1 ps per row, partition and cluster
+        enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
+        self.skipping = enough if engine.skip == "auto" else bool(engine.skip)
         self.pinned = streaming and device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
@@ -166,7 +175,8 @@ class CudaRows(Rows):
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:
         assert isinstance(labelling, CudaLabelling)
-        drift = self._drift(labelling, table) if self.engine.skip else None
+        drift = self._drift(labelling, table) if self.skipping and not labelling.rest else None
+        labelling.rest = max(0, labelling.rest - 1)
         narrow, bound, shift = self._narrow(labelling, table, drift)
         if drift is None:  # bounds start afresh, on the scale of this table
             labelling.unit = _GAP_BITS - table.bits
@@ -188,7 +198,9 @@ class CudaRows(Rows):
             device.assign_rows(
                 job, codes, labelling.labels[part], labelling.gaps[part], self._copies(part), labelling.alpha
             )
-        labelling.moved = device.moved(job)
+        labelling.moved, scored, _ = device.tally(job)
+        if drift is not None and labelling.moved * 10 < self.n_rows and scored * 10 > 7 * self.n_rows:
+            labelling.rest = _REST  # rows have settled, yet most had to be looked at: bounds do not pay here
         labelling.counted = job.counted
         labelling.table, labelling.fresh = table, False
         return labelling.moved
@@ -198,7 +210,7 @@ class CudaRows(Rows):
 
         def pays(bound: float) -> bool:  # bound: the gap a byte table can be wrong by
             if drift is None:
-                return labelling.moved * 20 < self.n_rows  # rows have settled, so most gaps are wide
+                return labelling.moved * 2 < self.n_rows  # rows are settling, so most gaps are wide
             # rows whose gap is up to the drift are looked at; most of those gaps should exceed the bound
             return float(np.median(drift)) * 2.0 ** (labelling.unit + table.bits) >= _BYTES_LEAD * bound
 

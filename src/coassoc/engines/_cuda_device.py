@@ -1,15 +1,12 @@
-"""The card behind the CUDA engine: memory, streams and launches. The only module that imports CuPy.
+"""The card behind the CUDA engine: which kernel, which instance of it, which grid.
 
 Each method named after a kernel chooses its instance and grid and launches it; nothing waits for the card except
-`get` and `moved`. Kernels are compiled at first use by NVRTC, for the types and sizes at hand, and cached by CuPy.
+`get` and `tally`. Kernels are compiled at first use by NVRTC, for the types and sizes at hand, and cached by CuPy.
 """
 
 from __future__ import annotations
 
 import ctypes
-import weakref
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -17,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ._cuda_memory import CardMemory
 
 _NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
 _THREADS = 1024
@@ -83,18 +82,15 @@ class Job:
     count: int  # 0 none, 1 in shared memory, 2 straight to the counts
     fresh: bool
     shared: int
-    n_moved: Any
+    tally: Any  # rows moved, scored, scored again
     counted: bool
 
 
-class CupyDevice:
-    def __init__(self, number: int):
-        import cupy
+class CupyDevice(CardMemory):
+    """One card: `CardMemory` holds arrays, this launches kernels on them."""
 
-        self.cupy = cupy
-        self.number = number
-        self._card = cupy.cuda.Device(number)
-        self._card.use()
+    def __init__(self, number: int):
+        super().__init__(number)
         attributes = self._card.attributes
         self.n_blocks = int(attributes["MultiProcessorCount"])
         self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
@@ -103,97 +99,6 @@ class CupyDevice:
         self._source = "".join((here / name).read_text(encoding="utf-8") for name in names)
         self._kernels: dict[str, Any] = {}
         self._constants: dict[tuple, Any] = {}
-
-    # -- memory --------------------------------------------------------------------------------------------
-
-    def owns(self, array: Any) -> bool:
-        return isinstance(array, self.cupy.ndarray)
-
-    def adopt(self, array: Any) -> Any:
-        """A CuPy view of anything that lies on a card."""
-        if self.owns(array):
-            return array
-        if hasattr(array, "__cuda_array_interface__"):
-            return self.cupy.asarray(array)
-        return self.cupy.from_dlpack(array)
-
-    def free_bytes(self) -> int:
-        pool = self.cupy.get_default_memory_pool()
-        return int(self._card.mem_info[0]) + int(pool.free_bytes())
-
-    def empty(self, shape: Any, dtype: Any) -> Any:
-        return self._allocate(self.cupy.empty, shape, dtype)
-
-    def zeros(self, shape: Any, dtype: Any) -> Any:
-        return self._allocate(self.cupy.zeros, shape, dtype)
-
-    def _allocate(self, make: Any, shape: Any, dtype: Any) -> Any:
-        try:
-            return make(shape, dtype=dtype)
-        except self.cupy.cuda.memory.OutOfMemoryError as error:
-            raise MemoryError(str(error)) from error
-
-    def put(self, array: np.ndarray) -> Any:
-        out = self.empty(array.shape, array.dtype)
-        if array.size:
-            out.set(np.ascontiguousarray(array))
-        return out
-
-    def get(self, array: Any) -> np.ndarray:
-        return self.cupy.asnumpy(array) if self.owns(array) else np.asarray(array)
-
-    def contiguous(self, array: Any) -> Any:
-        return self.cupy.ascontiguousarray(array)
-
-    def take(self, codes: Any, indices: Any) -> Any:
-        return codes[self.cupy.asarray(indices)]
-
-    def pin(self, codes: np.ndarray, keeper: Any) -> bool:
-        """Lock the pages of host codes until `keeper` goes, so that copies need no detour; whether that worked."""
-        if isinstance(codes, np.memmap) or not codes.flags.c_contiguous:
-            return False
-        runtime, address = self.cupy.cuda.runtime, codes.ctypes.data
-        try:
-            runtime.hostRegister(address, codes.nbytes, 0)
-        except runtime.CUDARuntimeError:
-            return False  # a file's pages, or locked already: the detour always works
-        weakref.finalize(keeper, _unpin, runtime, address, codes)
-        return True
-
-    def stream(self, codes: np.ndarray, parts: list[slice], pinned: bool) -> Iterator[tuple[slice, Any]]:
-        """Pieces of host codes on the card: two buffers, so that a copy runs while a kernel works."""
-        cuda, step = self.cupy.cuda, parts[0].stop - parts[0].start
-        shape = (step, codes.shape[1])
-        row_bytes = codes.shape[1] * codes.dtype.itemsize
-        held = [] if pinned else [cuda.alloc_pinned_memory(step * row_bytes) for _ in range(2)]
-        detour = [np.frombuffer(h, codes.dtype, step * codes.shape[1]).reshape(shape) for h in held]
-        buffers = [self.empty(shape, codes.dtype) for _ in range(2)]
-        copied, used = ([cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2))
-        main, copier = cuda.get_current_stream(), cuda.Stream(non_blocking=True)
-
-        def send(i: int) -> None:
-            part, b = parts[i], i % 2
-            source = codes[part]
-            if i >= 2:
-                copied[b].synchronize()  # the host's buffer is free again
-                copier.wait_event(used[b])
-            if not pinned:
-                source = _copy_with_threads(source, detour[b][: len(source)])
-            address = ctypes.c_void_p(source.ctypes.data)
-            buffers[b].data.copy_from_host_async(address, len(source) * row_bytes, copier)
-            copied[b].record(copier)
-
-        try:
-            send(0)
-            for i, part in enumerate(parts):
-                main.wait_event(copied[i % 2])
-                yield part, buffers[i % 2][: part.stop - part.start]
-                used[i % 2].record(main)
-                if i + 1 < len(parts):
-                    send(i + 1)
-        finally:  # buffers go back when no copy or kernel uses them, even if the caller stopped early
-            copier.synchronize()
-            main.synchronize()
 
     # -- passes --------------------------------------------------------------------------------------------
 
@@ -224,7 +129,7 @@ class CupyDevice:
         return Job(
             self._constant(starts), fixed, self.put(packed.view(np.uint32)), self.put(values),
             None if drift is None else self.put(drift), settings, width, a_word == 4, tiles, per_group, way, fresh,
-            shared + _QUEUE_BYTES, self.zeros(1, np.uint64), bool(count and way),
+            shared + _QUEUE_BYTES, self.zeros(3, np.uint64), bool(count and way),
         )  # fmt: skip
 
     def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
@@ -249,13 +154,14 @@ class CupyDevice:
                     (grid,), (_THREADS,),
                     (codes[part], settings, job.fixed, job.starts, job.narrow, job.exact, labels[part], gaps[part],
                      _or_null(job.drift), _or_null(None if copies is None else copies[part]), alpha, _or_null(state),
-                     job.n_moved),
+                     job.tally),
                     shared_mem=job.shared,
                 )  # fmt: skip
         assert p == int(settings["p"][0])
 
-    def moved(self, job: Job) -> int:
-        return int(job.n_moved.get()[0])
+    def tally(self, job: Job) -> tuple[int, ...]:
+        """How many rows moved, were scored and were scored again."""
+        return tuple(map(int, job.tally.get()))
 
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
         p, k = codes.shape[1], alpha.shape[1]
@@ -454,6 +360,7 @@ class CupyDevice:
         self._kernel(name, shared)((grid,), (threads,), args, shared_mem=shared)
 
     def _kernel(self, name: str, shared: int = 0) -> Any:
+        self._card.use()
         kernel = self._kernels.get(name)
         if kernel is None:
             module = self.cupy.RawModule(
@@ -463,19 +370,6 @@ class CupyDevice:
         if shared > 48 * 1024:
             kernel.max_dynamic_shared_size_bytes = shared
         return kernel
-
-
-def _unpin(runtime: Any, address: int, codes: np.ndarray) -> None:
-    runtime.hostUnregister(address)
-    del codes  # held until now, so that the address stayed valid
-
-
-def _copy_with_threads(source: np.ndarray, into: np.ndarray, n_threads: int = 8) -> np.ndarray:
-    """One thread cannot read memory as fast as the bus to the card takes it."""
-    edges = np.linspace(0, len(source), n_threads + 1).astype(int)
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(lambda a, b: np.copyto(into[a:b], source[a:b]), edges[:-1], edges[1:]))
-    return into
 
 
 def _pack_seeds(chosen: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:

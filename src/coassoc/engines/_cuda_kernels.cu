@@ -96,6 +96,7 @@ __device__ u64 exact_label(const CODE* codes, i64 row, const int* starts, const 
 }
 
 // Label every row with the argmax of its summed table rows, lowest cluster on ties; keep counts and gap bytes.
+// `tally` gathers rows moved, scored and scored again.
 // COUNT: 0 no counts, 1 differences gathered in shared memory, 2 straight to `alpha`. FIRST: no labels before.
 // Narrow scores are 16-bit sums, two clusters per word, that cannot carry into each other. A table word holds two
 // 16-bit entries, or with BYTES four 8-bit ones: clusters 4w, 4w + 2 in even bytes, 4w + 1, 4w + 3 in odd ones.
@@ -103,7 +104,7 @@ template <class CODE, class LABEL, int P, int W, bool BYTES, bool SHARED, int CO
 __global__ void __launch_bounds__(1024, 1)
 assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, const int* __restrict__ starts,
             const u32* __restrict__ narrow, const int* __restrict__ exact, LABEL* labels, u8* gaps,
-            const u8* __restrict__ drift, const u32* __restrict__ copies, u32* alpha, u64* state, u64* moved) {
+            const u8* __restrict__ drift, const u32* __restrict__ copies, u32* alpha, u64* state, u64* tally) {
     constexpr int SUMS = BYTES ? 2 * W : W;
     constexpr int STRIDE = W | 1;  // odd: the words of random rows spread over all banks
     extern __shared__ u32 memory[];
@@ -123,7 +124,7 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
     const u32 below = (1u << lane) - 1;
     u32* counts = COUNT == 1 ? hist : alpha;
     int queued = 0;
-    u32 n_moved = 0;
+    u32 n_moved = 0, n_scored = 0, n_redone = 0;
     for (u32 round = 0;; ++round) {
         const i64 base = (round * warps + warp) * WARP_ROWS;
         const bool done = base >= a.n;
@@ -198,7 +199,9 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
             const bool sure = a.bound == 0 || gap > a.bound;
             gap -= a.bound;
             gap = a.narrow_shift >= 0 ? gap >> a.narrow_shift : (gap >> (8 + a.narrow_shift) ? 255 : gap << -a.narrow_shift);
+            n_scored += take;
             for (u32 open = __ballot_sync(ALL, valid && !sure); open; open &= open - 1) {
+                ++n_redone;
                 const int from = __ffs(open) - 1;
                 const u64 found = exact_label(codes, __shfl_sync(ALL, row, from), starts, exact, a);
                 if (lane == from) {
@@ -241,7 +244,11 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
         }
         if (done) break;
     }
-    if (lane == 0 && n_moved) atomicAdd(moved, (u64)n_moved);
+    if (lane == 0 && n_scored) {
+        atomicAdd(tally, (u64)n_moved);
+        atomicAdd(tally + 1, (u64)n_scored);
+        atomicAdd(tally + 2, (u64)n_redone);
+    }
     if (COUNT == 1) {
         __syncthreads();
         for (int i = threadIdx.x; i < cells; i += blockDim.x)

@@ -1,0 +1,142 @@
+"""A card's memory: arrays there and back, and pieces of host codes that cross while kernels work.
+
+The only module that imports CuPy, and only when a card is opened.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+_LARGE = 1 << 24  # bytes from which an array comes from the pool of large ones
+
+
+class CardMemory:
+    def __init__(self, number: int):
+        import cupy
+
+        self.cupy = cupy
+        self.number = number
+        self._card = cupy.cuda.Device(number)
+        self._card.use()
+        self.pools = (cupy.get_default_memory_pool(), cupy.cuda.MemoryPool())  # for small arrays, for large ones
+
+    def owns(self, array: Any) -> bool:
+        return isinstance(array, self.cupy.ndarray)
+
+    def adopt(self, array: Any) -> Any:
+        """A CuPy view of anything that lies on a card."""
+        if self.owns(array):
+            return array
+        if hasattr(array, "__cuda_array_interface__"):
+            return self.cupy.asarray(array)
+        return self.cupy.from_dlpack(array)
+
+    def free_bytes(self) -> int:
+        return int(self._card.mem_info[0]) + sum(int(pool.free_bytes()) for pool in self.pools)
+
+    def held_bytes(self) -> int:
+        """What this process holds of the card, blocks kept for reuse included."""
+        return sum(int(pool.total_bytes()) for pool in self.pools)
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        return self._allocate(self.cupy.empty, shape, dtype)
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        return self._allocate(self.cupy.zeros, shape, dtype)
+
+    def _allocate(self, make: Any, shape: Any, dtype: Any) -> Any:
+        self._card.use()
+        # small arrays must not be carved out of blocks that the next labelling wants whole
+        large = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize >= _LARGE
+        refused = self.cupy.cuda.memory.OutOfMemoryError
+        with self.cupy.cuda.using_allocator(self.pools[large].malloc):
+            try:
+                return make(shape, dtype=dtype)
+            except refused:
+                for pool in self.pools:
+                    pool.free_all_blocks()
+            try:
+                return make(shape, dtype=dtype)
+            except refused as error:
+                raise MemoryError(str(error)) from error
+
+    def put(self, array: np.ndarray) -> Any:
+        out = self.empty(array.shape, array.dtype)
+        if array.size:
+            out.set(np.ascontiguousarray(array))
+        return out
+
+    def get(self, array: Any) -> np.ndarray:
+        return self.cupy.asnumpy(array) if self.owns(array) else np.asarray(array)
+
+    def contiguous(self, array: Any) -> Any:
+        return self.cupy.ascontiguousarray(array)
+
+    def take(self, codes: Any, indices: Any) -> Any:
+        return codes[self.cupy.asarray(indices)]
+
+    def pin(self, codes: np.ndarray, keeper: Any) -> bool:
+        """Lock the pages of host codes until `keeper` goes, so that copies need no detour; whether that worked."""
+        if isinstance(codes, np.memmap) or not codes.flags.c_contiguous:
+            return False
+        runtime, address = self.cupy.cuda.runtime, codes.ctypes.data
+        try:
+            runtime.hostRegister(address, codes.nbytes, 0)
+        except runtime.CUDARuntimeError:
+            return False  # a file's pages, or locked already: the detour always works
+        weakref.finalize(keeper, _unpin, runtime, address, codes)
+        return True
+
+    def stream(self, codes: np.ndarray, parts: list[slice], pinned: bool) -> Iterator[tuple[slice, Any]]:
+        """Pieces of host codes on the card: two buffers, so that a copy runs while a kernel works."""
+        cuda, step = self.cupy.cuda, parts[0].stop - parts[0].start
+        shape = (step, codes.shape[1])
+        row_bytes = codes.shape[1] * codes.dtype.itemsize
+        held = [] if pinned else [cuda.alloc_pinned_memory(step * row_bytes) for _ in range(2)]
+        detour = [np.frombuffer(h, codes.dtype, step * codes.shape[1]).reshape(shape) for h in held]
+        buffers = [self.empty(shape, codes.dtype) for _ in range(2)]
+        copied, used = ([cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2))
+        main, copier = cuda.get_current_stream(), cuda.Stream(non_blocking=True)
+
+        def send(i: int) -> None:
+            part, b = parts[i], i % 2
+            source = codes[part]
+            if i >= 2:
+                copied[b].synchronize()  # the host's buffer is free again
+                copier.wait_event(used[b])
+            if not pinned:
+                source = _copy_with_threads(source, detour[b][: len(source)])
+            address = ctypes.c_void_p(source.ctypes.data)
+            buffers[b].data.copy_from_host_async(address, len(source) * row_bytes, copier)
+            copied[b].record(copier)
+
+        try:
+            send(0)
+            for i, part in enumerate(parts):
+                main.wait_event(copied[i % 2])
+                yield part, buffers[i % 2][: part.stop - part.start]
+                used[i % 2].record(main)
+                if i + 1 < len(parts):
+                    send(i + 1)
+        finally:  # buffers go back when no copy or kernel uses them, even if the caller stopped early
+            copier.synchronize()
+            main.synchronize()
+
+
+def _unpin(runtime: Any, address: int, codes: np.ndarray) -> None:
+    runtime.hostUnregister(address)
+    del codes  # held until now, so that the address stayed valid
+
+
+def _copy_with_threads(source: np.ndarray, into: np.ndarray, n_threads: int = 8) -> np.ndarray:
+    """One thread cannot read memory as fast as the bus to the card takes it."""
+    edges = np.linspace(0, len(source), n_threads + 1).astype(int)
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(lambda a, b: np.copyto(into[a:b], source[a:b]), edges[:-1], edges[1:]))
+    return into
