@@ -10,6 +10,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "arithmetic.h"
 #include "dispatch.h"
 #include "exchange_door.h"
 #include "linkage.h"
@@ -38,6 +39,12 @@ const Kernels* kernels_named(const std::string& name) {
     for (int i = 0; i < kLevels; ++i)
         if (name == levels()[i].name && levels()[i].kernels && levels()[i].runs_here) return levels()[i].kernels;
     throw std::invalid_argument("no kernels for simd level " + name);
+}
+
+void check_rows(const Vector<const int64_t>& n_clusters, int64_t rows) {
+    int64_t sum = 0;
+    for (size_t j = 0; j < n_clusters.shape(0); ++j) sum += n_clusters(j);
+    if (sum != rows) throw std::invalid_argument("the table must have one row per base cluster");
 }
 
 // Calls body(task, slot) over the pool without the GIL; raises what a signal handler raised.
@@ -592,6 +599,28 @@ NB_MODULE(_kernels, m) {
         .def("locate", &Seeding::locate)
         .def("potentials", &Seeding::potentials)
         .def("add", &Seeding::add);
+
+    m.def("partition_sums", [](Matrix<const int64_t> alpha, Vector<const int64_t> n_clusters, Matrix<int64_t> cells,
+                               Matrix<int64_t> squares) {
+        check_rows(n_clusters, (int64_t)alpha.shape(0));
+        partition_sums(alpha.data(), n_clusters.data(), (int64_t)n_clusters.shape(0), (int64_t)alpha.shape(1),
+                       cells.data(), squares.data());
+    });
+    m.def("mean_scores", [](Matrix<const int64_t> alpha, Vector<const int64_t> n_clusters, Matrix<const int64_t> cells,
+                            Matrix<const int64_t> squares, Vector<const double> weights, Matrix<double> scores) {
+        check_rows(n_clusters, (int64_t)alpha.shape(0));
+        if (weights.shape(0) != n_clusters.shape(0)) throw std::invalid_argument("one weight per partition is needed");
+        mean_scores(alpha.data(), n_clusters.data(), (int64_t)n_clusters.shape(0), (int64_t)alpha.shape(1),
+                    cells.data(), squares.data(), weights.data(), scores.data());
+    });
+    m.def("largest_scores", [](Matrix<const double> scores, Vector<const int64_t> n_clusters, Vector<double> largest) {
+        check_rows(n_clusters, (int64_t)scores.shape(0));
+        largest_scores(scores.data(), n_clusters.data(), (int64_t)n_clusters.shape(0), (int64_t)scores.shape(1),
+                       largest.data());
+    });
+    m.def("rounded_scores", [](Matrix<const double> scores, double scale, Matrix<int32_t> values) {
+        rounded_scores(scores.data(), (int64_t)(scores.shape(0) * scores.shape(1)), scale, values.data());
+    });
 
     bind_exchange(m);
     bind_linkage(m);

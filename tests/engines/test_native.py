@@ -221,6 +221,25 @@ def test_fit_on_many_rows_equals_numpy_with_default_chunks():
             assert whole_fit(rows, 15, weights, 0) == truth
 
 
+@settings(max_examples=60)
+@given(cases(), st.booleans())
+def test_compiled_arithmetic_on_tables_has_the_bits_of_numpy(case, weighted):
+    rng, ensemble, copies, k = case
+    plain, mine = Numpy().load(ensemble, copies), _native.Native().load(ensemble, copies)
+    weights = rng.random(ensemble.n_partitions) * 3 if weighted else np.ones(ensemble.n_partitions)
+    labels = rng.integers(k, size=ensemble.n_samples)
+    counts = plain.counts(plain.labelling_of(labels, k))
+    same = Counts(counts.alpha, counts.sizes, mine.layout)
+    assert np.array_equal(counts.cells, same.cells) and np.array_equal(counts.squares, same.squares)
+    scores = KMeansObjective(weights).table(counts)
+    assert scores.tobytes() == KMeansObjective(weights).table(same).tobytes()
+    halves = np.rint(scores * 64) / 2  # ties of rounding
+    assert np.array_equal(plain.layout.rounded(halves, 1.0), mine.layout.rounded(halves, 1.0))
+    for table in (scores, -1e9 * scores, 1e-9 * scores):
+        one, other = fix_table(table, plain.layout), fix_table(table, mine.layout)
+        assert one.bits == other.bits and np.array_equal(one.values, other.values)
+
+
 def test_table_beyond_the_caches_equals_numpy():
     # 850 clusters over 20 000 base clusters: private counts of all threads would be too large to be worth it
     rng = np.random.default_rng(8)

@@ -36,13 +36,7 @@ class KMeansObjective:
     weights: np.ndarray  # v, one per partition
 
     def table(self, counts: Counts) -> np.ndarray:
-        cells = np.maximum(counts.cells, 1)  # an unobserved cell has α = 0, so its scores are 0
-        penalty = counts.squares / cells / cells
-        repeats = counts.layout.n_clusters
-        scores = 2.0 * counts.alpha / np.repeat(cells, repeats, axis=0) - np.repeat(penalty, repeats, axis=0)
-        if (self.weights != 1.0).any():
-            scores *= np.repeat(self.weights, repeats)[:, None]
-        return scores
+        return counts.layout.mean_scores(counts, self.weights)
 
     def cost_table(self, counts: Counts) -> np.ndarray:
         return np.repeat(self.weights, counts.layout.n_clusters)[:, None] - self.table(counts)
@@ -141,8 +135,7 @@ class ECCObjective:
 
 def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
     """Round scores to int32 at the largest power of two whose sums over partitions cannot overflow."""
-    largest = np.maximum.reduceat(np.abs(scores), layout.offsets[:-1], axis=0).max(axis=1)
-    total = math.fsum(largest.tolist())
+    total = math.fsum(layout.largest(scores).tolist())
     bits = 0
     if total > 0:
         bits = math.floor(math.log2((2**31 - layout.n_partitions) / total))
@@ -150,7 +143,7 @@ def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
             bits -= 1
         while total * 2.0 ** (bits + 1) + layout.n_partitions < 2**31:
             bits += 1
-    return ScoreTable(np.rint(scores * 2.0**bits).astype(np.int32), bits)
+    return ScoreTable(layout.rounded(scores, 2.0**bits), bits)
 
 
 def seeding_weights(weights: np.ndarray) -> np.ndarray:

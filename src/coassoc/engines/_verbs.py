@@ -59,6 +59,31 @@ class Layout:
         seen = codes < self.n_clusters
         return (codes.astype(np.int64) + self.offsets[:-1])[seen]
 
+    # arithmetic on (d, k) tables, small beside a pass over many rows; an engine may do it faster, to the same bits
+
+    def sums(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of α and of α² over each partition, both (p, k)."""
+        starts = self.offsets[:-1]
+        return np.add.reduceat(alpha, starts, axis=0), np.add.reduceat(alpha * alpha, starts, axis=0)
+
+    def mean_scores(self, counts: Counts, weights: np.ndarray) -> np.ndarray:
+        """Scores v_j (2 μ_f − Σ_{f'∈j} μ_f'²) of k-means, μ = α / n_Cj (0 where nothing is observed)."""
+        cells = np.maximum(counts.cells, 1)  # an unobserved cell has α = 0, so its scores are 0
+        penalty = counts.squares / cells / cells
+        repeats = self.n_clusters
+        scores = 2.0 * counts.alpha / np.repeat(cells, repeats, axis=0) - np.repeat(penalty, repeats, axis=0)
+        if (weights != 1.0).any():
+            scores *= np.repeat(weights, repeats)[:, None]
+        return scores
+
+    def largest(self, scores: np.ndarray) -> np.ndarray:
+        """Largest size of a score in each partition (p,)."""
+        return np.maximum.reduceat(np.abs(scores), self.offsets[:-1], axis=0).max(axis=1)
+
+    def rounded(self, scores: np.ndarray, scale: float) -> np.ndarray:
+        """Scores times `scale`, rounded to even, as int32."""
+        return np.rint(scores * scale).astype(np.int32)
+
 
 class Counts:
     """α_f(C) for every base cluster f and consensus cluster C, with what follows from it.
@@ -83,13 +108,13 @@ class Counts:
     @property
     def cells(self) -> np.ndarray:
         if self._cells is None:
-            self._cells = np.add.reduceat(self.alpha, self.layout.offsets[:-1], axis=0)
+            self._cells, self._squares = self.layout.sums(self.alpha)
         return self._cells
 
     @property
     def squares(self) -> np.ndarray:
         if self._squares is None:
-            self._squares = np.add.reduceat(self.alpha * self.alpha, self.layout.offsets[:-1], axis=0)
+            self._cells, self._squares = self.layout.sums(self.alpha)
         return self._squares
 
     def with_rows(self, clusters: np.ndarray, rows: np.ndarray) -> Counts:
