@@ -12,7 +12,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,7 @@ class Dask(Engine):
         if n_starts is not None and n_starts < 1:
             raise ValueError(f"n_starts must be at least 1, got {n_starts}.")
         self.client, self.chunk_rows, self.local, self.n_starts = client, chunk_rows, local, n_starts
+        self._sessions: weakref.WeakSet[_Session] = weakref.WeakSet()  # fits in progress
 
     def __repr__(self) -> str:
         given = [] if self.client is None else [repr(_address(self.client))]
@@ -98,7 +99,12 @@ class Dask(Engine):
 
     def __getstate__(self) -> dict:
         # the connection stays here; elsewhere the address opens it again
-        return {**self.__dict__, "client": None if self.client is None else _address(self.client)}
+        state = {**self.__dict__, "client": None if self.client is None else _address(self.client)}
+        del state["_sessions"]
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state, _sessions=weakref.WeakSet())
 
     @classmethod
     def at_hand(cls) -> Dask | None:
@@ -130,6 +136,7 @@ class Dask(Engine):
 
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
         session = _Session(self.connect())
+        self._sessions.add(session)
         with session:
             source = getattr(ensemble, "source", None)
             if source is not None and not ensemble.is_coded:
@@ -186,8 +193,15 @@ class Dask(Engine):
 
         if len(tasks) < 2:
             return [call(task) for task in tasks]
-        with ThreadPoolExecutor(min(len(tasks), 16), thread_name_prefix="coassoc-dask") as pool:
+        pool = ThreadPoolExecutor(min(len(tasks), 16), thread_name_prefix="coassoc-dask")
+        try:
             return list(pool.map(call, tasks))
+        except BaseException:
+            for session in list(self._sessions):  # Ctrl-C reaches the main thread only
+                session.cancel()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _address(client: Any) -> str:
@@ -203,6 +217,7 @@ class _Session:
         self._numbers = itertools.count()
         self._futures: weakref.WeakSet = weakref.WeakSet()
         self._lock = threading.Lock()
+        self._closed = False
 
     def __enter__(self) -> _Session:
         return self
@@ -223,6 +238,10 @@ class _Session:
     def watch(self, future: Any) -> Any:
         with self._lock:
             self._futures.add(future)
+            closed = self._closed
+        if closed:  # another thread of this fit was stopped in the meantime
+            self.cancel()
+            raise CancelledError("this fit was cancelled")
         return future
 
     def send(self, array: np.ndarray) -> Any:
@@ -243,6 +262,7 @@ class _Session:
     def cancel(self) -> None:
         """Leave no task and no data of this fit on the cluster."""
         with self._lock:
+            self._closed = True
             futures = [f for f in self._futures if not f.cancelled()]
         if futures:
             self.client.cancel(futures, force=True)
@@ -362,13 +382,18 @@ class DaskChunks(Chunks):
         """Label arrays on the workers as one Dask array with the input's chunks."""
         import dask.array as da
         from dask import delayed
+        from dask.highlevelgraph import HighLevelGraph
 
         waiting = iter(futures)
         parts = [
             da.from_delayed(delayed(next(waiting)), (size,), np.int32) if size else da.zeros(0, dtype=np.int32)
             for size in self.all_sizes
         ]
-        return da.concatenate(parts)
+        # concatenate would leave the empty blocks out
+        name = f"coassoc-labels-{new_version()}"
+        same_blocks = {(name, i): (part.name, 0) for i, part in enumerate(parts)}
+        graph = HighLevelGraph.from_collections(name, same_blocks, dependencies=parts)
+        return da.Array(graph, name, (tuple(self.all_sizes),), dtype=np.int32)
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
         ask = (labelling.key, labelling.n_clusters, labelling.past)

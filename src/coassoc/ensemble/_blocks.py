@@ -232,6 +232,8 @@ def _rule(missing: str) -> str:
 
 
 def _columns(table: Any, names: Sequence[str]) -> tuple[int, Any]:
+    if len(table) == 0:  # an empty partition of a collection
+        return 0, [(None, None)] * len(names)
     found, columns, n_rows = columns_of(table)
     if len(found) != len(names):
         raise ValueError(f"partitions: a block has {len(found)} columns, the table has {len(names)}.")

@@ -1,0 +1,298 @@
+"""Dask: the labels of the memory engines, whatever the chunks, the input and the fate of the workers."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import coassoc as ca
+from coassoc.engines import Numpy
+from coassoc.engines._exchange import DensityState
+
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+# distributed's own: a killed worker's pipes and sockets are closed by the garbage collector, at any later time
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.timeout(600),
+]
+
+
+def start_cluster(n_workers):
+    return distributed.LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address="127.0.0.1:0",  # any free port: several clusters may run here
+        host="127.0.0.1",
+        silence_logs=50,
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with start_cluster(2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster) as connected:
+        yield connected
+
+
+def noisy_table(seed, n, p=5, k=4, missing=0.0):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(k, size=n)
+    table = np.where(rng.random((n, p)) < 0.6, group[:, None], rng.integers(k, size=(n, p)))
+    table[rng.random((n, p)) < missing] = -1
+    table[0] = 0
+    return table
+
+
+def fit_on(estimator, engine, table, **kwargs):
+    return clone(estimator).set_params(engine=engine).fit(table, **kwargs)
+
+
+def tasks_left(client):
+    """Tasks the scheduler still knows of, after releases had time to arrive."""
+    gc.collect()
+    for _ in range(100):
+        left = client.run_on_scheduler(lambda dask_scheduler: sorted(map(str, dask_scheduler.tasks)))
+        if not left:
+            break
+        time.sleep(0.05)
+    return left
+
+
+ESTIMATORS = [
+    ca.KMeansConsensus(4, n_init=3, max_iter=4, random_state=1),
+    ca.BisectingConsensus(3, max_leaves=5, random_state=3),
+    ca.SEC(3, n_init=1, max_iter=4, random_state=1),
+    ca.ECC(3, n_init=1, max_iter=4, random_state=1),
+    ca.HBGF(3, random_state=1),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_estimators_give_the_labels_of_the_memory_engines(client, estimator):
+    table = noisy_table(0, 700, missing=0.2)
+    table[5:8] = -1  # items without any label
+    expected = fit_on(estimator, "numpy", table)
+    for rows in (300, None):
+        found = fit_on(estimator, ca.engines.Dask(client, chunk_rows=rows), table)
+        assert found.labels_.tolist() == expected.labels_.tolist()
+        assert found.density_ == expected.density_
+
+
+def test_verbs_equal_the_oracle(client):
+    rng = np.random.default_rng(2)
+    ensemble, copies = ca.Ensemble(noisy_table(1, 300, missing=0.2)), rng.integers(0, 3, size=300)
+    oracle, rows = Numpy().load(ensemble, copies), ca.engines.Dask(client, chunk_rows=70).load(ensemble, copies)
+    assert (rows.n_rows, rows.n_copies) == (oracle.n_rows, oracle.n_copies)
+    assert (rows.overlap() == oracle.overlap()).all()
+    weights = rng.random(ensemble.n_codes)
+    assert np.allclose(rows.overlap(weights), oracle.overlap(weights), rtol=1e-12)  # sums of floats, by chunk
+    indices = rng.integers(300, size=6)
+    assert (rows.codes_at(indices) == oracle.codes_at(indices)).all()
+    labels, ends = rng.integers(3, size=300), []
+    for kind in (oracle, rows):
+        labelling = kind.labelling_of(labels, 3)
+        parts = kind.split(labelling)
+        halves = [h for part in parts for h in part.split(part.labelling_of(np.arange(part.n_rows) % 2, 2))]
+        state = DensityState(kind.counts(labelling), np.ones(5))
+        table, applied = state.table(), 0
+        moves = kind.propose_moves(labelling, table, 50, 40)
+        applied += kind.apply_moves(labelling, state, moves, table.threshold)
+        alpha = kind.counts(labelling).alpha
+        ends.append(
+            (
+                [p.n_rows for p in parts],
+                kind.scatter(halves).tolist(),
+                (moves.indices.tolist(), moves.stop, applied, alpha.tolist()),
+                np.asarray(kind.labels(labelling)).tolist(),
+            )
+        )
+        assert applied > 0
+    assert ends[0] == ends[1]
+
+
+def test_labels_of_a_dask_array_stay_distributed_in_its_chunks(client):
+    table = noisy_table(3, 600, missing=0.3)
+    table[17] = -1
+    distributed_table = da.from_array(table, chunks=((250, 0, 150, 200), 2))
+    for estimator in ESTIMATORS[:2]:
+        expected = fit_on(estimator, "numpy", table)
+        found = fit_on(estimator, ca.engines.Dask(client), distributed_table)
+        assert isinstance(found.labels_, da.Array)
+        assert found.labels_.chunks == ((250, 0, 150, 200),)
+        assert found.labels_.compute().tolist() == expected.labels_.tolist()
+        assert found.predict(table[:50]).tolist() == expected.predict(table[:50]).tolist()
+
+
+def test_data_frames_and_files_are_coded_by_the_workers(client, tmp_path):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    table = noisy_table(4, 500, p=3)
+    frame = pd.DataFrame({"a": table[:, 0], "b": np.array(list("wxyz"))[table[:, 1]], "c": table[:, 2] * 10.0})
+    frame.loc[40, "c"] = np.nan
+    estimator = ESTIMATORS[0]
+    expected = fit_on(estimator, "numpy", frame).labels_.tolist()
+    engine = ca.engines.Dask(client)
+    for i in range(2):
+        frame.iloc[250 * i : 250 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet", row_group_size=100, index=False)
+    for source in (dd.from_pandas(frame, npartitions=3), tmp_path):
+        assert np.asarray(fit_on(estimator, engine, source).labels_).tolist() == expected
+    np.save(tmp_path / "codes.npy", table.astype(np.uint8))
+    expected = fit_on(estimator, "numpy", table).labels_.tolist()
+    for source in (str(tmp_path / "codes.npy"), np.load(tmp_path / "codes.npy", mmap_mode="r")):
+        assert np.asarray(fit_on(estimator, engine, source).labels_).tolist() == expected
+
+
+def test_auto_uses_the_current_client_for_distributed_input(client):
+    table = noisy_table(5, 300)
+    found = fit_on(ESTIMATORS[0], "auto", da.from_array(table, chunks=(100, 5)))
+    assert isinstance(found.labels_, da.Array)
+    assert found.labels_.compute().tolist() == fit_on(ESTIMATORS[0], "numpy", table).labels_.tolist()
+
+
+def test_a_message_reaches_the_user_from_the_workers(client):
+    bad = da.from_array(np.array([[0.5, 1.0], [1.0, 2.0]]), chunks=(1, 2))
+    with pytest.raises(ValueError, match="must hold labels, not measurements"):
+        fit_on(ESTIMATORS[0], ca.engines.Dask(client), bad)
+    assert tasks_left(client) == []
+
+
+def test_engine_is_configuration(client):
+    engine = ca.engines.Dask(client, chunk_rows=100, n_starts=2)
+    assert copy.deepcopy(engine) is engine
+    assert clone(ca.KMeansConsensus(2, engine=engine)).engine is engine
+    again = pickle.loads(pickle.dumps(engine))
+    assert again.client == client.scheduler.address and (again.chunk_rows, again.n_starts) == (100, 2)
+    table = noisy_table(6, 200)
+    try:
+        assert (
+            fit_on(ESTIMATORS[0], again, table).labels_.tolist()
+            == fit_on(ESTIMATORS[0], "numpy", table).labels_.tolist()
+        )
+    finally:
+        again.client.close()
+    for wrong in ({"chunk_rows": 0}, {"n_starts": 0}):
+        with pytest.raises(ValueError, match="must be at least 1"):
+            ca.engines.Dask(client, **wrong)
+
+
+def test_no_cluster_is_said_plainly():
+    with pytest.raises(ValueError, match="engine Dask has no cluster"):
+        if distributed.client._get_global_client() is not None:  # the module's client, when it is current
+            raise ValueError("engine Dask has no cluster")
+        ca.engines.Dask().load(ca.Ensemble([[0], [1]]))
+
+
+def test_nothing_is_left_on_the_cluster(client):
+    table = noisy_table(7, 400)
+    found = [fit_on(e, ca.engines.Dask(client, chunk_rows=100), table) for e in ESTIMATORS[:2]]
+    distant = fit_on(ESTIMATORS[0], ca.engines.Dask(client), da.from_array(table, chunks=(100, 5)))
+    del distant
+    assert tasks_left(client) == []
+    assert all(f.labels_ is not None for f in found)
+
+
+@pytest.mark.parametrize("n_starts", [1, 2])
+def test_a_cancelled_fit_leaves_nothing_behind(client, n_starts):
+    """Ctrl-C in the middle of a fit, alone or with starts side by side."""
+    table = noisy_table(8, 2000, k=9)
+    estimator = ca.KMeansConsensus(9, n_init=200, random_state=0)
+    main = threading.main_thread().ident
+    timer = threading.Timer(1.5, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fit_on(estimator, ca.engines.Dask(client, chunk_rows=500, n_starts=n_starts), table)
+    timer.join()
+    assert tasks_left(client) == []  # although the traceback still holds every future
+    assert caught.value is not None
+    assert not [t for t in threading.enumerate() if t.name.startswith("coassoc-dask")]
+
+
+# -- faults ----------------------------------------------------------------------------------------------------
+
+
+def fit_and_kill(client, how_many, n=3000, seed=0):
+    """Kill a random worker at a random moment of each fit; the seconds each took. Labels must stay equal."""
+    rng = np.random.default_rng(seed)
+    table = noisy_table(9, n, p=6, k=7)
+    estimators = ESTIMATORS[:2]
+    engine = ca.engines.Dask(client, chunk_rows=n // 5)
+    expected = [fit_on(e, "numpy", table).labels_.tolist() for e in estimators]
+    spans = []
+    for e in estimators:
+        start = time.perf_counter()
+        fit_on(e, engine, table)
+        spans.append(time.perf_counter() - start)
+    killed = []
+
+    def kill(pid):
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+
+    for fit in range(how_many):
+        which, pids = fit % 2, sorted(started_workers(client, killed).values())
+        pid = pids[int(rng.integers(len(pids)))]
+        timer = threading.Timer(float(rng.uniform(0, 0.95 * spans[which])), kill, [pid])
+        timer.start()
+        found = fit_on(estimators[which], engine, table)
+        timer.join()
+        assert found.labels_.tolist() == expected[which]
+    return killed
+
+
+def started_workers(client, killed, n_workers=2):
+    """Address and process of the workers, once the killed ones are replaced: a nanny gives up on one killed at birth."""
+    for _ in range(600):
+        pids = client.run(os.getpid, on_error="ignore")
+        if len(pids) == n_workers and not set(pids.values()) & set(killed):
+            return pids
+        time.sleep(0.1)
+    raise AssertionError("the cluster did not replace a killed worker")
+
+
+def test_killed_workers_change_nothing_but_time(client):
+    assert len(fit_and_kill(client, 5)) == 5
+    assert tasks_left(client) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_fifty_killed_workers_change_nothing_but_time(client):
+    assert len(fit_and_kill(client, 50, seed=1)) == 50
+    assert tasks_left(client) == []
+
+
+def test_the_only_worker_may_die():
+    """Nothing is scattered: with every copy of everything gone, tasks are run again."""
+    table = noisy_table(10, 600)
+    expected = fit_on(ESTIMATORS[0], "numpy", table).labels_.tolist()
+    with start_cluster(1) as one, distributed.Client(one, set_as_default=False) as client:
+        engine = ca.engines.Dask(client, chunk_rows=200)
+        rows = engine.load(ca.Ensemble(table))
+        assert (rows.overlap() == Numpy().load(ca.Ensemble(table)).overlap()).all()
+        os.kill(next(iter(one.workers.values())).pid, signal.SIGKILL)
+        assert (rows.overlap() == Numpy().load(ca.Ensemble(table)).overlap()).all()
+        # a worker that joins is used: the only other one is then taken away for good
+        one.scale(2)
+        client.wait_for_workers(2, timeout=120)
+        found = fit_on(ESTIMATORS[0], engine, table)
+        assert found.labels_.tolist() == expected
+        ran = client.run(lambda dask_worker: dask_worker.state.executed_count)
+        assert len(ran) == 2 and all(count > 0 for count in ran.values())
+        del rows
