@@ -27,18 +27,22 @@ class Blocks:
         Items in the order of the blocks, those without a label left out.
     sizes : ndarray of shape (n_blocks,)
         Items in each block.
-    clusters : ndarray of shape (n_blocks,)
-        Cluster each block belongs to.
+    clusters, last_clusters : ndarray of shape (n_blocks,)
+        Clusters of the first and the last item of each block: the same one, unless there are more clusters than
+        blocks.
     """
 
     values: np.ndarray
     order: np.ndarray
     sizes: np.ndarray
     clusters: np.ndarray
+    last_clusters: np.ndarray
 
     @property
     def borders(self) -> list[int]:
-        """Blocks where another cluster begins."""
+        """Blocks where another cluster begins; none when clusters share blocks."""
+        if (self.clusters != self.last_clusters).any():
+            return []
         return (np.flatnonzero(np.diff(self.clusters)) + 1).tolist()
 
 
@@ -52,7 +56,7 @@ def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "au
     labels : array-like of shape (n_samples,)
         Partition that orders the items; within a cluster, items most often together with the others come first.
     max_blocks : int, default=200
-        Blocks at most (at least one per cluster); with fewer items, each is a block of its own.
+        Blocks at most; with fewer items, each is a block of its own.
     engine : str or Engine, default="auto"
         Where the counting passes run.
 
@@ -66,27 +70,19 @@ def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "au
     """
     ensemble = check_ensemble(X)
     codes, k = check_labels(labels, ensemble.n_samples)
-    max_blocks = max(k, min(max_blocks, _TABLE_BYTES // (8 * ensemble.n_codes)))
+    max_blocks = max(1, min(max_blocks, _TABLE_BYTES // (8 * ensemble.n_codes)))
     affinity = own_affinity(ensemble, codes, k, engine)
     present = np.flatnonzero(codes >= 0)
     order = present[np.lexsort((present, -affinity[present], codes[present]))]
-    sizes = np.bincount(codes[order], minlength=k)
-    shares = _shares(sizes, max_blocks)
+    edges = _edges(np.bincount(codes[order], minlength=k), max_blocks)
+    n_blocks = len(edges) - 1
     block_of = np.full(ensemble.n_samples, -1, dtype=np.int32)
-    clusters, counts, start, first = [], [], 0, 0
-    for c in range(k):
-        if not sizes[c]:
-            continue
-        edges = np.linspace(0, sizes[c], shares[c] + 1).astype(np.int64)
-        block_of[order[start : start + sizes[c]]] = first + np.repeat(np.arange(shares[c]), np.diff(edges))
-        clusters += [c] * int(shares[c])
-        counts += np.diff(edges).tolist()
-        start, first = start + sizes[c], first + int(shares[c])
-    values = inter_densities(counts_of(ensemble, block_of, first, None, engine), np.ones(ensemble.n_partitions))
-    block_sizes = np.array(counts)
-    single = np.flatnonzero(block_sizes == 1)
+    block_of[order] = np.repeat(np.arange(n_blocks), np.diff(edges))
+    values = inter_densities(counts_of(ensemble, block_of, n_blocks, None, engine), np.ones(ensemble.n_partitions))
+    sizes = np.diff(edges)
+    single = np.flatnonzero(sizes == 1)
     values[single, single] = 1.0
-    return Blocks(values, order, block_sizes, np.array(clusters))
+    return Blocks(values, order, sizes, codes[order[edges[:-1]]], codes[order[edges[1:] - 1]])
 
 
 def own_affinity(ensemble: Any, codes: np.ndarray, k: int, engine: Any = "auto") -> np.ndarray:
@@ -104,11 +100,22 @@ def own_affinity(ensemble: Any, codes: np.ndarray, k: int, engine: Any = "auto")
     return np.divide(together, observed, out=np.zeros(len(codes)), where=observed > 0)
 
 
-def _shares(sizes: np.ndarray, max_blocks: int) -> np.ndarray:
-    """How many blocks each cluster gets: at least one each, the rest by size."""
+def _edges(sizes: np.ndarray, max_blocks: int) -> np.ndarray:
+    """Where blocks begin and end in the order of the items.
+
+    Every cluster is cut into blocks of its own, by its size; when there are more clusters than blocks, a block is a
+    run of items across clusters.
+    """
     total = int(sizes.sum())
+    present = sizes[sizes > 0]
     if total <= max_blocks:
-        return sizes.copy()
-    present = sizes > 0
-    shares = np.maximum(present, np.floor(sizes * (max_blocks - present.sum()) / total)).astype(np.int64)
-    return np.minimum(shares, sizes)
+        return np.arange(total + 1)
+    if len(present) > max_blocks:
+        return np.linspace(0, total, max_blocks + 1).astype(np.int64)
+    shares = np.maximum(1, np.floor(present * (max_blocks - len(present)) / total)).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(present)])
+    pieces = [
+        start + np.linspace(0, size, share + 1).astype(np.int64)[:-1]
+        for start, size, share in zip(starts[:-1], present, np.minimum(shares, present))
+    ]
+    return np.concatenate([*pieces, [total]])

@@ -17,6 +17,7 @@ from ._png import heat_map_png
 from ._summary import Summary, summarize
 
 _MOST_ROWS = 500  # of any table in the page
+_MOST_SAVED = 5000  # rows of any downloadable table
 _MOST_PARTITIONS = 200  # rows of the agreement picture
 
 
@@ -200,7 +201,7 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
 
 def _rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
     columns = list(rows[0]) if rows else []
-    return {"columns": columns, "rows": [[_rounded(row[c]) for c in columns] for row in rows[:100_000]]}
+    return {"columns": columns, "rows": [[_rounded(row[c]) for c in columns] for row in rows[:_MOST_SAVED]]}
 
 
 def _agreement(s: Summary) -> tuple[np.ndarray, list[str]]:
@@ -225,10 +226,11 @@ def _matrix_script(s: Summary) -> str:
     agreement, names = _agreement(s)
     blocks = s.blocks
     ends = np.cumsum(blocks.sizes)
-    labels = [
-        f"cluster {c}, items {e - z + 1:,} to {e:,} of the order" if z > 1 else f"cluster {c}, item {e:,} of the order"
-        for c, z, e in zip(blocks.clusters.tolist(), blocks.sizes.tolist(), ends.tolist())
-    ]
+    labels = []
+    for first, last, size, end in zip(blocks.clusters, blocks.last_clusters, blocks.sizes, ends):
+        where = f"cluster {first}" if first == last else f"clusters {first} to {last}"
+        what = f"items {end - size + 1:,} to {end:,}" if size > 1 else f"item {end:,}"
+        labels.append(f"{where}, {what} of the order")
     return _data_script(
         {
             "coassociation": {"labels": labels, "borders": blocks.borders, "n": len(labels)},

@@ -225,7 +225,7 @@ def _input(ensemble: Ensemble) -> dict[str, Any]:
         "n_codes": ensemble.n_codes,
         "clusters_min": int(ensemble.n_clusters.min()),
         "clusters_max": int(ensemble.n_clusters.max()),
-        "missing_share": 1.0 - float(observed.sum()) / total,
+        "missing_share": (total - int(observed.sum())) / total,
         "bytes": int(ensemble.codes.nbytes),
         "has_classes": ensemble.classes is not None,
         "has_ids": ensemble.item_ids is not None,
@@ -285,7 +285,7 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
     """The bisecting tree down to at least k leaves, as columns of its nodes."""
     from ..consensus import BisectingConsensus
 
-    leaves = max(k, min(math.isqrt(ensemble.n_samples), _MOST_LEAVES))
+    leaves = max(k, 2, min(math.isqrt(ensemble.n_samples), _MOST_LEAVES))
     model = BisectingConsensus(max_leaves=min(leaves, _MOST_LEAVES), random_state=seed, engine=engine).fit(ensemble)
     if model.n_leaves_ < 2:
         return None

@@ -1,0 +1,236 @@
+"""The numbers of a report against brute force over all pairs, without any drawing."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coassoc as ca
+from coassoc.report import _distribution
+from coassoc.report._blocks import block_means
+from coassoc.report._distribution import delta_area, distribution_over_k, pair_distribution
+from coassoc.report._partitions import agreement_of_partitions
+from coassoc.report._summary import summarize
+
+RNG = np.random.default_rng(8)
+TRUTH = RNG.integers(0, 4, size=90)
+TABLE = np.column_stack([np.where(RNG.random(90) < 0.15, RNG.integers(0, 4, 90), TRUTH) for _ in range(8)])
+TABLE[::11, 3] = -1
+ENSEMBLE = ca.Ensemble(TABLE)
+
+
+@pytest.fixture(scope="module")
+def summary():
+    ensemble = ca.Ensemble(TABLE)
+    ensemble.classes = TRUTH
+    ensemble.item_ids = np.array([f"row {i}" for i in range(90)])
+    return summarize(ensemble, 4, engine="numpy", compare=["bisecting", "sec"])
+
+
+tables = st.integers(2, 14).flatmap(
+    lambda n: st.integers(1, 4).flatmap(
+        lambda p: st.tuples(
+            st.lists(st.lists(st.integers(-1, 2), min_size=p, max_size=p), min_size=n, max_size=n),
+            st.lists(st.integers(-1, 2), min_size=n, max_size=n),
+            st.integers(1, 20),
+        )
+    )
+)
+
+
+def usable(table, labels) -> bool:
+    table = np.array(table)
+    return bool((table >= 0).any(axis=0).all() and max(labels) >= 0)
+
+
+@given(tables.filter(lambda case: usable(case[0], case[1])))
+def test_block_means_equal_means_of_the_whole_matrix(case):
+    table, labels, max_blocks = case
+    ensemble = ca.Ensemble(np.array(table))
+    labels = np.array(labels)
+    blocks = block_means(ensemble, labels, max_blocks, engine="numpy")
+    # blocks hold every labelled item once, one cluster each, in the order of clusters
+    assert sorted(blocks.order.tolist()) == np.flatnonzero(labels >= 0).tolist()
+    assert blocks.sizes.sum() == len(blocks.order)
+    bounds = np.concatenate([[0], np.cumsum(blocks.sizes)])
+    members = [blocks.order[a:b] for a, b in itertools.pairwise(bounds)]
+    names = np.unique(labels[labels >= 0])
+    for items, cluster in zip(members, blocks.clusters):
+        assert labels[items[0]] == names[cluster]
+        if len(names) <= max_blocks:
+            assert (labels[items] == names[cluster]).all()
+    assert len(members) <= max_blocks
+    assert (np.diff(labels[blocks.order]) >= 0).all()
+    same = np.zeros((len(labels), len(labels)))
+    both = np.zeros_like(same)
+    for j in range(ensemble.n_partitions):
+        column = ensemble.partition(j)
+        seen = (column >= 0)[:, None] & (column >= 0)[None, :]
+        same += seen & (column[:, None] == column[None, :])
+        both += seen
+    np.fill_diagonal(same, 0)
+    np.fill_diagonal(both, 0)
+    for a, one in enumerate(members):
+        for b, other in enumerate(members):
+            pairs = np.ix_(one, other)
+            above, below = same[pairs].sum(), both[pairs].sum()
+            wanted = above / below if below else 0.0
+            if a == b and len(one) == 1:
+                wanted = 1.0
+            assert blocks.values[a, b] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_most_typical_items_come_first_in_their_cluster():
+    labels = np.array([0, 0, 0, 0, 1, 1])
+    table = np.array([[0, 0, 5], [0, 0, 0], [0, 0, 0], [0, 1, 0], [1, 1, 1], [1, 1, 1]])
+    order = block_means(ca.Ensemble(table), labels, engine="numpy").order
+    assert order.tolist()[:2] == [1, 2]
+    assert order.tolist()[4:] == [4, 5]
+
+
+def brute_values(ensemble):
+    found = []
+    for a in range(ensemble.n_samples):
+        for b in range(a):
+            one, other = ensemble.codes[a], ensemble.codes[b]
+            seen = (one < ensemble.n_clusters) & (other < ensemble.n_clusters)
+            if seen.any():
+                found.append((one == other)[seen].mean())
+    return np.array(found)
+
+
+def test_the_cdf_counts_every_pair_of_a_small_ensemble():
+    found = pair_distribution(ENSEMBLE)
+    values = brute_values(ENSEMBLE)
+    assert found.exact
+    assert found.n_pairs == len(values) == 90 * 89 // 2
+    for x, y in zip(found.grid, found.cdf):
+        assert y == (values <= x + 1e-12).mean()
+    assert found.pac == pytest.approx(((values > 0.1 + 1e-12) & (values <= 0.9 + 1e-12)).mean())
+    assert found.area == pytest.approx(np.trapezoid(found.cdf, found.grid))
+
+
+def test_large_ensembles_draw_pairs_and_land_near_the_exact_answer(monkeypatch):
+    exact = pair_distribution(ENSEMBLE)
+    monkeypatch.setattr(_distribution, "_ALL_PAIRS_UP_TO", 10)
+    drawn = pair_distribution(ENSEMBLE, seed=1)
+    assert not drawn.exact
+    assert np.abs(drawn.cdf - exact.cdf).max() < 0.01
+    assert pair_distribution(ENSEMBLE, seed=1).pac == drawn.pac  # the seed decides
+
+
+def test_perfect_agreement_has_no_ambiguous_pair():
+    assert pair_distribution(ca.Ensemble(np.repeat(TRUTH[:, None], 6, axis=1))).pac == 0.0
+
+
+def test_over_k_says_why_not():
+    curves, note = distribution_over_k(ENSEMBLE, None, None, 0, lambda text: None)
+    assert curves == []
+    assert "only k = 4" in note
+    assert "features=" in note
+    mixed = ca.Ensemble(np.column_stack([np.arange(90) % (j + 2) for j in range(6)]))
+    assert "no number of clusters" in distribution_over_k(mixed, None, None, 0, lambda text: None)[1]
+
+
+def test_over_k_uses_partitions_that_share_a_k():
+    columns = [
+        np.where(RNG.random(90) < 0.1, RNG.integers(0, k, 90), np.arange(90) % k) for k in (3, 4) for _ in range(5)
+    ]
+    ensemble = ca.Ensemble(np.column_stack(columns))
+    curves, note = distribution_over_k(ensemble, None, None, 0, lambda text: None)
+    assert [curve.k for curve in curves] == [3, 4]
+    assert "3 (5), 4 (5)" in note
+    alone = pair_distribution(ca.Ensemble(np.column_stack(columns[:5])), k=3)
+    assert (curves[0].cdf == alone.cdf).all()
+    gains = delta_area(curves)
+    assert gains[0] == curves[0].area
+    assert gains[1] == (curves[1].area - curves[0].area) / curves[0].area
+
+
+def test_over_k_from_features_prefers_the_true_k():
+    from sklearn.datasets import make_blobs
+
+    X, _ = make_blobs(120, centers=[[0, 0], [9, 0], [0, 9], [9, 9]], cluster_std=0.5, random_state=0)
+    curves, note = distribution_over_k(ENSEMBLE, X, range(2, 7), 0, lambda text: None)
+    assert [curve.k for curve in curves] == [2, 3, 4, 5, 6]
+    assert min(curves, key=lambda curve: curve.pac).k == 4
+    assert "80 %" in note
+
+
+def test_an_outlying_partition_is_marked():
+    noise = np.random.default_rng(0).integers(0, 4, size=(90, 1))
+    labels = ca.KMeansConsensus(4, random_state=0, engine="numpy").fit(ENSEMBLE).labels_
+    found = agreement_of_partitions(ca.Ensemble(np.hstack([TABLE, noise])), labels, "numpy")
+    assert found.outlier.tolist() == [False] * 8 + [True]
+    assert found.matrix.shape == (9, 9)
+    for j in range(8):
+        assert found.consensus[j] == ca.nmi(labels, TABLE[:, j])
+        others = [ca.nmi(TABLE[:, j], np.hstack([TABLE, noise])[:, i]) for i in range(9) if i != j]
+        assert found.mean[j] == pytest.approx(np.mean(others))
+    assert not agreement_of_partitions(ENSEMBLE, labels, "numpy").outlier.any()
+    assert not agreement_of_partitions(ca.Ensemble(TABLE[:, :2]), labels, "numpy").outlier.any()
+
+
+def test_the_parts_of_a_summary_agree_with_the_library(summary):
+    labels = summary.labels
+    assert summary.consensus["density"] == ca.density(ENSEMBLE, labels)
+    assert summary.consensus["ensemble_nmi"] == ca.ensemble_nmi(ENSEMBLE, labels)
+    assert summary.consensus["class_nmi"] == ca.nmi(TRUTH, labels)
+    assert [row["size"] for row in summary.clusters] == np.bincount(labels).tolist()
+    assert [row["density"] for row in summary.clusters] == ca.cluster_density(ENSEMBLE, labels).tolist()
+    assert (np.diff(np.bincount(labels)) <= 0).all()
+    assert summary.input["missing_share"] == (TABLE < 0).mean()
+    between = ca.inter_density(ENSEMBLE, labels)
+    for row in summary.clusters:
+        assert row["nearest_density"] == np.delete(between[row["cluster"]], row["cluster"]).max()
+    margins = summary.stability.own - summary.stability.other
+    assert [row["margin"] for row in summary.uncertain] == sorted(margins)[:25]
+    assert summary.uncertain[0]["item"] == f"row {margins.argmin()}"
+    assert summary.tree["density_at"][0] == ca.density(ENSEMBLE, np.zeros(90, int))
+    assert [row["method"] for row in summary.comparison] == ["KMeansConsensus", "bisecting", "sec"]
+    assert summary.comparison[0]["chosen"]
+
+
+def test_given_labels_are_reported_as_they_are():
+    told = summarize(ENSEMBLE, labels=[f"class {t}" for t in TRUTH], compare=False, engine="numpy")
+    assert told.consensus["method"] == "given labels"
+    assert ca.nmi(told.labels, TRUTH) == 1.0
+    assert len(told.comparison) == 1
+
+
+def test_items_without_a_label_take_no_part():
+    table = TABLE.copy()
+    table[5] = -1
+    told = summarize(ca.Ensemble(table), 4, compare=False, engine="numpy")
+    assert told.labels[5] == -1
+    assert told.consensus["unlabelled"] == 1
+    assert 5 not in told.blocks.order
+    assert all(row["row"] != 5 for row in told.uncertain)
+
+
+@pytest.mark.parametrize("table", [[[0], [0]], [[0, 0], [0, 0], [0, 0]], [[0, 1], [1, 0]]])
+def test_tiny_and_degenerate_ensembles_still_have_a_summary(table):
+    told = summarize(table, 1, compare=False, engine="numpy")
+    assert told.consensus["n_clusters"] == 1
+    assert (told.tree is None) == (len({*map(tuple, table)}) == 1)
+
+
+def test_numbers_need_no_drawing_library():
+    """A fresh interpreter computes a summary without matplotlib or jinja2."""
+    import os
+    import subprocess
+
+    script = (
+        "import sys\nsys.modules['matplotlib'] = sys.modules['jinja2'] = None\n"
+        "from coassoc.report import summarize\n"
+        "s = summarize([[0, 1], [0, 1], [1, 0], [1, 0]], 2, compare=False, engine='numpy')\n"
+        "print(s.consensus['density'])"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, check=True)
+    assert float(done.stdout) == 1.0
