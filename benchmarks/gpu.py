@@ -285,13 +285,34 @@ def read_time(codes) -> float:
     return timed(lambda: fold((132 * 8,), (512,), (words, np.int64(len(words) // 2), out)))
 
 
+def from_host(ensemble, fit: dict) -> dict:
+    """Seconds of the same fit with codes on the host: streamed, copied first, and by its CPU."""
+    from coassoc.engines import Cuda
+    from coassoc.engines._native import native_or_none
+
+    at_home, row = ensemble.to_host(), {}
+    streamed = whole_fit(at_home, Cuda(stream=True))
+    assert streamed["loss"] == fit["loss"]
+    row["streamed_seconds"] = streamed["seconds"]
+    native = native_or_none()
+    if native is not None:
+        of_cpu = whole_fit(at_home, native)
+        row["native_seconds"], row["native"] = of_cpu["seconds"], repr(native)
+        assert of_cpu["loss"] == fit["loss"] and of_cpu["n_iter"] == fit["n_iter"]
+        a, b = of_cpu["rows"].labels(of_cpu["fit"].labelling), fit["rows"].labels(fit["fit"].labelling)
+        row["labels_equal_native"] = bool((np.asarray(a) == b.get()).all())
+    begin = time.perf_counter()
+    whole_fit(at_home, Cuda())
+    row["load_and_fit_seconds"] = time.perf_counter() - begin
+    return row
+
+
 def main() -> None:
     import cupy
 
     from coassoc.engines import Cuda
     from coassoc.engines._cuda_device import open_device
     from coassoc.engines._cuda_ensemble import ensemble_from_device
-    from coassoc.engines._native import native_or_none
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8, 1e9])
@@ -327,23 +348,7 @@ def main() -> None:
         if n <= options.torch:
             row["torch_ms"] = torch_passes(codes, n_clusters, fit["fit"])
         if n <= options.host:
-            at_home = ensemble.to_host()
-            streamed = whole_fit(at_home, Cuda(stream=True))
-            row["streamed_seconds"] = streamed["seconds"]
-            assert streamed["loss"] == row["loss"]
-            native = native_or_none()
-            if native is not None:
-                begin = time.perf_counter()
-                of_cpu = whole_fit(at_home, native)
-                row["native_load_and_fit_seconds"] = time.perf_counter() - begin
-                row["native_seconds"], row["native"] = of_cpu["seconds"], repr(native)
-                assert of_cpu["loss"] == row["loss"] and of_cpu["n_iter"] == row["n_iter"]
-                a, b = of_cpu["rows"].labels(of_cpu["fit"].labelling), fit["rows"].labels(fit["fit"].labelling)
-                row["labels_equal_native"] = bool((np.asarray(a) == b.get()).all())
-            begin = time.perf_counter()
-            whole_fit(at_home, Cuda())
-            row["load_and_fit_seconds"] = time.perf_counter() - begin
-            del at_home
+            row |= from_host(ensemble, fit)
         print(json.dumps(row), flush=True)
         results.append(row)
         del codes, ensemble, fit

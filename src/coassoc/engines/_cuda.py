@@ -198,8 +198,8 @@ class CudaRows(Rows):
             device.assign_rows(
                 job, codes, labelling.labels[part], labelling.gaps[part], self._copies(part), labelling.alpha
             )
-        labelling.moved, scored, _ = device.tally(job)
-        if drift is not None and labelling.moved * 10 < self.n_rows and scored * 10 > 7 * self.n_rows:
+        labelling.moved, scored = device.tally(job)
+        if drift is not None and labelling.moved * 200 < self.n_rows and scored * 10 > 9 * self.n_rows:
             labelling.rest = _REST  # rows have settled, yet most had to be looked at: bounds do not pay here
         labelling.counted = job.counted
         labelling.table, labelling.fresh = table, False

@@ -82,7 +82,7 @@ class Job:
     count: int  # 0 none, 1 in shared memory, 2 straight to the counts
     fresh: bool
     shared: int
-    tally: Any  # rows moved, scored, scored again
+    tally: Any  # rows moved, rows looked at
     counted: bool
 
 
@@ -129,7 +129,7 @@ class CupyDevice(CardMemory):
         return Job(
             self._constant(starts), fixed, self.put(packed.view(np.uint32)), self.put(values),
             None if drift is None else self.put(drift), settings, width, a_word == 4, tiles, per_group, way, fresh,
-            shared + _QUEUE_BYTES, self.zeros(3, np.uint64), bool(count and way),
+            shared + _QUEUE_BYTES, self.zeros(2, np.uint64), bool(count and way),
         )  # fmt: skip
 
     def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
@@ -159,9 +159,10 @@ class CupyDevice(CardMemory):
                 )  # fmt: skip
         assert p == int(settings["p"][0])
 
-    def tally(self, job: Job) -> tuple[int, ...]:
-        """How many rows moved, were scored and were scored again."""
-        return tuple(map(int, job.tally.get()))
+    def tally(self, job: Job) -> tuple[int, int]:
+        """How many rows moved, and how many were looked at."""
+        moved, scored = job.tally.get()
+        return int(moved), int(scored)
 
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
         p, k = codes.shape[1], alpha.shape[1]

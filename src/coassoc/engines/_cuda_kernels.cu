@@ -96,7 +96,7 @@ __device__ u64 exact_label(const CODE* codes, i64 row, const int* starts, const 
 }
 
 // Label every row with the argmax of its summed table rows, lowest cluster on ties; keep counts and gap bytes.
-// `tally` gathers rows moved, scored and scored again.
+// `tally` gathers how many rows moved and how many had to be looked at.
 // COUNT: 0 no counts, 1 differences gathered in shared memory, 2 straight to `alpha`. FIRST: no labels before.
 // Narrow scores are 16-bit sums, two clusters per word, that cannot carry into each other. A table word holds two
 // 16-bit entries, or with BYTES four 8-bit ones: clusters 4w, 4w + 2 in even bytes, 4w + 1, 4w + 3 in odd ones.
@@ -124,11 +124,12 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
     const u32 below = (1u << lane) - 1;
     u32* counts = COUNT == 1 ? hist : alpha;
     int queued = 0;
-    u32 n_moved = 0, n_scored = 0, n_redone = 0;
+    u32 n_moved = 0, n_scored = 0;
     for (u32 round = 0;; ++round) {
         const i64 base = (round * warps + warp) * WARP_ROWS;
         const bool done = base >= a.n;
         if (!done) {
+            n_scored -= queued;
 #pragma unroll
             for (int part = 0; part < WARP_ROWS / 32; ++part) {
                 const i64 row = base + part * 32 + lane;
@@ -142,6 +143,7 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
                 if (active) queue[queued + __popc(mask & below)] = round * WARP_ROWS + part * 32 + lane;
                 queued += __popc(mask);
             }
+            n_scored += queued;
             __syncwarp();
         }
         while (queued >= 32 || (done && queued)) {
@@ -199,9 +201,7 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
             const bool sure = a.bound == 0 || gap > a.bound;
             gap -= a.bound;
             gap = a.narrow_shift >= 0 ? gap >> a.narrow_shift : (gap >> (8 + a.narrow_shift) ? 255 : gap << -a.narrow_shift);
-            n_scored += take;
             for (u32 open = __ballot_sync(ALL, valid && !sure); open; open &= open - 1) {
-                ++n_redone;
                 const int from = __ffs(open) - 1;
                 const u64 found = exact_label(codes, __shfl_sync(ALL, row, from), starts, exact, a);
                 if (lane == from) {
@@ -244,10 +244,9 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
         }
         if (done) break;
     }
-    if (lane == 0 && n_scored) {
+    if (lane == 0 && n_scored && a.last_group) {
         atomicAdd(tally, (u64)n_moved);
         atomicAdd(tally + 1, (u64)n_scored);
-        atomicAdd(tally + 2, (u64)n_redone);
     }
     if (COUNT == 1) {
         __syncthreads();
