@@ -36,7 +36,7 @@ class Numpy(Engine):
             raise TypeError(f"chunk_rows must be an integer, got {chunk_rows!r}.")
         if chunk_rows < 1:
             raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        self.chunk_rows = int(chunk_rows)
+        self.chunk_rows: int = int(chunk_rows)
 
     def __repr__(self) -> str:
         return f"Numpy(chunk_rows={self.chunk_rows})"

@@ -177,7 +177,7 @@ def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str):
     known = values[where]
     kind_of = {kind: _object_kind(kind, name) for kind in set(map(type, known))}
     kinds = set(kind_of.values())
-    labels = [
+    labels: list[Any] = [
         str(v) if kind_of[type(v)] == "string" else _whole_number(v, row, name) for row, v in zip(where.tolist(), known)
     ]
     if "string" not in kinds:
