@@ -7,6 +7,8 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -227,55 +229,73 @@ def test_a_cancelled_fit_leaves_nothing_behind(client, n_starts):
 # -- faults ----------------------------------------------------------------------------------------------------
 
 
-def fit_and_kill(client, how_many, n=3000, seed=0):
-    """Kill a random worker at a random moment of each fit; the seconds each took. Labels must stay equal."""
+class Workers:
+    """Worker processes of our own, without a nanny: killed when we like, replaced at once."""
+
+    def __init__(self, address):
+        self.address, self.started = address, []
+
+    def start(self):
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--no-nanny", "--nthreads", "1"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.started.append(subprocess.Popen([*command, "--no-dashboard", "--death-timeout", "120"], **quiet))
+
+    def kill(self, which):
+        victim = self.started.pop(which)
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+        self.start()
+
+    def __enter__(self):
+        self.start()
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        for process in self.started:
+            process.kill()
+            process.wait()
+
+
+def fit_and_kill(how_many, n=3000, seed=0):
+    """Kill a random worker at a random moment of each fit; labels must stay equal. Returns how many were killed."""
     rng = np.random.default_rng(seed)
     table = noisy_table(9, n, p=6, k=7)
     estimators = ESTIMATORS[:2]
-    engine = ca.engines.Dask(client, chunk_rows=n // 5)
     expected = [fit_on(e, "numpy", table).labels_.tolist() for e in estimators]
-    spans = []
-    for e in estimators:
-        start = time.perf_counter()
-        fit_on(e, engine, table)
-        spans.append(time.perf_counter() - start)
-    killed = []
-
-    def kill(pid):
-        os.kill(pid, signal.SIGKILL)
-        killed.append(pid)
-
-    for fit in range(how_many):
-        which, pids = fit % 2, sorted(started_workers(client, killed).values())
-        pid = pids[int(rng.integers(len(pids)))]
-        timer = threading.Timer(float(rng.uniform(0, 0.95 * spans[which])), kill, [pid])
-        timer.start()
-        found = fit_on(estimators[which], engine, table)
-        timer.join()
-        assert found.labels_.tolist() == expected[which]
+    killed, spans = 0, []
+    with (
+        start_cluster(0) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        Workers(cluster.scheduler_address) as workers,
+    ):
+        client.wait_for_workers(2, timeout=120)
+        engine = ca.engines.Dask(client, chunk_rows=n // 5)
+        for e in estimators:
+            start = time.perf_counter()
+            fit_on(e, engine, table)
+            spans.append(time.perf_counter() - start)
+        for fit in range(how_many):
+            which, moment = fit % 2, float(rng.uniform(0, 0.95))
+            timer = threading.Timer(moment * spans[which], workers.kill, [int(rng.integers(2))])
+            timer.start()
+            found = fit_on(estimators[which], engine, table)
+            timer.join()
+            killed += 1
+            assert found.labels_.tolist() == expected[which]
+            client.wait_for_workers(2, timeout=120)
+        assert tasks_left(client) == []
     return killed
 
 
-def started_workers(client, killed, n_workers=2):
-    """Address and process of the workers, once the killed ones are replaced: a nanny gives up on one killed at birth."""
-    for _ in range(600):
-        pids = client.run(os.getpid, on_error="ignore")
-        if len(pids) == n_workers and not set(pids.values()) & set(killed):
-            return pids
-        time.sleep(0.1)
-    raise AssertionError("the cluster did not replace a killed worker")
-
-
-def test_killed_workers_change_nothing_but_time(client):
-    assert len(fit_and_kill(client, 5)) == 5
-    assert tasks_left(client) == []
+def test_killed_workers_change_nothing_but_time():
+    assert fit_and_kill(5) == 5
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_fifty_killed_workers_change_nothing_but_time(client):
-    assert len(fit_and_kill(client, 50, seed=1)) == 50
-    assert tasks_left(client) == []
+def test_fifty_killed_workers_change_nothing_but_time():
+    assert fit_and_kill(50, seed=1) == 50
 
 
 def test_the_only_worker_may_die():

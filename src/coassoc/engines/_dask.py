@@ -391,7 +391,7 @@ class DaskChunks(Chunks):
         ]
         # concatenate would leave the empty blocks out
         name = f"coassoc-labels-{new_version()}"
-        same_blocks = {(name, i): (part.name, 0) for i, part in enumerate(parts)}
+        same_blocks: dict[Any, Any] = {(name, i): (part.name, 0) for i, part in enumerate(parts)}
         graph = HighLevelGraph.from_collections(name, same_blocks, dependencies=parts)
         return da.Array(graph, name, (tuple(self.all_sizes),), dtype=np.int32)
 

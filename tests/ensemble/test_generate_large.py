@@ -1,0 +1,58 @@
+"""Base ensembles at scale: the labels of `make_ensemble` with a sample, from files to a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.ensemble import _blocks
+
+pq = pytest.importorskip("pyarrow.parquet")
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def features(tmp_path, monkeypatch):
+    monkeypatch.setattr(_blocks, "BLOCK_ROWS", 128)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 5)) + 4 * rng.integers(3, size=(700, 1))
+    np.save(tmp_path / "X.npy", X)
+    pq.write_table(pa.table({f"f{j}": X[:, j] for j in range(5)}), tmp_path / "X.parquet", row_group_size=200)
+    return X, tmp_path
+
+
+SETTINGS = {"n_partitions": 5, "n_clusters": (2, 9), "fit_sample": 150, "n_init": 2, "random_state": 3}
+
+
+@pytest.mark.parametrize("name", ["X.npy", "X.parquet"])
+@pytest.mark.parametrize("extra", [{}, {"feature_fraction": 0.5}, {"fit_sample": 10_000}])
+def test_labels_are_those_of_make_ensemble(features, name, extra):
+    X, folder = features
+    expected = ca.make_ensemble(X, **{**SETTINGS, **extra})
+    seen = []
+    found = ca.make_ensemble_large(
+        folder / name, folder / "out.parquet", **{**SETTINGS, **extra}, progress=lambda done, n: seen.append((done, n))
+    )
+    assert (found.codes == expected.codes).all()
+    assert (found.n_clusters == expected.n_clusters).all()
+    assert seen[-1][0] == seen[-1][1] == len(seen) > 1
+    assert sorted(p.name for p in folder.iterdir()) == ["X.npy", "X.parquet", "out.parquet"]
+
+
+def test_outputs_are_not_overwritten_unless_asked(features):
+    _, folder = features
+    (folder / "out.parquet").write_text("mine")
+    with pytest.raises(FileExistsError, match="already exists"):
+        ca.make_ensemble_large(folder / "X.npy", folder / "out.parquet", **SETTINGS)
+    assert (folder / "out.parquet").read_text() == "mine"
+    assert ca.make_ensemble_large(folder / "X.npy", folder / "out.parquet", **SETTINGS, force=True).n_samples == 700
+
+
+def test_bad_features_leave_no_file(features):
+    X, folder = features
+    X[600, 2] = np.nan
+    np.save(folder / "bad.npy", X)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        ca.make_ensemble_large(folder / "bad.npy", folder / "out.parquet", **SETTINGS)
+    assert not list(folder.glob("*out*"))
