@@ -413,8 +413,8 @@ def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     codes = np.ascontiguousarray(codes)
     # odd multipliers make a 64-bit hash whose sorting is far cheaper than sorting whole rows
     rng = np.random.default_rng(0x5EED)
-    drawn: np.ndarray = rng.integers(1 << 62, size=codes.shape[1], dtype=np.uint64)
-    factors = np.asarray(drawn * np.uint64(2) + np.uint64(1))
+    drawn = np.asarray(rng.integers(1 << 62, size=(codes.shape[1],), dtype=np.uint64))
+    factors = drawn * np.uint64(2) + np.uint64(1)
     key = np.zeros(len(codes), dtype=np.uint64)
     for j in range(codes.shape[1]):
         key += (codes[:, j].astype(np.uint64) + np.uint64(1)) * factors[j]
