@@ -105,7 +105,7 @@ struct Kernels {
 };
 
 // bytes of scratch that any chunk function may need
-inline int64_t scratch_bytes(const View& view) { return 8 * kLanes * view.p * view.width + (1 << 15); }
+inline int64_t scratch_bytes(const View& view) { return 20 * kLanes * view.p * view.width + (1 << 15); }
 
 const Kernels* baseline_kernels();
 const Kernels* avx2_kernels();    // null where not compiled

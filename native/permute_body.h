@@ -96,7 +96,7 @@ void score_blocks(const NarrowTable& table, int32_t k, const uint8_t* const* blo
 // Blocks wait until there are B of them. A block with most lanes open is used where it lies; rows of sparser ones
 // are packed into blocks of their own.
 struct Permuter {
-    static constexpr int B = 2;
+    static constexpr int B = 4;
     const View& view;
     const AssignJob& job;
     AssignResult& result;
@@ -127,6 +127,7 @@ struct Permuter {
     }
 
     void pack(int64_t row) {
+        fetch_row<uint8_t>(view, row);
         packed[packing][filled] = row;
         if (++filled == kLanes) flush_packed();
     }
