@@ -1,0 +1,210 @@
+"""The command line as a program: help, exit codes, one-sentence errors, completion, quick start."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from coassoc import cli
+from coassoc.cli import COMMANDS, command_parser, load, main, sentence
+
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def coassoc(*words: str, **settings):
+    return subprocess.run(
+        [sys.executable, "-m", "coassoc", *words], capture_output=True, text=True, env=ENV, **settings
+    )
+
+
+def available() -> list[str]:
+    found = []
+    for name in COMMANDS:
+        try:
+            load(name)
+        except (ValueError, ImportError):
+            continue
+        found.append(name)
+    return found
+
+
+def test_help_lists_every_command_and_imports_nothing_heavy():
+    done = coassoc("--help")
+    assert done.returncode == 0
+    for name, (_, text) in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(text)}$", done.stdout, re.MULTILINE)
+    script = (
+        "import sys\nfrom coassoc.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print('HEAVY', [m for m in ('numpy', 'scipy', 'sklearn', 'pandas', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENV, check=True)
+    assert "HEAVY []" in done.stdout
+
+
+@pytest.mark.parametrize("name", available())
+def test_every_command_documents_itself_with_an_example(name, capsys):
+    module = load(name)
+    assert re.search(rf"^  (.*\| )?coassoc {name}", module.EPILOG, re.MULTILINE), "an example to copy and paste"
+    parser = command_parser(name, module)
+    text = parser.format_help()
+    assert "--json" in text
+    assert "--debug" in text
+    for action in parser._actions:
+        assert action.help, f"coassoc {name}: {action.option_strings or action.dest} has no help"
+    with pytest.raises(SystemExit) as stop:
+        main([name, "--help"])
+    assert stop.value.code == 0
+    assert "example" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_examples_of_the_help_parse(name):
+    """Every line of an example is accepted by the very parser it documents."""
+    import shlex
+
+    parser = command_parser(name, load(name))
+    for line in re.findall(rf"coassoc {name}\b(.*)$", load(name).EPILOG, re.MULTILINE):
+        words = shlex.split(line.split(" > ")[0], comments=True)
+        parser.parse_args(words)
+
+
+def test_no_command_is_a_usage_error_with_help(capsys):
+    assert main([]) == 2
+    assert "commands (each has --help" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert re.match(r"coassoc \S+\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("word", "hint"), [("fti", "did you mean 'fit'"), ("zzz", "choose one of demo, ensemble")])
+def test_an_unknown_command_is_told_apart(word, hint, capsys):
+    assert main([word]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_a_command_that_is_absent_does_not_break_the_others(monkeypatch, capsys):
+    monkeypatch.setitem(cli.COMMANDS, "bench", ("coassoc._no_such_module", "absent"))
+    assert main(["bench"]) == 2
+    assert "not part of this installation" in capsys.readouterr().err
+    assert main(["--version"]) == 0
+    assert main(["completion", "bash"]) == 0
+
+
+def test_usage_errors_exit_with_2():
+    with pytest.raises(SystemExit) as stop:
+        main(["fit"])
+    assert stop.value.code == 2
+
+
+def test_errors_have_a_traceback_only_with_debug(tmp_path):
+    plain = coassoc("fit", str(tmp_path / "no.csv"))
+    assert plain.returncode == 2
+    assert "Traceback" not in plain.stderr
+    assert plain.stderr.count("\n") == 1
+    deep = coassoc("fit", str(tmp_path / "no.csv"), "--debug")
+    assert deep.returncode != 0
+    assert "Traceback" in deep.stderr
+
+
+def test_a_fault_of_ours_says_so(monkeypatch, capsys):
+    class Broken:
+        EPILOG = ""
+
+        @staticmethod
+        def add_arguments(parser):
+            pass
+
+        @staticmethod
+        def run(args):
+            raise ZeroDivisionError("oh no")
+
+    monkeypatch.setattr(cli, "load", lambda name: Broken)
+    assert main(["fit"]) == 1
+    said = capsys.readouterr().err
+    assert "internal error, ZeroDivisionError: oh no" in said
+    assert "--debug" in said
+
+
+def test_ctrl_c_exits_with_130(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("a,b\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(200)))
+    script = (
+        "import sys, time\nfrom coassoc import cli\nimport coassoc._commands._fit as fit\n"
+        "def wait(args, ensemble):\n    print('READY', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
+        f"fit.fit = wait\nsys.exit(cli.main(['fit', {str(path)!r}, '-k', '2', '-o', {str(tmp_path / 'out.csv')!r}]))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, env=ENV)
+    assert process.stderr.readline() == "READY\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert "interrupted" in process.stderr.read()
+    process.stderr.close()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.csv"]
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("a,b\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(60_000)))
+    command = f'"{sys.executable}" -m coassoc fit "{path}" -k 3 --engine numpy --n-init 1 -o - | head -1'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENV)
+    assert done.stdout == "a,b,consensus\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_sentences_are_one_line():
+    assert sentence(ValueError("two\n lines")) == "two lines"
+    assert sentence(FileNotFoundError(2, "x", "a.csv")) == "there is no file 'a.csv'; check the path."
+    assert sentence(MemoryError()).startswith("not enough memory")
+    assert "no permission" in sentence(PermissionError(13, "x", "a.csv"))
+    assert sentence(OSError(28, "No space left on device", "a.csv")) == "'a.csv': No space left on device."
+
+
+# -- completion ------------------------------------------------------------------------------------------------
+
+
+def complete_bash(tmp_path, words: list[str]) -> list[str]:
+    script = tmp_path / "c.bash"
+    if not script.exists():
+        script.write_text(coassoc("completion", "bash").stdout)
+    listed = " ".join(f'"{word}"' for word in words)
+    probe = f"source {script}; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _coassoc; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, cwd=tmp_path, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_commands_options_choices_and_files(tmp_path):
+    (tmp_path / "labels.csv").write_text("")
+    assert "report" in complete_bash(tmp_path, ["coassoc", "re"])
+    assert complete_bash(tmp_path, ["coassoc", "fit", "--clas"]) == ["--class-column"]
+    assert complete_bash(tmp_path, ["coassoc", "fit", "--missing", "s"]) == ["singletons"]
+    assert complete_bash(tmp_path, ["coassoc", "completion", ""]) == ["bash", "zsh", "fish"]
+    assert complete_bash(tmp_path, ["coassoc", "fit", "lab"]) == ["labels.csv"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_every_command(shell, capsys, tmp_path):
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    for name in available():
+        assert name in text
+    if shutil.which(shell):
+        (tmp_path / "script").write_text(text)
+        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
+
+
+def test_completion_as_json(capsys):
+    assert main(["completion", "bash", "--json"]) == 0
+    assert "--missing" in json.loads(capsys.readouterr().out)["fit"]["options"]

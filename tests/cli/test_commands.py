@@ -1,0 +1,225 @@
+"""What the commands do: demo, fit, score and report on real files, JSON for machines, nothing overwritten."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.cli import main
+
+RNG = np.random.default_rng(4)
+TRUTH = RNG.integers(0, 3, size=70)
+TABLE = np.column_stack([np.where(RNG.random(70) < 0.1, RNG.integers(0, 3, 70), TRUTH) for _ in range(5)])
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+@pytest.fixture
+def labels(tmp_path):
+    path = tmp_path / "labels.csv"
+    with open(path, "w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["id", "a", "b", "c", "d", "e", "kind"])
+        for i, row in enumerate(TABLE.tolist()):
+            writer.writerow([f"x{i:03d}", *row, "uvw"[TRUTH[i]]])
+    return path
+
+
+def column(path, name) -> list[str]:
+    with open(path, newline="") as file:
+        return [row[name] for row in csv.DictReader(file)]
+
+
+def run(capsys, *words) -> str:
+    code = main([str(word) for word in words])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    return said.out
+
+
+def test_fit_writes_the_library_consensus_back_into_the_table(labels, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    text = run(capsys, "fit", labels, "-k", 3, "--class-column", "kind", "--seed", 2, "-o", out, "--engine", "numpy")
+    expected = ca.KMeansConsensus(3, random_state=2, engine="numpy").fit(TABLE).labels_
+    assert column(out, "consensus") == [str(x) for x in ca.order_by_size(expected)]
+    assert column(out, "id") == [f"x{i:03d}" for i in range(70)]
+    assert column(out, "a") == [str(x) for x in TABLE[:, 0]]
+    assert "70 items, 5 clusterings of 3 clusters" in text
+    assert "one clustering, the best" in text
+    assert "NMI with the known classes" in text
+
+
+def test_fit_json_says_everything_and_matches_the_library(labels, tmp_path, capsys):
+    told = json.loads(run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "--json", "--engine", "numpy"))
+    found = ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE).labels_
+    assert told["scores"]["density"] == ca.density(TABLE, found)
+    assert told["scores"]["ensemble_nmi"] == ca.ensemble_nmi(TABLE, found)
+    assert told["scores"]["zero_effort_nmi"]["best"] == ca.zero_effort(TABLE).best
+    assert sum(told["cluster_sizes"]) == 70
+    assert told["method"] == "KMeansConsensus"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.csv"]
+
+
+@pytest.mark.parametrize("method", ["bisecting", "sec", "BisectingConsensus"])
+def test_fit_takes_other_methods_by_name(labels, method, capsys):
+    told = json.loads(run(capsys, "fit", labels, "-k", 3, "-m", method, "--exclude", "kind", "--json"))
+    assert told["clusters"] == 3
+
+
+def test_an_unknown_method_has_a_way_out(labels, capsys):
+    assert main(["fit", str(labels), "-m", "kmean"]) == 2
+    assert "did you mean 'kmeans'" in capsys.readouterr().err
+
+
+def test_fit_never_overwrites_without_force(labels, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    out.write_text("precious")
+    assert main(["fit", str(labels), "-k", "3", "-o", str(out)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert out.read_text() == "precious"
+    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out, "--force")
+    assert out.read_text().startswith("id,a,b,c,d,e,kind,consensus\n")
+
+
+def test_fit_between_pipes(labels):
+    done = subprocess.run(
+        [sys.executable, "-m", "coassoc", "fit", "-", "-k", "3", "--exclude", "kind", "-o", "-", "--json"],
+        input=labels.read_bytes(), capture_output=True, env=ENV, check=True,
+    )  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(done.stdout.decode())))
+    assert len(rows) == 70
+    assert set(rows[0]) == {"id", "a", "b", "c", "d", "e", "kind", "consensus"}
+    assert json.loads(done.stderr)["items"] == 70
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "parquet"])
+def test_binary_input_comes_through_a_pipe(tmp_path, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"t.{suffix}"
+    ca.write_ensemble(path, ca.Ensemble(TABLE))
+    done = subprocess.run(
+        [sys.executable, "-m", "coassoc", "fit", "-", "-k", "3", "--json"],
+        input=path.read_bytes(), capture_output=True, env=ENV, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["items"] == 70
+
+
+def test_fit_joins_one_file_per_clustering(tmp_path, capsys):
+    for j in range(3):
+        rows = [f"x{i},{TABLE[i, j]}" for i in range(70) if i % 10 != j]
+        (tmp_path / f"run{j}.csv").write_text("id,label\n" + "\n".join(rows) + "\n")
+    out = tmp_path / "joined.csv"
+    run(capsys, "fit", *(tmp_path / f"run{j}.csv" for j in range(3)), "-k", 3, "-o", out)
+    assert sorted(column(out, "id")) == sorted(f"x{i}" for i in range(70))
+    found = dict(zip(column(out, "id"), map(int, column(out, "consensus"))))
+    assert ca.nmi(TRUTH, [found[f"x{i}"] for i in range(70)]) > 0.7
+
+
+def test_fit_saves_a_model_that_loads(labels, tmp_path, capsys):
+    model = tmp_path / "model.npz"
+    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "--save", model, "--order", "method")
+    assert ca.load(model).predict(TABLE).shape == (70,)
+
+
+def test_score_agrees_with_the_library(labels, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    run(capsys, "fit", labels, "-k", 3, "--class-column", "kind", "-o", out)
+    told = json.loads(run(capsys, "score", out, "--class-column", "kind", "--json"))
+    found = [int(x) for x in column(out, "consensus")]
+    assert told["density"] == ca.density(TABLE, found)
+    assert told["ensemble_nmi"] == ca.ensemble_nmi(TABLE, found)
+    assert told["class_nmi"] == ca.nmi(TRUTH, found)
+    assert told["partitions"] == 5
+    text = run(capsys, "score", out, "--class-column", "kind")
+    assert "says nothing about true classes" in text
+
+
+def test_score_joins_another_file_by_id(labels, tmp_path, capsys):
+    other = tmp_path / "other.csv"
+    order = np.random.default_rng(0).permutation(70)
+    other.write_text("id,mine\n" + "".join(f"x{i:03d},{TRUTH[i]}\n" for i in order))
+    told = json.loads(
+        run(capsys, "score", labels, "--exclude", "kind", "--labels-file", other, "--labels", "mine", "--json")
+    )
+    assert told["density"] == ca.density(TABLE, TRUTH)
+
+
+def test_report_writes_a_page(labels, tmp_path, capsys):
+    pytest.importorskip("jinja2")
+    page = tmp_path / "report.html"
+    told = json.loads(
+        run(capsys, "report", labels, "-k", 3, "--class-column", "kind", "-o", page, "--json", "--compare", "bisecting")
+    )
+    assert told["bytes"] == page.stat().st_size < 5_000_000
+    assert told["n_clusters"] == 3
+    text = page.read_text()
+    assert "Consensus of labels.csv" in text
+    assert "NMI with known classes" in text
+    assert main(["report", str(labels), "-k", "3", "-o", str(page)]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_report_on_a_given_consensus_and_features(labels, tmp_path, capsys):
+    pytest.importorskip("jinja2")
+    out, page, features = tmp_path / "out.csv", tmp_path / "r.html", tmp_path / "x.npy"
+    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out)
+    np.save(features, np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(70, 3)))
+    run(capsys, "report", out, "--labels", "consensus", "--exclude", "kind", "--features", features, "-o", page,
+        "--no-compare")  # fmt: skip
+    text = page.read_text()
+    assert "given labels" in text
+    assert "random 80 % samples" in text
+
+
+def test_demo_runs_twice_without_a_network(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = run(capsys, "demo")
+    for word in ("density", "ensemble NMI", "one clustering, on average", "one clustering, the best", "ms"):
+        assert word in text
+    assert "coassoc-demo/consensus.csv" in text
+    assert (tmp_path / "coassoc-demo" / "coassociation.png").read_bytes().startswith(b"\x89PNG")
+    digits = column(tmp_path / "coassoc-demo" / "consensus.csv", "digit")
+    assert len(digits) == 1797
+    found = column(tmp_path / "coassoc-demo" / "consensus.csv", "kmeans")
+    assert ca.nmi(digits, found) > 0.7
+    again = json.loads(run(capsys, "demo", "--json"))
+    assert again["files"]["labels"] == "coassoc-demo-2/consensus.csv"
+    assert [row["method"] for row in again["results"]] == ["k-means consensus", "bisecting consensus"]
+    assert again["results"][0]["ensemble_nmi"] > again["zero_effort"]["best"]["ensemble_nmi"]
+    # the same seed, the same labels
+    assert column(tmp_path / "coassoc-demo-2" / "consensus.csv", "kmeans") == found
+    assert main(["demo", "-o", "coassoc-demo"]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_progress_is_quiet_when_not_a_terminal(labels):
+    done = subprocess.run(
+        [sys.executable, "-m", "coassoc", "fit", str(labels), "-k", "3", "--exclude", "kind"],
+        capture_output=True, text=True, env=ENV, check=True,
+    )  # fmt: skip
+    assert done.stderr == "" or done.stderr.startswith("coassoc: note: coassoc runs on plain NumPy")
+
+
+def test_progress_shows_on_a_terminal(labels):
+    pty = pytest.importorskip("pty")
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coassoc", "fit", str(labels), "-k", "3", "--exclude", "kind"],
+        stdout=subprocess.PIPE, stderr=follower, env=ENV,
+    )  # fmt: skip
+    process.stdout.read()
+    process.stdout.close()
+    assert process.wait() == 0
+    os.close(follower)
+    shown = os.read(leader, 10_000).decode()
+    os.close(leader)
+    assert "reading" in shown
+    assert shown.endswith("\x1b[2K")  # and is wiped at the end
