@@ -1,0 +1,237 @@
+"""DensityConsensus and AgreementConsensus: exhaustive truth on small inputs, promises on larger ones."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+import coassoc as ca
+from coassoc.consensus._lloyd import TooFewRows
+from coassoc.consensus._merge import PairSums, merge_clusters, merged_counts
+from coassoc.consensus._search import AgreementGoal, DensityGoal, over_segment
+from coassoc.engines import Counts
+
+
+def blocks(seed, n=240, p=8, k=6, noise=0.25):
+    """Noisy copies of one partition."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, k, size=n)
+    table = np.stack([np.where(rng.random(n) < noise, rng.integers(0, k + 2, size=n), truth) for _ in range(p)], axis=1)
+    return ca.Ensemble(table), truth
+
+
+def set_partitions(n, k):
+    """Every partition of n items into exactly k clusters, as label vectors in canonical order."""
+    for labels in itertools.product(range(k), repeat=n):
+        seen = list(dict.fromkeys(labels))
+        if seen == list(range(k)):
+            yield np.array(labels)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_density_finds_the_exhaustive_maximum_on_small_tables(seed):
+    table = np.random.default_rng(seed).integers(0, 3, size=(8, 4))
+    best = max(ca.density(table, labels) for labels in set_partitions(8, 3))
+    found = ca.DensityConsensus(3, n_over_segment=3, random_state=0).fit(table)
+    assert found.density_ == pytest.approx(best, abs=1e-12)
+    assert found.density_ == ca.density(table, found.labels_)
+    assert found.converged_
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agreement_finds_the_exhaustive_maximum_on_small_tables(seed):
+    table = np.random.default_rng(seed).integers(0, 3, size=(8, 4))
+    best = max(ca.ensemble_nmi(table, labels) for labels in set_partitions(8, 3))
+    found = ca.AgreementConsensus(3, min_cluster_size=1, n_init=3, random_state=0).fit(table)
+    assert found.ensemble_nmi_ == pytest.approx(best, abs=1e-9)
+    assert found.ensemble_nmi_ == pytest.approx(ca.ensemble_nmi(table, found.labels_), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_density_is_never_below_k_means_with_the_same_seed(seed):
+    ens, _ = blocks(seed)
+    kmeans = ca.KMeansConsensus(9, n_init=3, random_state=seed).fit(ens)
+    refined = ca.KMeansConsensus(9, n_init=3, refine="density", random_state=seed).fit(ens)
+    dense = ca.DensityConsensus(9, n_init=3, random_state=seed).fit(ens)
+    assert kmeans.density_ <= refined.density_ <= dense.density_
+    assert refined.density_ == ca.density(ens, refined.labels_)
+    assert len(np.unique(dense.labels_)) == 9
+    assert (np.diff(dense.densities_) > 0).all()
+    assert dense.densities_[-1] == pytest.approx(dense.density_, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_agreement_is_above_average_linkage(seed):
+    ens, _ = blocks(seed, noise=0.4)
+    linked = ca.EAC(6, linkage="average").fit(ens)
+    agreed = ca.AgreementConsensus(6, random_state=0).fit(ens)
+    assert agreed.ensemble_nmi_ >= ca.ensemble_nmi(ens, linked.labels_)
+    assert len(np.unique(agreed.labels_)) == agreed.n_clusters_ == 6
+
+
+@pytest.mark.parametrize("method", ["DensityConsensus", "AgreementConsensus"])
+def test_labels_are_the_same_on_every_engine(method, engine):
+    ens, _ = blocks(1, n=150)
+    make = getattr(ca, method)
+    expected = make(5, random_state=3, engine="numpy").fit(ens).labels_
+    assert make(5, random_state=3, engine=engine).fit(ens).labels_.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("method", ["DensityConsensus", "AgreementConsensus"])
+def test_names_of_clusters_and_order_of_partitions_do_not_matter(method):
+    ens, _ = blocks(2, n=120)
+    rng = np.random.default_rng(0)
+    other = np.stack([rng.permutation(20)[ens.codes[:, j]] for j in rng.permutation(8)], axis=1)
+    make = getattr(ca, method)
+    first, second = (make(5, random_state=3).fit(x).labels_ for x in (ens, other))
+    assert first.tolist() == second.tolist()
+
+
+@pytest.mark.parametrize("method", ["DensityConsensus", "AgreementConsensus"])
+def test_missing_labels_multiplicities_and_weights_are_taken(method):
+    ens, _ = blocks(3, n=100)
+    rng = np.random.default_rng(1)
+    table = np.where(rng.random(ens.codes.shape) < 0.2, -1, ens.codes.astype(int))
+    table[7] = -1
+    copies = rng.integers(0, 4, size=100)
+    v = rng.random(8) + 0.2
+    model = getattr(ca, method)(4, partition_weights=v, random_state=0).fit(table, sample_weight=copies)
+    assert model.labels_[7] == -1
+    kept = np.where((copies == 0) | (np.arange(100) == 7), -1, model.labels_)
+    if method == "DensityConsensus":
+        expected = ca.density(table, kept, sample_weight=copies, partition_weights=v)
+        assert model.density_ == pytest.approx(expected, rel=1e-12)
+    else:
+        expected = ca.ensemble_nmi(table, kept, sample_weight=copies, partition_weights=v)
+        assert model.ensemble_nmi_ == pytest.approx(expected, rel=1e-10)
+
+
+def test_agreement_makes_no_singletons_that_linkage_did_not():
+    # seven clusters asked of a table with three: NMI alone would cut off single items
+    noisy = np.repeat(np.arange(3), 30)[:, None].repeat(5, axis=1)
+    noisy[::7, 0] = 3
+    noisy[::5, 1] = 4
+    noisy[::4, 2] = 5
+    rows = ca.engines.Numpy().load(ca.Ensemble(noisy))
+    micro, counts = over_segment(rows, np.ones(5), 90, 7, 300, 0, 0)
+    linked = merge_clusters(counts, np.ones(5), 7, "average")[micro]
+    agreed = ca.AgreementConsensus(7, random_state=0).fit(noisy)
+    tempted = ca.AgreementConsensus(7, min_cluster_size=1, random_state=0).fit(noisy)
+    singletons = [int((np.bincount(labels) == 1).sum()) for labels in (linked, agreed.labels_, tempted.labels_)]
+    assert singletons[1] <= singletons[0] < singletons[2]
+
+
+def test_at_most_drops_clusters_that_do_not_help():
+    ens, truth = blocks(4, k=3, noise=0.05)
+    exact = ca.AgreementConsensus(10, random_state=0).fit(ens)
+    fewer = ca.AgreementConsensus(10, at_most=True, random_state=0).fit(ens)
+    assert exact.n_clusters_ == 10
+    assert fewer.n_clusters_ < 10
+    assert fewer.ensemble_nmi_ >= exact.ensemble_nmi_
+    assert fewer.labels_.max() == fewer.n_clusters_ - 1
+    assert ca.nmi(fewer.labels_, truth) > 0.95
+
+
+def test_too_few_different_rows_are_named():
+    table = [[0, 0], [0, 0], [1, 1], [1, 1]]
+    for method in (ca.DensityConsensus, ca.AgreementConsensus):
+        with pytest.raises(TooFewRows, match="n_clusters=3 is larger than the number of different label rows, 2"):
+            method(3, random_state=0).fit(table)
+    assert ca.AgreementConsensus(3, at_most=True, random_state=0).fit(table).n_clusters_ == 2
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"n_init": 0, "n_over_segment": 0}, "nothing to start from"),
+        ({"partition_weights": "best"}, "'agreement'"),
+        ({"init": [0, 0, 1, 1, 2, 2]}, "init must have n_clusters=2"),
+        ({"n_trials": 0}, "n_trials must be at least 1"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ca.DensityConsensus(2, **settings).fit([[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]])
+
+
+def test_starting_from_labels_keeps_or_raises_their_score():
+    ens, truth = blocks(5)
+    dense = ca.DensityConsensus(6, init=truth, random_state=0).fit(ens)
+    assert dense.density_ >= ca.density(ens, truth)
+    agreed = ca.AgreementConsensus(6, init=truth, random_state=0).fit(ens)
+    assert agreed.ensemble_nmi_ >= ca.ensemble_nmi(ens, truth)
+
+
+# -- merging on counts ---------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), missing=st.booleans())
+def test_merge_losses_are_what_the_density_loses(seed, missing):
+    rng = np.random.default_rng(seed)
+    table = rng.integers(-1 if missing else 0, 3, size=(20, 3))
+    table[(table < 0).all(axis=1)] = 0
+    labels = rng.integers(0, 4, size=20)
+    labels[:4] = np.arange(4)
+    ens = ca.Ensemble(table)
+    v = rng.random(3) + 0.1
+    v *= 3 / v.sum()
+    rows = ca.engines.Numpy().load(ens)
+    counts = rows.counts(rows.labelling_of(labels.astype(np.int32), 4))
+    losses = PairSums(counts, v).merge_losses()
+    before = ca.density(ens, labels, partition_weights=v)
+    for a, b in itertools.combinations(range(4), 2):
+        after = ca.density(ens, np.where(labels == b, a, labels), partition_weights=v)
+        assert losses[a, b] == pytest.approx(20 * (before - after), abs=1e-9)
+
+
+def test_average_merging_equals_linkage_of_singletons():
+    ens = ca.Ensemble(np.random.default_rng(6).integers(0, 4, size=(14, 7)))
+    rows = ca.engines.Numpy().load(ens)
+    counts = rows.counts(rows.labelling_of(np.arange(14, dtype=np.int32), 14))
+    v = np.random.default_rng(7).random(7)  # random weights leave no ties
+    v *= 7 / v.sum()
+    together = sum(v[j] * (ens.codes[:, j, None] == ens.codes[:, j]) for j in range(7)) / 7
+    distances = 1.0 - together
+    np.fill_diagonal(distances, 0.0)
+    tree = linkage(squareform(distances, checks=False), "average")
+    assert np.diff(tree[:, 2]).min() > 1e-9
+    group = merge_clusters(counts, v, 5, "average")
+    assert ca.nmi(group, fcluster(tree, 5, "maxclust")) == 1.0
+
+
+def test_merged_counts_are_counts_of_the_merged_labels():
+    ens, _ = blocks(7, n=60)
+    labels = (np.arange(60) % 9).astype(np.int32)
+    rows = ca.engines.Numpy().load(ens)
+    counts = rows.counts(rows.labelling_of(labels, 9))
+    group = merge_clusters(counts, np.ones(8), 4, "density")
+    merged = merged_counts(counts, group, 4)
+    direct = rows.counts(rows.labelling_of(group[labels], 4))
+    assert (merged.alpha == direct.alpha).all() and (merged.sizes == direct.sizes).all()
+
+
+@pytest.mark.parametrize("goal", [DensityGoal, AgreementGoal])
+def test_plans_promise_what_they_bring(goal):
+    ens, _ = blocks(8, n=80)
+    labels = (np.arange(80) % 5).astype(np.int32)
+    rows = ca.engines.Numpy().load(ens)
+    counts = rows.counts(rows.labelling_of(labels, 5))
+    half = labels.copy()
+    half[(labels == 2) & (np.arange(80) < 40)] = 5
+    six = rows.counts(rows.labelling_of(half, 6))
+    pieces = {2: Counts(six.alpha[:, [2, 5]], six.sizes[[2, 5]], six.layout)}
+    plan = goal(np.ones(8)).plans(counts, pieces, 0)[0]
+    after = np.where(half == plan.drop, plan.into, half)
+    score = ca.density if goal is DensityGoal else ca.ensemble_nmi
+    scale = 80 if goal is DensityGoal else 8
+    assert plan.net == pytest.approx(scale * (score(ens, after) - score(ens, labels)), abs=1e-8)
+    # and no other pair would have been better
+    for a, b in itertools.combinations(range(6), 2):
+        if (a, b) != (2, 5):
+            other = scale * (score(ens, np.where(half == b, a, half)) - score(ens, labels))
+            assert other <= plan.net + 1e-8
