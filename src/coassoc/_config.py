@@ -119,9 +119,12 @@ def _gpu() -> str:
     if util.find_spec("cupy") is None:
         seen = os.path.exists("/proc/driver/nvidia/version")
         return "present, but CuPy is not installed (pip install 'coassoc[gpu]')" if seen else "none"
+    from .engines import CUDA_PAYS
+
     try:
         import cupy
 
-        return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        return f"{name} (engine='auto' uses it from {CUDA_PAYS} items)"
     except Exception as error:  # a broken driver must not break a report on what is there
         return f"none usable ({type(error).__name__})"

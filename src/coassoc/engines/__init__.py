@@ -31,7 +31,7 @@ __all__ = [
 
 _LAZY = {"Cuda": "_cuda", "Dask": "_dask", "Native": "_native", "Stream": "_stream"}
 _NAMES = ("auto", "numpy", "native", "cuda", "stream", "dask")
-_CUDA_PAYS = 500_000  # items from which moving codes to a card pays
+CUDA_PAYS = 500_000  # items from which moving codes to a card pays
 
 
 def __getattr__(name: str) -> Any:
@@ -84,4 +84,4 @@ def _belongs_on_card(ensemble: Any) -> bool:
     """Whether the items are many, and a card and CuPy are at hand."""
     from ._cuda_device import has_device
 
-    return getattr(ensemble, "n_samples", 0) >= _CUDA_PAYS and has_device()
+    return getattr(ensemble, "n_samples", 0) >= CUDA_PAYS and has_device()

@@ -23,7 +23,6 @@ from ._numpy import OVERLAP_ROWS
 from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, participating_copies
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
-_REST = 4  # passes before bounds that did not pay are tried again
 _BYTES_LEAD = 4.0  # gaps must reach this many bounds of the byte table for it to pay
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
 _PROPOSE_ROWS = 1 << 21  # rows judged between two looks at what was found
@@ -124,7 +123,6 @@ class CudaLabelling(Labelling):
         self.counted = False  # alpha is the counts of labels
         self.fresh = fresh  # no labels yet
         self.moved = len(labels)  # rows that moved in the last pass
-        self.rest = 0  # passes to make without looking at the gaps
         self.table: ScoreTable | None = None  # the table whose gaps `gaps` bounds
         self.unit = 0  # a gap byte counts steps of 2**unit
         self.drifted = np.zeros(n_clusters)  # Σ of drifts since the first pass, per cluster, in steps
@@ -175,8 +173,7 @@ class CudaRows(Rows):
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:
         assert isinstance(labelling, CudaLabelling)
-        drift = self._drift(labelling, table) if self.skipping and not labelling.rest else None
-        labelling.rest = max(0, labelling.rest - 1)
+        drift = self._drift(labelling, table) if self.skipping else None
         narrow, bound, shift = self._narrow(labelling, table, drift)
         if drift is None:  # bounds start afresh, on the scale of this table
             labelling.unit = _GAP_BITS - table.bits
@@ -198,9 +195,7 @@ class CudaRows(Rows):
             device.assign_rows(
                 job, codes, labelling.labels[part], labelling.gaps[part], self._copies(part), labelling.alpha
             )
-        labelling.moved, scored = device.tally(job)
-        if drift is not None and labelling.moved * 200 < self.n_rows and scored * 10 > 9 * self.n_rows:
-            labelling.rest = _REST  # rows have settled, yet most had to be looked at: bounds do not pay here
+        labelling.moved = device.moved(job)
         labelling.counted = job.counted
         labelling.table, labelling.fresh = table, False
         return labelling.moved

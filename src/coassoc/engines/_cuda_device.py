@@ -1,7 +1,7 @@
 """The card behind the CUDA engine: which kernel, which instance of it, which grid.
 
 Each method named after a kernel chooses its instance and grid and launches it; nothing waits for the card except
-`get` and `tally`. Kernels are compiled at first use by NVRTC, for the types and sizes at hand, and cached by CuPy.
+`get` and `moved`. Kernels are compiled at first use by NVRTC, for the types and sizes at hand, and cached by CuPy.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Job:
     count: int  # 0 none, 1 in shared memory, 2 straight to the counts
     fresh: bool
     shared: int
-    tally: Any  # rows moved, rows looked at
+    n_moved: Any
     counted: bool
 
 
@@ -129,7 +129,7 @@ class CupyDevice(CardMemory):
         return Job(
             self._constant(starts), fixed, self.put(packed.view(np.uint32)), self.put(values),
             None if drift is None else self.put(drift), settings, width, a_word == 4, tiles, per_group, way, fresh,
-            shared + _QUEUE_BYTES, self.zeros(2, np.uint64), bool(count and way),
+            shared + _QUEUE_BYTES, self.zeros(1, np.uint64), bool(count and way),
         )  # fmt: skip
 
     def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
@@ -154,15 +154,13 @@ class CupyDevice(CardMemory):
                     (grid,), (_THREADS,),
                     (codes[part], settings, job.fixed, job.starts, job.narrow, job.exact, labels[part], gaps[part],
                      _or_null(job.drift), _or_null(None if copies is None else copies[part]), alpha, _or_null(state),
-                     job.tally),
+                     job.n_moved),
                     shared_mem=job.shared,
                 )  # fmt: skip
         assert p == int(settings["p"][0])
 
-    def tally(self, job: Job) -> tuple[int, int]:
-        """How many rows moved, and how many were looked at."""
-        moved, scored = job.tally.get()
-        return int(moved), int(scored)
+    def moved(self, job: Job) -> int:
+        return int(job.n_moved.get()[0])
 
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
         p, k = codes.shape[1], alpha.shape[1]

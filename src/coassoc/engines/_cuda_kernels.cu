@@ -96,7 +96,6 @@ __device__ u64 exact_label(const CODE* codes, i64 row, const int* starts, const 
 }
 
 // Label every row with the argmax of its summed table rows, lowest cluster on ties; keep counts and gap bytes.
-// `tally` gathers how many rows moved and how many had to be looked at.
 // COUNT: 0 no counts, 1 differences gathered in shared memory, 2 straight to `alpha`. FIRST: no labels before.
 // Narrow scores are 16-bit sums, two clusters per word, that cannot carry into each other. A table word holds two
 // 16-bit entries, or with BYTES four 8-bit ones: clusters 4w, 4w + 2 in even bytes, 4w + 1, 4w + 3 in odd ones.
@@ -104,7 +103,7 @@ template <class CODE, class LABEL, int P, int W, bool BYTES, bool SHARED, int CO
 __global__ void __launch_bounds__(1024, 1)
 assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, const int* __restrict__ starts,
             const u32* __restrict__ narrow, const int* __restrict__ exact, LABEL* labels, u8* gaps,
-            const u8* __restrict__ drift, const u32* __restrict__ copies, u32* alpha, u64* state, u64* tally) {
+            const u8* __restrict__ drift, const u32* __restrict__ copies, u32* alpha, u64* state, u64* moved) {
     constexpr int SUMS = BYTES ? 2 * W : W;
     constexpr int STRIDE = W | 1;  // odd: the words of random rows spread over all banks
     extern __shared__ u32 memory[];
@@ -124,12 +123,11 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
     const u32 below = (1u << lane) - 1;
     u32* counts = COUNT == 1 ? hist : alpha;
     int queued = 0;
-    u32 n_moved = 0, n_scored = 0;
+    u32 n_moved = 0;
     for (u32 round = 0;; ++round) {
         const i64 base = (round * warps + warp) * WARP_ROWS;
         const bool done = base >= a.n;
         if (!done) {
-            n_scored -= queued;
 #pragma unroll
             for (int part = 0; part < WARP_ROWS / 32; ++part) {
                 const i64 row = base + part * 32 + lane;
@@ -143,7 +141,6 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
                 if (active) queue[queued + __popc(mask & below)] = round * WARP_ROWS + part * 32 + lane;
                 queued += __popc(mask);
             }
-            n_scored += queued;
             __syncwarp();
         }
         while (queued >= 32 || (done && queued)) {
@@ -244,10 +241,7 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
         }
         if (done) break;
     }
-    if (lane == 0 && n_scored && a.last_group) {
-        atomicAdd(tally, (u64)n_moved);
-        atomicAdd(tally + 1, (u64)n_scored);
-    }
+    if (lane == 0 && n_moved) atomicAdd(moved, (u64)n_moved);
     if (COUNT == 1) {
         __syncthreads();
         for (int i = threadIdx.x; i < cells; i += blockDim.x)

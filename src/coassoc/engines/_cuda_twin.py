@@ -128,8 +128,8 @@ class NumpyDevice:
             if not job.fresh:
                 np.subtract.at(alpha, (lines, old[moved, None]), weight[:, None])
 
-    def tally(self, job: Job) -> tuple[int, int]:
-        return job.n_moved, job.n_scored
+    def moved(self, job: Job) -> int:
+        return job.n_moved
 
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
         lines = np.column_stack([codes + starts, np.full(len(codes), table_rows)])
