@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _common as common
+from . import _fit_large as large
 
 DESCRIPTION = """find the consensus of the clusterings in a label table, and write it back as one more column.
 
@@ -17,6 +18,8 @@ EPILOG = """examples:
   coassoc fit labels.csv -k 10 -o with-consensus.csv
   coassoc fit run1.csv run2.csv run3.csv --id cell -k 8 -o consensus.csv
   coassoc fit cells.h5ad --columns 'leiden*' -k 12 -o cells-consensus.h5ad
+  coassoc fit big.parquet -k 50 --memory 2GB -o consensus.parquet
+  coassoc fit big.parquet -k 50 --dask tcp://host:8786 -o consensus.parquet
   cat labels.csv | coassoc fit - -k 10 -o - > with-consensus.csv
 """
 
@@ -39,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--order", choices=("method", "size"), default="size", help="number clusters by size, largest 0 (default)"
     )
     parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.npz), for coassoc.load")
+    large.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,6 +53,10 @@ def run(args: argparse.Namespace) -> int:
             check_writable(target, force=args.force)
     clock = common.Clock()
     with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress:
+        if large.is_wanted(args, paths):
+            result = large.run(args, paths[0], progress)
+            common.print_json(result) if args.json else print(large.text(result))
+            return 0
         progress.step("reading")
         ensemble = common.read_input(args, paths)
         read = clock.seconds

@@ -205,7 +205,9 @@ class Dask(Engine):
 
 
 def _address(client: Any) -> str:
-    return client if isinstance(client, str) else str(client.scheduler.address)
+    if isinstance(client, str):
+        return client
+    return "a closed client" if client.scheduler is None else str(client.scheduler.address)
 
 
 class _Session:
