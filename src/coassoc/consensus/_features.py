@@ -239,4 +239,5 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
 def _takes_sparse(clusterer: Any) -> bool:
     from sklearn.utils import get_tags
 
-    return bool(get_tags(clusterer).input_tags.sparse)
+    # `fit` says what is wrong with something that is no clusterer; tags are asked for before
+    return isinstance(clusterer, BaseEstimator) and bool(get_tags(clusterer).input_tags.sparse)

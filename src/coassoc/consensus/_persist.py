@@ -219,7 +219,7 @@ def _find_class(name: str) -> type:
         issubclass(cls, BaseEstimator)
         or (
             parts[0] == "coassoc"
-            and (dataclasses.is_dataclass(cls) or issubclass(cls, tuple) or cls.__name__ == "Counts")
+            and (dataclasses.is_dataclass(cls) or issubclass(cls, tuple) or cls.__name__ in ("Counts", "Ensemble"))
         )
     )
     if not plain:

@@ -1,0 +1,106 @@
+"""ConsensusClustering: the same as its two halves, the same for any number of jobs, predict through the base models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.datasets import make_blobs
+from sklearn.mixture import GaussianMixture
+
+import coassoc as ca
+
+X, Y = make_blobs(150, centers=4, n_features=5, cluster_std=1.0, random_state=1)
+
+
+def fitted(**settings):
+    return ca.ConsensusClustering(4, n_partitions=8, random_state=3, engine="numpy", **settings).fit(X)
+
+
+def test_it_is_make_ensemble_and_a_consensus_method():
+    model = fitted()
+    ensemble = ca.make_ensemble(X, 8, n_classes=4, n_init=1, random_state=3)
+    assert (model.ensemble_.codes == ensemble.codes).all()
+    direct = ca.KMeansConsensus(4, random_state=3, engine="numpy").fit(ensemble)
+    assert (model.labels_ == direct.labels_).all()
+    assert model.density_ == direct.density_
+
+
+def test_jobs_change_nothing():
+    assert (fitted(n_jobs=2).labels_ == fitted().labels_).all()
+
+
+@pytest.mark.parametrize("method", [None, "bisecting", "sec", ca.BisectingConsensus(finish=True, engine="numpy")])
+def test_any_consensus_method(method):
+    model = fitted(method=method)
+    assert len(set(model.labels_.tolist())) == 4
+    assert ca.nmi(Y, model.labels_) > 0.8
+
+
+def test_a_given_method_is_cloned_not_changed():
+    method = ca.KMeansConsensus(2, n_init=3, engine="numpy")
+    model = fitted(method=method)
+    assert method.n_clusters == 2
+    assert not hasattr(method, "labels_")
+    assert model.consensus_.n_clusters == 4
+    assert model.consensus_.n_init == 3
+
+
+@pytest.mark.parametrize(
+    "base",
+    [KMeans(n_init=2), GaussianMixture(), [KMeans(n_init=1), GaussianMixture()], AgglomerativeClustering()],
+)
+def test_any_base_clusterer(base):
+    model = fitted(base=base)
+    assert ca.nmi(Y, model.labels_) > 0.7
+    assert hasattr(model, "predict") == (not isinstance(base, AgglomerativeClustering))
+
+
+def test_predict_on_the_rows_of_fit_is_the_fit():
+    model = fitted(feature_fraction=0.6)
+    assert (model.predict(X) == model.labels_).all()
+    assert any(columns is not None and len(columns) == 3 for columns in model.base_features_)
+
+
+def test_new_rows_go_where_their_blob_is():
+    far, where = make_blobs(600, centers=4, n_features=5, cluster_std=1.0, random_state=1)
+    new, truth = far[150:], where[150:]
+    assert ca.nmi(truth, fitted().predict(new)) > 0.8
+
+
+def test_rows_left_out_of_a_base_clustering_are_missing_there():
+    model = fitted(sample_fraction=0.5)
+    assert model.ensemble_.has_missing
+    assert (model.labels_ >= 0).all()
+    assert ca.nmi(Y, model.labels_) > 0.7
+
+
+def test_sparse_features():
+    sparse = csr_matrix(np.where(np.abs(X) < 2, 0, X))
+    model = ca.ConsensusClustering(4, n_partitions=5, random_state=0, engine="numpy").fit(sparse)
+    assert model.predict(sparse).shape == (150,)
+
+
+def test_the_same_seed_the_same_labels_and_another_seed_another_ensemble():
+    assert (fitted().labels_ == fitted().labels_).all()
+    other = ca.ConsensusClustering(4, n_partitions=8, random_state=4, engine="numpy").fit(X)
+    assert other.ensemble_.n_clusters.tolist() != fitted().ensemble_.n_clusters.tolist()
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "message"),
+    [
+        ({"n_clusters": 0}, ValueError, "n_clusters must be at least 1"),
+        ({"n_clusters": 151}, ValueError, "n_samples=150 should be >= n_clusters=151"),
+        ({"n_partitions": 0}, ValueError, "n_partitions must be at least 1"),
+        ({"method": "nope"}, ValueError, "no method 'nope'"),
+        ({"method": 3}, TypeError, "method must be a name or a consensus estimator"),
+        ({"base": 3}, TypeError, "clusterer must be a scikit-learn clusterer"),
+        ({"feature_fraction": 0}, ValueError, "feature_fraction"),
+        ({"engine": "nope"}, ValueError, "engine must be one of"),
+    ],
+)
+def test_bad_parameters_are_named(settings, kind, message):
+    with pytest.raises(kind, match=message):
+        ca.ConsensusClustering(**settings).fit(X)
