@@ -110,7 +110,9 @@ def _zsh(commands: dict[str, _Command]) -> str:
         for option, choices in command.choices.items()
         if option
     )
-    options = "".join(f"      {name}) compadd -- {' '.join(command.options)} ;;\n" for name, command in commands.items())
+    options = "".join(
+        f"      {name}) compadd -- {' '.join(command.options)} ;;\n" for name, command in commands.items()
+    )
     plain = "".join(
         f"    {name}) compadd -- {' '.join(command.choices[''])}; return ;;\n"
         for name, command in commands.items()

@@ -149,15 +149,20 @@ def _text(result: dict[str, Any]) -> str:
         f"{low if low == high else f'{low} to {high}'} clusters"
         + (", some labels missing" if result["missing_labels"] else "")
     )
+    base = f"{low}" if low == high else f"{low}–{high}"
+    number, zero_density, zero_nmi = common.number, scores["zero_effort_density"], scores["zero_effort_nmi"]
+    spent = common.seconds(result["seconds"]["fit"])
     rows = [
-        [result["method"], common.number(scores["density"]), common.number(scores["ensemble_nmi"]),
-         common.seconds(result["seconds"]["fit"])],
-        ["one clustering, on average", common.number(scores["zero_effort_density"]["mean"]),
-         common.number(scores["zero_effort_nmi"]["mean"]), ""],
-        ["one clustering, the best", common.number(scores["zero_effort_density"]["best"]),
-         common.number(scores["zero_effort_nmi"]["best"]), ""],
-    ]  # fmt: skip
-    lines = [head, "", common.text_table(["", "density", "ensemble NMI", "time"], rows), ""]
+        [result["method"], result["clusters"], number(scores["density"]), number(scores["ensemble_nmi"]), spent],
+        ["one clustering, on average", base, number(zero_density["mean"]), number(zero_nmi["mean"]), ""],
+        ["one clustering, the best", base, number(zero_density["best"]), number(zero_nmi["best"]), ""],
+    ]
+    lines = [head, "", common.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows), ""]
+    if scores["ensemble_nmi"] < zero_nmi["best"]:
+        lines.append(
+            "The best single clustering agrees more with the others than this consensus does: consider another number "
+            "of clusters (-k) or another method (-m)."
+        )
     sizes = result["cluster_sizes"]
     shown = ", ".join(map(str, sizes[:12])) + (", ..." if len(sizes) > 12 else "")
     lines.append(f"{result['clusters']} clusters of {shown} items.")
