@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import tempfile
@@ -67,6 +68,14 @@ def available_bytes() -> int:
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return 4 * 10**9
+
+
+def trim() -> None:
+    """Hand freed memory back to the system where the C library would rather keep it for later."""
+    if os.name == "posix":
+        give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if give_back is not None:
+            give_back(0)
 
 
 _SMALL = 1 << 16  # bytes below which a file would cost more than it saves

@@ -12,12 +12,13 @@ import numpy as np
 
 from ._chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
 from ._chunks import Chunk, add_results, chunk_describe, chunk_labels, local_engine, new_version
-from ._memory import Budget, format_size, parse_size
+from ._memory import Budget, format_size, parse_size, trim
 from ._verbs import MAX_COPIES, Engine, Layout
 
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
 _LEAN_SEEDING = {"native": 2, "numpy": 16}  # the same, candidates measured one by one
+_TRIM_BYTES = 1 << 26  # codes from which freed memory is worth handing back to the system
 _ALIGN = 65536  # chunks are whole multiples of this many rows, as weighted sums are
 
 
@@ -98,14 +99,16 @@ class _Plan:
         self.engine = local_engine(engine.local, engine.n_threads)
         self.budget = Budget(engine.memory, engine.directory)
         self.layout, self.missing = layout, missing
-        n, p = codes.shape
-        row_bytes = p * codes.dtype.itemsize + 32
-        rows = engine.chunk_rows or min(max(engine.memory // 8 // row_bytes, 1), 1 << 24)
-        self.chunk_rows = -(-rows // _ALIGN) * _ALIGN if rows >= _ALIGN else rows
+        n = len(codes)
         labels, seeding = _STATE[self.engine.name]
         self.warm = n * max(labels, seeding) <= engine.memory
         self.tight = n * (labels + seeding) > engine.memory  # a new start seeds without the labels of the last one
         self.keep_distances = self.warm or n * _LEAN_SEEDING[self.engine.name] <= engine.memory
+        if self.warm:  # a mapped chunk takes no memory of its own: few and long ones
+            rows = engine.chunk_rows or min(max(n // 16, 1 << 20), 1 << 24)
+        else:  # what is made anew for a chunk must be small beside the budget
+            rows = engine.chunk_rows or min(max(engine.memory // 256, 1), 1 << 22)
+        self.chunk_rows = -(-rows // _ALIGN) * _ALIGN if rows >= _ALIGN else rows
 
     def chunk(self, codes: np.ndarray, copies: np.ndarray | None) -> Chunk:
         return Chunk(
@@ -172,6 +175,8 @@ class StreamChunks(Chunks):
     def forget(self, key: str) -> None:
         for part in self.parts:
             part.forget(key)
+        if self.codes.nbytes > _TRIM_BYTES:
+            trim()
 
     def begin_seeding(self) -> None:
         if self.plan.tight:

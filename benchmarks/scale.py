@@ -1,0 +1,184 @@
+"""Beyond memory and beyond one machine: the figures of the page on scale.
+
+    python benchmarks/scale.py generate codes.npy --rows 1e8
+    python benchmarks/scale.py stream codes.npy --memory 1GB --repeats 2
+    python benchmarks/scale.py dask --rows 2e7
+    python benchmarks/scale.py overhead
+
+Each prints one JSON line per measurement, with the load of the machine beside it: a figure taken on a busy machine
+says so. Generated files are yours to delete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+
+import numpy as np
+
+import coassoc as ca
+from coassoc.engines._memory import PeakMemory, anonymous_bytes
+
+
+def generate(path: str, rows: int, partitions: int = 20, groups: int = 20, seed: int = 0) -> None:
+    """Codes in which every group leans to four clusters of each partition, a quarter of the labels being noise."""
+    rng = np.random.default_rng(seed)
+    n_clusters = rng.integers(20, 106, size=partitions)
+    leanings = [rng.integers(k, size=(groups, 4)) for k in n_clusters]
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(rows, partitions))
+    for start in range(0, rows, 1_000_000):
+        n = min(1_000_000, rows - start)
+        group = rng.integers(groups, size=n)
+        block = np.empty((n, partitions), np.uint8)
+        for j, k in enumerate(n_clusters):
+            column = leanings[j][group, rng.integers(4, size=n)]
+            noise = rng.random(n, dtype=np.float32) < 0.25
+            column[noise] = rng.integers(k, size=int(noise.sum()))
+            block[:, j] = column
+        out[start : start + n] = block
+    for j, k in enumerate(n_clusters):
+        out[:k, j] = np.arange(k)
+    out.flush()
+
+
+class Passes:
+    """Seconds of the passes of a fit, apart from its seeding."""
+
+    def __enter__(self) -> Passes:
+        from coassoc.consensus import _kmeans
+
+        self.module, self.original, self.seconds, self.n = _kmeans, _kmeans.lloyd, 0.0, 0
+
+        def timed(*args, **kwargs):
+            start = time.perf_counter()
+            fit = self.original(*args, **kwargs)
+            self.seconds += time.perf_counter() - start
+            self.n += fit.n_iter + (fit.stop != "max_iter")  # the last pass, which changed nothing, counts too
+            return fit
+
+        _kmeans.lloyd = timed
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.module.lloyd = self.original
+
+
+def fit(engine, table, k: int = 20, max_iter: int = 30):
+    """One start; what it took and what came out."""
+    before = anonymous_bytes()
+    with PeakMemory() as memory, Passes() as passes:
+        start = time.perf_counter()
+        model = ca.KMeansConsensus(k, n_init=1, max_iter=max_iter, random_state=0, engine=engine).fit(table)
+        seconds = time.perf_counter() - start
+    taken = None if memory.peak is None or before is None else memory.peak - before
+    return model, {
+        "seconds": round(seconds, 3),
+        "passes": passes.n,
+        "seconds_per_pass": round(passes.seconds / passes.n, 4),
+        "memory_taken": taken,
+        "memory_peak": memory.peak,
+        "load": os.getloadavg()[0],
+    }
+
+
+def expected_memory(n: int, d: int, k: int, memory: int) -> int:
+    """The formula of the page on scale, for one start with the compiled kernels and unit partition weights."""
+    candidates = 2 + int(np.log(k))
+    chunk = min(max(n // 16, 1 << 20), 1 << 24, n)
+    if 9 * n <= memory:
+        return max(6 * n + 5 * chunk, (1 + candidates) * n) + 24 * d * k * -(-n // chunk)
+    chunk = min(memory // 256, 1 << 22, n)
+    return max(2 * n, n + (4 * n if 5 * n <= memory else 0)) + 16 * chunk + 24 * d * k
+
+
+def stream(args: argparse.Namespace) -> None:
+    codes = np.load(args.path, mmap_mode="r")
+    ensemble = ca.Ensemble(codes)
+    engines = {"native": ca.engines.Native(), "stream": ca.engines.Stream(args.memory)}
+    fit(ca.engines.Stream(args.memory), ca.Ensemble(codes[:200_000]))  # what is loaded once
+    base, labels = anonymous_bytes(), {}
+    for _ in range(args.repeats):
+        for name in ("stream", "native") if not args.only_stream else ("stream",):
+            model, row = fit(engines[name], ensemble)
+            labels[name] = np.array(model.labels_, dtype=np.uint8)
+            if name == "stream":
+                row["formula"] = base + expected_memory(len(codes), ensemble.n_codes, 20, engines[name].memory)
+            print(json.dumps({"engine": name, "rows": len(codes), **row}), flush=True)
+            del model
+    if len(labels) == 2:
+        assert (labels["stream"] == labels["native"]).all()
+
+
+def start_cluster(n_workers: int):
+    from distributed import LocalCluster
+
+    settings = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    return LocalCluster(n_workers=n_workers, silence_logs=50, **settings)
+
+
+def dask(args: argparse.Namespace) -> None:
+    from distributed import Client
+
+    if args.path is None:
+        args.path = f"scale-{args.rows}.npy"
+        generate(args.path, args.rows)
+    labels = {}
+    for _ in range(args.repeats):
+        for n_workers in (1, 2):
+            with start_cluster(n_workers) as cluster, Client(cluster) as client:
+                engine = ca.engines.Dask(client)
+                fit(engine, np.load(args.path, mmap_mode="r")[:300_000])  # workers import, kernels load
+                model, row = fit(engine, args.path)
+                labels[n_workers] = model.labels_.compute()
+                del model
+            print(json.dumps({"engine": "dask", "workers": n_workers, "rows": args.rows, **row}), flush=True)
+    assert (labels[1] == labels[2]).all()
+
+
+def overhead(args: argparse.Namespace) -> None:
+    """What a pass costs when there is nothing to do."""
+    from distributed import Client
+
+    rng = np.random.default_rng(0)
+    table = ca.Ensemble(rng.integers(20, size=(args.rows, 20)).astype(np.uint8))
+    with start_cluster(2) as cluster, Client(cluster) as client:
+        for chunks in (1, 4, 16):
+            engine = ca.engines.Dask(client, chunk_rows=-(-args.rows // chunks))
+            fit(engine, table, max_iter=3)
+            _, row = fit(engine, table, max_iter=20)
+            print(json.dumps({"engine": "dask", "rows": args.rows, "chunks": chunks, **row}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+
+    def number(text: str) -> int:
+        return int(float(text))
+
+    one = commands.add_parser("generate")
+    one.add_argument("path")
+    one.add_argument("--rows", type=number, default=100_000_000)
+    one.set_defaults(run=lambda args: generate(args.path, args.rows))
+    one = commands.add_parser("stream")
+    one.add_argument("path")
+    one.add_argument("--memory", default="1GB")
+    one.add_argument("--repeats", type=int, default=2)
+    one.add_argument("--only-stream", action="store_true")
+    one.set_defaults(run=stream)
+    one = commands.add_parser("dask")
+    one.add_argument("path", nargs="?")
+    one.add_argument("--rows", type=number, default=20_000_000)
+    one.add_argument("--repeats", type=int, default=1)
+    one.set_defaults(run=dask)
+    one = commands.add_parser("overhead")
+    one.add_argument("--rows", type=number, default=10_000)
+    one.set_defaults(run=overhead)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()
