@@ -31,7 +31,7 @@ __all__ = [
 
 _LAZY = {"Cuda": "_cuda", "Dask": "_dask", "Native": "_native", "Stream": "_stream"}
 _NAMES = ("auto", "numpy", "native", "cuda", "stream", "dask")
-CUDA_PAYS = 500_000  # items from which moving codes to a card pays
+CUDA_PAYS = 1_000_000  # items from which moving codes to a card pays
 
 
 def __getattr__(name: str) -> Any:
