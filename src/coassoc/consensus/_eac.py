@@ -17,6 +17,8 @@ from ._linkage import LINKAGES, Merges, agglomerate, condensed_length
 from ._lloyd import TooFewRows
 from ._similarity import SIMILARITIES, cluster_similarities, cluster_sums, row_similarities, weighted_rows
 
+_MICRO_PASSES = 30  # micro-clusters need not settle: they are merged anyway
+
 
 class EAC(ConsensusEstimator):
     r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
@@ -81,7 +83,7 @@ class EAC(ConsensusEstimator):
     -----
     Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
     at worst), and 4·u² bytes. Sums of co-occurrences are whole numbers, so averages that are equal compare equal.
-    With ``micro_clusters=m``: one start of k-means with m clusters, then m² sums of counts.
+    With ``micro_clusters=m``: one start of k-means with m clusters and 30 passes at most, then m² sums of counts.
 
     References
     ----------
@@ -229,6 +231,7 @@ class EAC(ConsensusEstimator):
         over = KMeansConsensus(
             m,
             n_init=1,
+            max_iter=_MICRO_PASSES,
             partition_weights=self.partition_weights,
             random_state=seed_from(self.random_state),
             engine=self.engine,
