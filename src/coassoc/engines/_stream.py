@@ -175,6 +175,9 @@ class StreamChunks(Chunks):
     def forget(self, key: str) -> None:
         for part in self.parts:
             part.forget(key)
+        self._trim()
+
+    def _trim(self) -> None:
         if self.codes.nbytes > _TRIM_BYTES:
             trim()
 
@@ -199,6 +202,7 @@ class StreamChunks(Chunks):
             labels[span] = chunk_labels(part, labelling.key, labelling.n_clusters, past)
             if labelling.recomputable:
                 part.forget(labelling.key)
+                self._trim()
         return labels
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
