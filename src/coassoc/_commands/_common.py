@@ -34,9 +34,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--exclude", nargs="+", default=[], metavar="NAME", help="columns to leave out")
     ids = group.add_mutually_exclusive_group()
-    ids.add_argument("--id", metavar="NAME", help="column that names the items (default: a first column called id)")
+    ids.add_argument(
+        "--id", "--id-column", metavar="NAME", help="column that names the items (default: a first column called id)"
+    )
     ids.add_argument("--no-id", action="store_true", help="no column names the items")
-    group.add_argument("--class-column", metavar="NAME", help="column of known classes, used for scoring only")
+    group.add_argument(
+        "--class-column", "--classes", metavar="NAME", help="column of known classes, used for scoring only"
+    )
     group.add_argument("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative",
                        help=MISSING_HELP)  # fmt: skip
     group.add_argument("--format", choices=("csv", "tsv", "parquet", "npy", "npz", "h5ad"), help="kind of the input")

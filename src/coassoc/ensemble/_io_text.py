@@ -226,18 +226,20 @@ def _parse_plain(path, names, wanted, delimiter, has_header, compressed, max_byt
                 rows = list(islice(reader, 20_000))
                 if not rows:
                     break
-                for i, row in enumerate(rows):
-                    if len(row) != width and row:
-                        raise ValueError(
-                            f"row {start + i} of {path.name} has {len(row)} cells where the first row has {width}; "
-                            "every row needs one cell per column."
-                        )
+                if set(map(len, rows)) != {width}:
+                    for i, row in enumerate(rows):
+                        if len(row) != width and row:
+                            raise ValueError(
+                                f"row {start + i} of {path.name} has {len(row)} cells where the first row has {width}; "
+                                "every row needs one cell per column."
+                            )
                 start += len(rows)
-                rows = [row for row in rows if row]
-                for c, place in enumerate(positions):
-                    known = found[c]
-                    codes = [known.setdefault(row[place], len(known)) for row in rows]
-                    pieces[c].append(np.array(codes, dtype=np.int32))
+                columns = list(zip(*(row for row in rows if row)))
+                for c, place in enumerate(positions if columns else []):
+                    known, column = found[c], columns[place]
+                    for cell in dict.fromkeys(column):  # new texts, in the order they appear
+                        known.setdefault(cell, len(known))
+                    pieces[c].append(np.fromiter(map(known.__getitem__, column), np.int32, len(column)))
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{path.name} is not UTF-8 text throughout (0x{error.object[error.start]:02x} near row {start}); "
