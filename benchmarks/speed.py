@@ -7,7 +7,7 @@ from coassoc.experiments import _speed
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
-        description=_speed.HELP, epilog=_speed.EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=_speed.DESCRIPTION, epilog=_speed.EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     _speed.add_arguments(parser)
     sys.exit(_speed.run(parser.parse_args()))

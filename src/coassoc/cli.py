@@ -20,7 +20,7 @@ COMMANDS = {
     "select-k": ("coassoc.consensus._select_k_command", "how many clusters the ensemble supports"),
     "report": ("coassoc._commands._report", "one self-contained HTML page about an ensemble and its consensus"),
     "reproduce": ("coassoc.experiments._command_reproduce", "run the published evaluation again"),
-    "bench": ("coassoc._commands._bench", "time this machine against scikit-learn and faiss"),
+    "bench": ("coassoc.experiments._speed", "time this machine against scikit-learn and faiss"),
     "completion": ("coassoc._commands._completion", "print the completion script of a shell"),
 }
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-HELP = "measure speed, memory and quality side by side with scikit-learn and faiss"
+DESCRIPTION = "measure speed, memory and quality side by side with scikit-learn and faiss"
 EPILOG = """examples:
   coassoc bench --sizes 10000 --rounds 3
   coassoc bench --sizes 300000 1000000 --methods coassoc coassoc-avx2 sklearn-sparse -o bench
