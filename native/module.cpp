@@ -196,6 +196,16 @@ class Labelling {
     Labelling(Vector<int32_t> labels, int32_t k, bool labelled)
         : keep_(nb::cast(labels)), labels_(labels.data()), n_((int64_t)labels.shape(0)), k_(k), labelled_(labelled) {}
 
+    // Gives back all that can be found again from the labels.
+    void rest() {
+        counted_ = bounded_ = false;
+        alpha_ = {};
+        before_ = {};
+        bounds_ = Buffer();
+        wide_ = Buffer();
+        narrow_ = Buffer();
+    }
+
     nb::object keep_;
     int32_t* labels_;
     int64_t n_;
@@ -575,6 +585,7 @@ NB_MODULE(_kernels, m) {
     nb::class_<Labelling>(m, "Labelling")
         .def(nb::init<Vector<int32_t>, int32_t, bool>(), "labels"_a.noconvert(), "k"_a, "labelled"_a)
         .def("relabelled", [](Labelling& l) { l.counted_ = l.bounded_ = false; })
+        .def("rest", &Labelling::rest)
         .def_ro("evaluated", &Labelling::evaluated_)
         .def_ro("redone", &Labelling::redone_);
 

@@ -93,7 +93,7 @@ void score_blocks(const NarrowTable& table, int32_t k, const uint8_t* const* blo
     }
 }
 
-// Blocks wait until there are B of them. A block with most lanes open is used where it lies; rows of sparser ones
+// Blocks wait until there are B of them. A block with many lanes open is used where it lies; rows of sparser ones
 // are packed into blocks of their own.
 struct Permuter {
     static constexpr int B = 4;
@@ -109,14 +109,20 @@ struct Permuter {
     const int64_t* rows[B];  // rows of a packed block
     int64_t packed[B + 1][kLanes];
     int waiting = 0, filled = 0, packing = 0;
+    int least;  // open lanes that make a block worth scoring whole
 
     Permuter(const View& v, const AssignJob& j, char* s, AssignResult& r)
-        : view(v), job(j), result(r), scratch((uint8_t*)s), settler(v, j, r) {}
+        : view(v), job(j), result(r), scratch((uint8_t*)s), settler(v, j, r) {
+        // measured: nanoseconds of a block where it lies, and of a row that is packed
+        const double lookups = (double)v.p * j.wide.k;
+        const double block = 30 + 0.88 * lookups + (v.blocked ? 0 : 200), row = 15 + 0.0138 * lookups;
+        least = (int)(block / row) + 1;
+    }
 
     uint8_t* buffer(int i) { return scratch + (int64_t)i * view.p * kLanes; }
 
     void take(int64_t b, uint64_t lanes) {
-        if (count_bits(lanes) < kLanes / 2) {
+        if (count_bits(lanes) < least) {
             for (; lanes; lanes &= lanes - 1) pack(b * kLanes + lowest_bit(lanes));
             return;
         }

@@ -12,33 +12,56 @@
 
 namespace coassoc {
 
-Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
-    constexpr int64_t kPage = int64_t(1) << 21;
-    const int64_t align = bytes >= 4 * kPage ? kPage : 64;
-    const int64_t whole = (std::max<int64_t>(bytes, 1) + align - 1) / align * align;
-#if defined(_MSC_VER)
-    data_ = _aligned_malloc((size_t)whole, (size_t)align);
-#else
-    data_ = std::aligned_alloc((size_t)align, (size_t)whole);
-#endif
-    if (!data_) throw std::bad_alloc();
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (align == kPage) madvise(data_, (size_t)whole, MADV_HUGEPAGE);
-#endif
-}
+#if defined(__linux__)
+// Large buffers are mapped, so that what is freed goes back to the system at once, and asks for large pages.
+constexpr int64_t kPage = int64_t(1) << 21;
 
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
+Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
+    if (bytes < kPage) {
+        data_ = std::aligned_alloc(64, (size_t)((std::max<int64_t>(bytes, 1) + 63) / 64 * 64));
+        if (!data_) throw std::bad_alloc();
+        return;
+    }
+    mapped_ = bytes + kPage;
+    base_ = mmap(nullptr, (size_t)mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base_ == MAP_FAILED) {
+        base_ = nullptr;
+        throw std::bad_alloc();
+    }
+    data_ = (void*)(((uintptr_t)base_ + kPage - 1) / kPage * kPage);
+    madvise(data_, (size_t)bytes, MADV_HUGEPAGE);
 }
 
 Buffer::~Buffer() {
-#if defined(_MSC_VER)
-    _aligned_free(data_);
+    if (base_)
+        munmap(base_, (size_t)mapped_);
+    else
+        std::free(data_);
+}
+#elif defined(_MSC_VER)
+Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
+    data_ = _aligned_malloc((size_t)std::max<int64_t>(bytes, 1), 64);
+    if (!data_) throw std::bad_alloc();
+}
+
+Buffer::~Buffer() { _aligned_free(data_); }
 #else
-    std::free(data_);
+Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
+    data_ = std::aligned_alloc(64, (size_t)((std::max<int64_t>(bytes, 1) + 63) / 64 * 64));
+    if (!data_) throw std::bad_alloc();
+}
+
+Buffer::~Buffer() { std::free(data_); }
 #endif
+
+Buffer::Buffer(Buffer&& other) noexcept { *this = std::move(other); }
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(base_, other.base_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(mapped_, other.mapped_);
+    return *this;
 }
 
 namespace {

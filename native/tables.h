@@ -15,18 +15,15 @@ class Buffer {
   public:
     Buffer() = default;
     explicit Buffer(int64_t bytes);
-    Buffer(Buffer&& other) noexcept : data_(other.data_), bytes_(other.bytes_) {
-        other.data_ = nullptr;
-        other.bytes_ = 0;
-    }
+    Buffer(Buffer&& other) noexcept;
     Buffer& operator=(Buffer&& other) noexcept;
     ~Buffer();
     char* data() const { return (char*)data_; }
     int64_t bytes() const { return bytes_; }
 
   private:
-    void* data_ = nullptr;
-    int64_t bytes_ = 0;
+    void *data_ = nullptr, *base_ = nullptr;  // base_: of the mapping, where there is one
+    int64_t bytes_ = 0, mapped_ = 0;
 };
 
 // Partitions of the ensemble as the tables see them.

@@ -335,7 +335,10 @@ class _Grower:
             fit = lloyd(leaf.rows, self.objective, Counts.of_rows(seeds, leaf.rows.layout), self.max_iter)
             if (fit.counts.sizes > 0).all() and (best is None or fit.loss < best.loss):
                 best = fit
-        return None if best is None else (best.labelling, best.counts, best.table, best.n_iter)
+        if best is None:
+            return None
+        leaf.rows.rest(best.labelling)  # many leaves wait for their split at a time
+        return best.labelling, best.counts, best.table, best.n_iter
 
 
 def _merged(leaf_counts: list[Counts], cluster_of_leaf: np.ndarray, k: int) -> Counts:

@@ -88,7 +88,7 @@ class Native(Engine):
 
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NativeRows:
         copies = participating_copies(ensemble, multiplicity)
-        layout = NativeLayout(ensemble.n_clusters, ensemble.offsets)
+        layout = NativeLayout(_as(ensemble.n_clusters, np.int64), ensemble.offsets)
         observed = np.add.reduceat(ensemble.sizes, layout.offsets[:-1])
         missing = (observed < ensemble.n_samples).astype(np.uint8)
         if copies is not None:
@@ -126,20 +126,19 @@ class NativeLayout(Layout):
     """The same arithmetic on tables, compiled: a pass over few rows would otherwise be spent in it."""
 
     def sums(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        shape = (self.n_partitions, alpha.shape[1])
-        cells, squares = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        _kernels.partition_sums(_as(alpha, np.int64), _as(self.n_clusters, np.int64), cells, squares)
+        cells, squares = np.empty((2, len(self.n_clusters), alpha.shape[1]), np.int64)
+        _kernels.partition_sums(_as(alpha, np.int64), self.n_clusters, cells, squares)
         return cells, squares
 
     def mean_scores(self, counts: Counts, weights: np.ndarray) -> np.ndarray:
         scores = np.empty(counts.alpha.shape)
-        n_clusters, alpha = _as(self.n_clusters, np.int64), _as(counts.alpha, np.int64)
-        _kernels.mean_scores(alpha, n_clusters, counts.cells, counts.squares, _as(weights, np.float64), scores)
+        alpha, cells = _as(counts.alpha, np.int64), counts.cells
+        _kernels.mean_scores(alpha, self.n_clusters, cells, counts.squares, _as(weights, np.float64), scores)
         return scores
 
     def largest(self, scores: np.ndarray) -> np.ndarray:
-        largest = np.empty(self.n_partitions)
-        _kernels.largest_scores(_as(scores, np.float64), _as(self.n_clusters, np.int64), largest)
+        largest = np.empty(len(self.n_clusters))
+        _kernels.largest_scores(_as(scores, np.float64), self.n_clusters, largest)
         return largest
 
     def rounded(self, scores: np.ndarray, scale: float) -> np.ndarray:
@@ -165,8 +164,7 @@ class NativeRows(Rows):
         self.settings = settings
         self.n_rows = len(codes) if ids is None else len(ids)
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
-        n_clusters = np.ascontiguousarray(layout.n_clusters, dtype=np.int64)
-        self.core = _kernels.Rows(codes, n_clusters, missing, ids, copies, **settings)
+        self.core = _kernels.Rows(codes, layout.n_clusters, missing, ids, copies, **settings)
 
     def labelling(self, k: int) -> _NativeLabelling:
         return _NativeLabelling(k, np.full(self.n_rows, -1, dtype=np.int32), False)
@@ -219,6 +217,10 @@ class NativeRows(Rows):
 
     def seeding(self, weights: np.ndarray) -> NativeSeeding:
         return NativeSeeding(self, weights)
+
+    def rest(self, labelling: Any) -> None:
+        labelling.core.rest()
+        self.core.free_blocked()
 
     def split(self, labelling: Any) -> list[Rows]:
         if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):
@@ -386,6 +388,8 @@ def _container_cpus(root: str = "/sys/fs/cgroup") -> float | None:
 
 
 def _as(values: np.ndarray, dtype: Any) -> np.ndarray:
+    if values.dtype == dtype and values.flags.c_contiguous:
+        return values
     return np.ascontiguousarray(values, dtype=dtype)
 
 

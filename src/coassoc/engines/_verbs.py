@@ -209,6 +209,9 @@ class Rows(ABC):
     @abstractmethod
     def seeding(self, weights: np.ndarray) -> Seeding: ...
 
+    def rest(self, labelling: Labelling) -> None:  # noqa: B027 - not every engine keeps anything
+        """Drop what speeds passes up and can be made again: these rows wait, labelled so, for a split."""
+
     @abstractmethod
     def split(self, labelling: Labelling) -> list[Rows]:
         """The rows of each cluster, in their present order."""
