@@ -42,10 +42,16 @@ def _bytes_in_memory(path: Path) -> int:
     if path.suffix == ".npy" and path.exists():
         return 2 * path.stat().st_size
     if path.suffix in (".parquet", ".pq") and path.exists():
+        from ..ensemble._io_guard import allowed_bytes
         from ..ensemble._io_parquet import import_parquet
 
-        with import_parquet().ParquetFile(path) as file:
-            return 9 * file.metadata.num_rows * file.metadata.num_columns
+        try:
+            with import_parquet().ParquetFile(path) as file:
+                cells = file.metadata.num_rows * file.metadata.num_columns
+        except (ValueError, OSError):  # damaged: the reader says how
+            return 0
+        # a file that declares far more than it can hold is not a large one: the reader refuses it
+        return 9 * cells if 4 * cells <= allowed_bytes(path, None) else 0
     return 0
 
 
