@@ -98,6 +98,19 @@ def test_estimators_give_the_labels_of_the_memory_engines(client, estimator):
         assert found.density_ == expected.density_
 
 
+def test_chunks_are_spread_evenly_and_stay_where_they_are():
+    from coassoc.engines._dask_session import balanced
+
+    first = balanced([None] * 7, ["a", "b"])
+    assert sorted(first.count(w) for w in "ab") == [3, 4]
+    joined = balanced(first, ["a", "b", "c"])
+    assert sorted(joined.count(w) for w in "abc") == [2, 2, 3]
+    assert sum(x != y for x, y in zip(first, joined)) == joined.count("c")  # only what the new one took has moved
+    left = balanced(joined, ["b", "c"])
+    assert all(y == x for x, y in zip(joined, left) if x != "a") and "a" not in left
+    assert balanced([None], []) is None
+
+
 def test_verbs_equal_the_oracle(client):
     rng = np.random.default_rng(2)
     ensemble, copies = ca.Ensemble(noisy_table(1, 300, missing=0.2)), rng.integers(0, 3, size=300)
@@ -301,18 +314,22 @@ def test_fifty_killed_workers_change_nothing_but_time():
 def test_the_only_worker_may_die():
     """Nothing is scattered: with every copy of everything gone, tasks are run again."""
     table = noisy_table(10, 600)
-    expected = fit_on(ESTIMATORS[0], "numpy", table).labels_.tolist()
+    expected = ca.KMeansConsensus(4, n_init=8, random_state=0, engine="numpy").fit(table).labels_.tolist()
     with start_cluster(1) as one, distributed.Client(one, set_as_default=False) as client:
         engine = ca.engines.Dask(client, chunk_rows=200)
         rows = engine.load(ca.Ensemble(table))
         assert (rows.overlap() == Numpy().load(ca.Ensemble(table)).overlap()).all()
         os.kill(next(iter(one.workers.values())).pid, signal.SIGKILL)
         assert (rows.overlap() == Numpy().load(ca.Ensemble(table)).overlap()).all()
-        # a worker that joins is used: the only other one is then taken away for good
-        one.scale(2)
-        client.wait_for_workers(2, timeout=120)
-        found = fit_on(ESTIMATORS[0], engine, table)
-        assert found.labels_.tolist() == expected
-        ran = client.run(lambda dask_worker: dask_worker.state.executed_count)
-        assert len(ran) == 2 and all(count > 0 for count in ran.values())
+        # a worker that joins during a fit is given its share of the chunks
+        timer = threading.Timer(1.0, one.scale, [2])
+        timer.start()
+        found = ca.KMeansConsensus(4, n_init=8, random_state=0, engine=engine)
+        for _ in range(100):
+            assert found.fit(table).labels_.tolist() == expected
+            ran = client.run(lambda dask_worker: dask_worker.state.executed_count)
+            if len(ran) == 2 and min(ran.values()) > 10:
+                break
+        timer.join()
+        assert len(ran) == 2 and min(ran.values()) > 10
         del rows

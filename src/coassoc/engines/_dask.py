@@ -7,23 +7,19 @@ are part of a task and so are held by the scheduler. Nothing is scattered, so a 
 from __future__ import annotations
 
 import copy
-import itertools
-import threading
-import uuid
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from ._chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
 from ._chunks import add_results, chunk_describe, chunk_labels, new_version, smallest_label_type
+from ._dask_session import FAN_IN, Session, balanced, groups_of
 from ._dask_tasks import (
-    code_rows,
     fill_positions,
     join_chunks,
-    join_pieces,
     label_shares,
     make_chunk,
     moved_labels,
@@ -34,12 +30,9 @@ from ._dask_tasks import (
     same,
     sort_ids,
     take_label,
-    tally_rows,
 )
 from ._verbs import MAX_COPIES, Engine, Layout, ScoreTable
 
-_FAN_IN = 8  # partial results added by one task
-_PIECE_BYTES = 1 << 23  # data inside one task; larger ones draw a warning from Dask
 _LEAST_ROWS = 1 << 17  # below this a chunk costs more to schedule than to work on
 _MOST_ROWS = 1 << 22
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
@@ -90,7 +83,7 @@ class Dask(Engine):
         if n_starts is not None and n_starts < 1:
             raise ValueError(f"n_starts must be at least 1, got {n_starts}.")
         self.client, self.chunk_rows, self.local, self.n_starts = client, chunk_rows, local, n_starts
-        self._sessions: weakref.WeakSet[_Session] = weakref.WeakSet()  # fits in progress
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # fits in progress
 
     def __repr__(self) -> str:
         given = [] if self.client is None else [repr(_address(self.client))]
@@ -135,7 +128,7 @@ class Dask(Engine):
             ) from None
 
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
-        session = _Session(self.connect())
+        session = Session(self.connect())
         self._sessions.add(session)
         with session:
             source = getattr(ensemble, "source", None)
@@ -159,7 +152,7 @@ class Dask(Engine):
             )
         return rows_
 
-    def _cut_codes(self, session: _Session, codes: np.ndarray) -> tuple[list[int], list]:
+    def _cut_codes(self, session: Session, codes: np.ndarray) -> tuple[list[int], list]:
         """Sizes of chunks and what gives each of them: a file that workers can read, or the codes themselves."""
         n, row_bytes = len(codes), codes.shape[1] * codes.dtype.itemsize
         step = self.chunk_rows
@@ -210,129 +203,33 @@ def _address(client: Any) -> str:
     return "a closed client" if client.scheduler is None else str(client.scheduler.address)
 
 
-class _Session:
-    """The tasks of one fit: named, watched, and cancelled together when the fit is."""
-
-    def __init__(self, client: Any):
-        self.client = client
-        self._name = uuid.uuid4().hex[:10]
-        self._numbers = itertools.count()
-        self._futures: weakref.WeakSet = weakref.WeakSet()
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def __enter__(self) -> _Session:
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is not None:
-            self.cancel()
-
-    def submit(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
-        key = f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}"
-        return self.watch(self.client.submit(function, *args, key=key, pure=False, **kwargs))
-
-    def map(self, function: Callable, *columns: Sequence) -> list:
-        """One task for each row of the columns, sent as one message."""
-        keys = [f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}" for _ in columns[0]]
-        return [self.watch(f) for f in self.client.map(function, *columns, key=keys, pure=False)]
-
-    def watch(self, future: Any) -> Any:
-        with self._lock:
-            self._futures.add(future)
-            closed = self._closed
-        if closed:  # another thread of this fit was stopped in the meantime
-            self.cancel()
-            raise CancelledError("this fit was cancelled")
-        return future
-
-    def send(self, array: np.ndarray) -> Any:
-        """An array as a task that holds it: unlike scattered data it survives the workers."""
-        n_pieces = -(-array.nbytes // _PIECE_BYTES) or 1
-        if n_pieces == 1:
-            return self.submit(same, array)
-        pieces = [self.submit(same, piece) for piece in np.array_split(array, n_pieces)]
-        return self.submit(join_pieces, pieces)
-
-    def gather(self, futures: Any) -> Any:
-        try:
-            return self.client.gather(futures)
-        except BaseException:
-            self.cancel()
-            raise
-
-    def cancel(self) -> None:
-        """Leave no task and no data of this fit on the cluster."""
-        with self._lock:
-            self._closed = True
-            futures = [f for f in self._futures if not f.cancelled()]
-        if futures:
-            self.client.cancel(futures, force=True)
-
-    def reduce(self, function: Callable, futures: list) -> Any:
-        """``function([results])`` as a tree."""
-        while len(futures) > 1:
-            groups = [futures[i : i + _FAN_IN] for i in range(0, len(futures), _FAN_IN)]
-            futures = [self.submit(function, group) if len(group) > 1 else group[0] for group in groups]
-        return futures[0]
-
-    def n_threads(self) -> int:
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        return max(1, sum(worker["nthreads"] for worker in workers))
-
-    def memory(self) -> int:
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        return sum(int(worker["memory_limit"] or 0) for worker in workers)
-
-    # -- tables that are not codes yet ---------------------------------------------------------------------------
-
-    def tally(self, source: Any, missing: str) -> tuple:
-        """The labels of every column, found by the workers."""
-        from ..ensemble._blocks import merge_tallies
-
-        parts = self._blocks(source, tally_rows, source.names, missing)
-        return self.gather(self.reduce(merge_tallies, parts))
-
-    def coded_blocks(self, source: Any, coding: Any) -> list:
-        return self._blocks(source, code_rows, coding)
-
-    def _blocks(self, source: Any, function: Callable, *args: Any) -> list:
-        if source.kind != "dask":
-            return [self.submit(function, block, *args) for block in source.blocks]
-        from dask import delayed
-
-        name = f"coassoc-{function.__name__}-{self._name}"
-        tasks = [
-            delayed(function, pure=False)(block.delayed, *args, dask_key_name=f"{name}-{next(self._numbers)}")
-            for block in source.blocks
-        ]
-        return [self.watch(future) for future in self.client.compute(tasks)]
-
-
 class DaskChunks(Chunks):
     """Chunks as futures."""
 
     distributed = False  # whether labels stay on the cluster
     target_rows = _MOST_ROWS
 
-    def __init__(self, session: _Session, futures: list, sizes, copies, layout: Layout, spans: list | None = None):
+    def __init__(self, session: Session, futures: list, sizes, copies, layout: Layout, spans: list | None = None):
         super().__init__(layout)
         self.session, self.futures = session, futures
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.copies = np.asarray(copies, dtype=np.int64)
         self.all_sizes: list[int] = self.sizes.tolist()  # with the input's empty blocks
         self.spans = spans
+        self.places: list[str] | None = None  # where each chunk is worked on; None: where Dask likes
 
     @classmethod
     def build(
-        cls, session: _Session, rows: list, sizes: list, layout: Layout, missing, multiplicity, local: str, slots: int
+        cls, session: Session, rows: list, sizes: list, layout: Layout, missing, multiplicity, local: str, slots: int
     ) -> DaskChunks:
         ends = np.cumsum(sizes)
-        futures = []
+        futures: list[Any] = []
+        places = balanced([None] * sum(size > 0 for size in sizes), list(session.workers()))
         for part, size, end in zip(rows, sizes, ends):
             if size:
                 copies = None if multiplicity is None else session.send(multiplicity[end - size : end])
-                futures.append(session.submit(make_chunk, part, layout, copies, missing, local, slots))
+                columns = [part], [layout], [copies], [missing], [local], [slots]
+                futures += session.map(make_chunk, *columns, worker=places[len(futures)] if places else None)
         kept = np.array([size for size in sizes if size], dtype=np.int64)
         if multiplicity is None and not missing.all():
             copies_of = kept
@@ -340,6 +237,7 @@ class DaskChunks(Chunks):
             copies_of = np.array([n for _, n in session.gather(session.map(chunk_describe, futures))])
         self = cls(session, futures, kept, copies_of, layout)
         self.all_sizes = list(sizes)
+        self.places = places
         return self
 
     def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
@@ -352,7 +250,19 @@ class DaskChunks(Chunks):
         chunks = self.futures if which is None else [self.futures[int(c)] for c in which]
         pieces = [None] * len(chunks) if per_chunk is None else per_chunk
         filled = [arguments_for(args, piece) for piece in pieces]
-        return self.session.map(function, chunks, *(list(column) for column in zip(*filled)))
+        columns = [chunks, *(list(column) for column in zip(*filled))]
+        if self.places is None or which is not None:
+            return self.session.map(function, *columns)
+        workers = self.session.workers()
+        if workers and set(workers) != set(self.places) and len(self.futures) > 1:
+            self.places = balanced(self.places, list(workers)) or self.places  # one has joined or gone
+        tasks: list[Any] = [None] * len(chunks)
+        for worker in dict.fromkeys(self.places):
+            here = [c for c, place in enumerate(self.places) if place == worker]
+            found = self.session.map(function, *([column[c] for c in here] for column in columns), worker=worker)
+            for c, task in zip(here, found):
+                tasks[c] = task
+        return tasks
 
     def fold(self, function: Callable, *args: Any) -> Any:
         result = None
@@ -404,7 +314,7 @@ class DaskChunks(Chunks):
         spans = [(c, c) for c in range(len(self.futures))] if self.spans is None else self.spans
         children = []
         for side in range(labelling.n_clusters):
-            groups = _groups(shares[:, 0, side], self.target_rows)
+            groups = groups_of(shares[:, 0, side], self.target_rows)
             futures = []
             for group in groups:
                 pieces = []
@@ -431,7 +341,7 @@ class DaskChunks(Chunks):
                 zeros = [np.zeros(0, np.int64)] * len(self.futures)
                 return self._shown([self.session.submit(fill_positions, c, [z]) for c, z in zip(self.futures, zeros)])
             found += [(position, self.session.submit(own_ids, chunk)) for chunk in leaf.futures]
-        width = max(_FAN_IN, -(-len(found) // max(1, len(self.futures))))
+        width = max(FAN_IN, -(-len(found) // max(1, len(self.futures))))
         groups = [found[i : i + width] for i in range(0, len(found), width)]
         sorted_ = [
             self.session.submit(sort_ids, [ids for _, ids in group], [position for position, _ in group], ends)
@@ -462,19 +372,3 @@ class DaskChunks(Chunks):
 
 def _item(parts: Sequence, c: int) -> Any:
     return parts[c]
-
-
-def _groups(sizes: np.ndarray, most: int) -> list[list[int]]:
-    """Neighbouring chunks that together hold at most `most` rows, empty ones left out; one empty group at least."""
-    groups: list[list[int]] = []
-    held = 0
-    for c, size in enumerate(sizes.tolist()):
-        if size == 0:
-            continue
-        if groups and held + size <= most:
-            groups[-1].append(c)
-            held += size
-        else:
-            groups.append([c])
-            held = size
-    return groups
