@@ -188,7 +188,7 @@ def complete_bash(tmp_path, words: list[str]) -> list[str]:
 def test_bash_completes_commands_options_choices_and_files(tmp_path):
     (tmp_path / "labels.csv").write_text("")
     assert "report" in complete_bash(tmp_path, ["coassoc", "re"])
-    assert complete_bash(tmp_path, ["coassoc", "fit", "--clas"]) == ["--class-column"]
+    assert complete_bash(tmp_path, ["coassoc", "fit", "--excl"]) == ["--exclude"]
     assert complete_bash(tmp_path, ["coassoc", "fit", "--missing", "s"]) == ["singletons"]
     assert complete_bash(tmp_path, ["coassoc", "completion", ""]) == ["bash", "zsh", "fish"]
     assert complete_bash(tmp_path, ["coassoc", "fit", "lab"]) == ["labels.csv"]

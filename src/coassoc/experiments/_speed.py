@@ -44,9 +44,10 @@ METHODS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[20000], help="numbers of items (default: 20000)")
     parser.add_argument("--growth", type=int, nargs="*", default=[], help="sizes for the growth of time per pass")
-    parser.add_argument("--methods", nargs="*", default=["coassoc", "sklearn-sparse"], choices=list(METHODS))
-    parser.add_argument("-p", "--partitions", type=int, default=20)
-    parser.add_argument("-k", "--clusters", type=int, default=20)
+    parser.add_argument("--methods", nargs="*", default=["coassoc", "sklearn-sparse"], choices=list(METHODS),
+                        help="what to time (default: coassoc sklearn-sparse)")  # fmt: skip
+    parser.add_argument("-p", "--partitions", type=int, default=20, help="base partitions (default: 20)")
+    parser.add_argument("-k", "--clusters", type=int, default=20, help="clusters of the consensus (default: 20)")
     parser.add_argument("--rounds", type=int, default=5, help="seeds, each method once per seed (default: 5)")
     parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
     parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json, bench.md and plots")
