@@ -10,6 +10,7 @@ from ._graph import CSPA, MCLA
 from ._kmeans import KMeansConsensus
 from ._persist import load
 from ._sec import SEC
+from ._select_k import SelectK, select_k
 from ._spectral import ECPCS, HBGF, LWGP
 from ._weights import cluster_uncertainty
 
@@ -27,6 +28,8 @@ __all__ = [
     "ConsensusClustering",
     "DensityConsensus",
     "KMeansConsensus",
+    "SelectK",
     "cluster_uncertainty",
     "load",
+    "select_k",
 ]

@@ -1,0 +1,119 @@
+"""select_k: says when there is nothing, finds what is plainly there, and says what it can claim."""
+
+import json
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+
+SETTINGS = {"n_references": 8, "n_partitions": 6}
+
+
+def gaussian(seed, n=200, d=5):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def cube(seed, n=200, d=3):
+    return np.random.default_rng(seed).random((n, d))
+
+
+def blobs(seed, n=200):
+    """2 to 4 unit Gaussians in the plane whose centres are at least 10 apart."""
+    rng = np.random.default_rng(seed)
+    k = 2 + seed % 3
+    centres = [rng.uniform(-15, 15, 2)]
+    while len(centres) < k:
+        one = rng.uniform(-15, 15, 2)
+        if min(np.linalg.norm(one - other) for other in centres) >= 10:
+            centres.append(one)
+    return np.array(centres)[rng.permutation(np.arange(n) % k)] + rng.standard_normal((n, 2)), k
+
+
+def independent(seed, n=200, p=12):
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(0, rng.integers(2, 9), size=n) for _ in range(p)], axis=1)
+
+
+def right(kind, seeds):
+    """In how many trials the answer is the right one."""
+    good = 0
+    for seed in seeds:
+        if kind == "blobs":
+            X, k = blobs(seed)
+            good += ca.select_k(X, range(2, 6), random_state=seed, **SETTINGS).k == k
+        elif kind == "independent":
+            found = ca.select_k(independent(seed), range(2, 6), n_references=20, random_state=seed)
+            good += found.reference == "permuted" and not found.structure and found.k == 1
+        else:
+            X = gaussian(seed) if kind == "gaussian" else cube(seed)
+            found = ca.select_k(X, range(2, 6), random_state=seed, **SETTINGS)
+            good += found.k == 1 and not found.structure and found.verdict.startswith("No structure")
+    return good
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "cube", "blobs", "independent"])
+def test_a_trial_comes_out_right(kind):
+    assert right(kind, range(1)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", ["gaussian", "cube", "blobs", "independent"])
+def test_at_least_95_of_100_trials_come_out_right(kind):
+    good = right(kind, range(100, 200))
+    print(f"{kind}: {good} of 100")
+    assert good >= 95
+
+
+def test_partitions_that_agree_are_told_from_chance_and_k_is_found():
+    rng = np.random.default_rng(0)
+    truth = np.arange(240) % 4
+    table = np.stack([np.where(rng.random(240) < 0.15, rng.integers(0, 4, 240), truth) for _ in range(10)], axis=1)
+    found = ca.select_k(table, range(2, 9), n_references=10, random_state=0)
+    assert found.structure and found.k == 4
+    assert found.reference == "permuted" and "not whether the data have clusters" in found.claim
+    assert found.p_value == pytest.approx(1 / 11)
+    assert ca.nmi(found.labels(), truth) > 0.9
+    assert found.density[found.ks == 4] == pytest.approx(ca.density(table, found.labels(4)))
+    assert found.nmi[found.ks == 4] == pytest.approx(ca.ensemble_nmi(table, found.labels(4)))
+
+
+def test_the_result_prints_and_travels_as_json():
+    found = ca.select_k(independent(0, n=60), range(2, 4), n_references=3, random_state=0)
+    text = str(found)
+    assert "reference: permuted" in text and "density" in text
+    assert json.loads(json.dumps(found.to_dict()))["k"] == 1
+    assert found.labels().tolist() == [0] * 60
+    with pytest.raises(ValueError, match="must be one of those tried"):
+        found.labels(9)
+
+
+def test_the_same_seed_gives_the_same_answer():
+    X, _ = blobs(1, n=80)
+    a, b = (ca.select_k(X, range(2, 4), n_references=3, n_partitions=5, random_state=4).to_dict() for _ in range(2))
+    assert a == b
+
+
+def test_stability_of_random_halves_is_the_density_reported():
+    X, k = blobs(0, n=100)
+    found = ca.select_k(X, range(2, 5), n_references=3, n_partitions=5, random_state=0)
+    assert found.reference == "gaussian" and "covariance" in found.claim
+    assert found.density[found.ks == k] == 1.0
+    assert found.pac[found.ks == k] == 0.0
+    assert found.score[found.ks == k] == pytest.approx(-np.log(0.002))
+
+
+@pytest.mark.parametrize(
+    "X, settings, message",
+    [
+        (np.zeros((20, 2)) + 0.5, {"ks": []}, "ks must name at least one"),
+        (np.random.default_rng(0).random((20, 2)), {"ks": [1]}, "ks must be at least 2"),
+        (np.random.default_rng(0).random((20, 2)), {"ks": [15]}, "at most a quarter"),
+        (np.zeros((20, 1), dtype=int) + np.arange(20)[:, None] % 3, {"ks": [2]}, "at least two partitions"),
+        ([[0, 1], [1, 0]], {"reference": "guess"}, "reference must be one of"),
+    ],
+)
+def test_bad_input_is_named(X, settings, message):
+    with pytest.raises(ValueError, match=message):
+        ca.select_k(X, **settings)
