@@ -145,6 +145,15 @@ def test_the_file_is_whole_or_absent(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
+def test_a_label_file_can_be_named(tmp_path):
+    ca.write_ensemble(tmp_path / "labels.csv", ca.Ensemble(TABLE))
+    from_file = ca.report(tmp_path / "labels.csv", 4, compare=False, engine="numpy")
+    assert (
+        embedded(from_file, "tables")["clusters"]
+        == embedded(ca.report(TABLE, 4, compare=False, engine="numpy"), "tables")["clusters"]
+    )
+
+
 def test_tables_hold_no_nan(told):
     json.dumps(tables(told), allow_nan=False)
 

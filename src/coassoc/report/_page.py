@@ -26,7 +26,7 @@ def report(X: Any, n_clusters: int | None = None, *, path: Any = None, force: bo
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
+    X : Ensemble, label table of shape (n_samples, n_partitions), or path of a label file
         The base partitions.
     n_clusters : int or None, default=None
         Clusters of the consensus; None is 8, or those of ``labels=``.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from ..consensus._registry import METHODS, make_method, method_names
-from ..ensemble import Ensemble, check_ensemble
+from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import (
     cluster_density,
     cluster_stability,
@@ -106,7 +107,7 @@ def summarize(
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
+    X : Ensemble, label table of shape (n_samples, n_partitions), or path of a label file
         The base partitions; its ``item_ids`` and ``classes`` are used where present.
     n_clusters : int or None, default=None
         Clusters of the consensus; None is 8, or those of `labels`.
@@ -139,7 +140,7 @@ def summarize(
     Summary
     """
     say = progress or (lambda text: None)
-    ensemble = check_ensemble(X)
+    ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)
     say("consensus")
     found, consensus = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
     k = int(found.max()) + 1
