@@ -337,3 +337,49 @@ def test_the_name_must_say_the_format(tmp_path, ensemble):
         ca.write_ensemble(tmp_path / "labels.csv", ensemble, format="xlsx")
     with pytest.raises(FileNotFoundError):
         ca.write_ensemble(tmp_path / "absent" / "labels.csv", ensemble)
+
+
+@pytest.mark.parametrize(
+    ("module", "suffix", "line"),
+    [("pyarrow", "parquet", "pip install 'coassoc[io]'"), ("h5py", "h5ad", "pip install 'coassoc[anndata]'")],
+)
+def test_without_an_optional_package_the_install_line_is_said(tmp_path, monkeypatch, capsys, module, suffix, line):
+    import sys
+
+    from coassoc.cli import main
+
+    pytest.importorskip(module)
+    path = tmp_path / f"labels.{suffix}"
+    ca.write_ensemble(path, ca.Ensemble(TABLE))
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match="pip install"):
+        ca.read_ensemble(path, columns="*")
+    assert main(["fit", str(path), "-k", "2", "--columns", "*"]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_text_needs_no_optional_package(tmp_path):
+    """A bare install reads and writes CSV, TSV, NPY and NPZ."""
+    import os
+    import subprocess
+    import sys
+
+    script = (
+        "import sys\n"
+        "for name in ('pyarrow', 'pyarrow.csv', 'h5py', 'pandas', 'polars', 'dask', 'matplotlib', 'jinja2', 'rich'):\n"
+        "    sys.modules[name] = None\n"
+        "import coassoc as ca\n"
+        "ens = ca.Ensemble([[0, 'a'], [1, 'b'], [1, None]])\n"
+        "for suffix in ('csv', 'tsv', 'csv.gz', 'npz', 'npy'):\n"
+        "    path = f'{sys.argv[1]}/t.{suffix}'\n"
+        "    ca.write_ensemble(path, ens)\n"
+        "    assert (ca.read_ensemble(path).codes == ens.codes).all(), suffix\n"
+        "from coassoc.cli import main\n"
+        "sys.exit(main(['fit', f'{sys.argv[1]}/t.csv', '-k', '2', '-o', f'{sys.argv[1]}/out.csv']))\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "partition_0,partition_1,consensus"
