@@ -363,7 +363,7 @@ class _Tree:
         self.v = np.ones(ensemble.n_partitions)
         rows = resolve(engine, ensemble).load(ensemble)
         wanted = sorted(int(k) for k in ks)
-        n_micro = min(max(50, 3 * max(wanted)), max(2, ensemble.n_samples // 3))
+        n_micro = min(max(50, 3 * max(wanted)), ensemble.n_samples)
         self.micro, self.counts = over_segment(rows, self.v, n_micro, 2, 100, seed, 0)
         n = int(np.count_nonzero(self.counts.sizes))
         bridges, self.groups = self._grow({*wanted, *(k + 1 for k in wanted)})
