@@ -129,6 +129,15 @@ def test_fit_saves_a_model_that_loads(labels, tmp_path, capsys):
     assert ca.load(model).predict(TABLE).shape == (70,)
 
 
+def test_an_earlier_consensus_among_the_clusterings_is_noticed(labels, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out)
+    assert main(["fit", str(out), "-k", "3", "--exclude", "kind"]) == 0
+    assert "--exclude consensus" in capsys.readouterr().err
+    assert main(["fit", str(out), "-k", "3", "--exclude", "kind", "consensus"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_score_agrees_with_the_library(labels, tmp_path, capsys):
     out = tmp_path / "out.csv"
     run(capsys, "fit", labels, "-k", 3, "--class-column", "kind", "-o", out)

@@ -214,6 +214,14 @@ def test_a_header_is_told_from_data(tmp_path):
     assert ca.read_ensemble(path, header=False).n_samples == 3
 
 
+def test_a_frame_written_by_pandas_with_its_index(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pd.DataFrame(TABLE).to_csv(tmp_path / "frame.csv")
+    read = ca.read_ensemble(tmp_path / "frame.csv")
+    assert (read.codes == ca.Ensemble(TABLE).codes).all()
+    assert read.item_ids.tolist() == [str(i) for i in range(80)]
+
+
 def test_separators_are_found_by_looking(tmp_path):
     for mark in ",;\t|":
         path = tmp_path / "labels.txt"

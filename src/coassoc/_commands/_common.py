@@ -55,7 +55,7 @@ def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
     """The ensemble the options describe."""
     from ..ensemble import read_ensemble
 
-    return read_ensemble(
+    ensemble = read_ensemble(
         paths[0] if len(paths) == 1 else list(paths),
         columns=args.columns,
         exclude=args.exclude,
@@ -67,6 +67,13 @@ def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
         header=args.header,
         max_bytes=args.max_bytes,
     )
+    if args.columns is None and "consensus" in ensemble.names:
+        print(
+            "coassoc: note: the column 'consensus' is taken as one of the clusterings; leave it out with "
+            "--exclude consensus.",
+            file=sys.stderr,
+        )
+    return ensemble
 
 
 @contextmanager

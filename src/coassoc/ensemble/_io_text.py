@@ -119,8 +119,10 @@ def _looks_like_header(cells: list[str], path: Path) -> bool:
     texts = [cell.strip() for cell in cells]
     if not all(_is_number(text) or text in NA_VALUES for text in texts) or not any(map(_is_number, texts)):
         return True
-    named = texts[1:] if texts[0] == "" else texts
-    if len(named) > 1 and named == [str(j) for j in range(len(named))]:
+    count = [str(j) for j in range(len(texts))]
+    if len(texts) > 2 and texts == ["", *count[:-1]]:
+        return True  # a frame of unnamed columns, written by pandas with its index
+    if len(texts) > 1 and texts == count:
         raise ValueError(
             f"the first row of {path.name} is {','.join(texts[:4])}...: it may be column names or labels; "
             "pass header=True (--header) or header=False (--no-header)."
