@@ -151,6 +151,17 @@ def test_score_agrees_with_the_library(labels, tmp_path, capsys):
     assert "says nothing about true classes" in text
 
 
+def test_score_writes_the_stability_of_every_item(labels, tmp_path, capsys):
+    out, items = tmp_path / "out.csv", tmp_path / "items.csv"
+    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out)
+    run(capsys, "score", out, "--exclude", "kind", "--items", items)
+    found = [int(x) for x in column(out, "consensus")]
+    assert column(items, "item") == [f"x{i:03d}" for i in range(70)]
+    assert [float(x) for x in column(items, "own")] == ca.item_stability(TABLE, found).own.tolist()
+    assert main(["score", str(out), "--exclude", "kind", "--items", str(items)]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
 def test_score_joins_another_file_by_id(labels, tmp_path, capsys):
     other = tmp_path / "other.csv"
     order = np.random.default_rng(0).permutation(70)

@@ -11,8 +11,7 @@ import coassoc as ca
 
 PUBLIC = sorted(name for name in ca.__all__ if name not in ("__version__", "engines"))
 ENGINES = sorted(name for name in ca.engines.__all__ if inspect.isclass(getattr(ca.engines, name, None)))
-REPORT = ["summarize", "render", "block_means", "plot_coassociation", "plot_tree", "plot_cdf", "plot_stability",
-          "plot_comparison"]  # fmt: skip
+REPORT = [name for name in ca.report.__all__ if name not in ("Summary", "compare")]
 
 
 def documented(docstring: str) -> dict[str, str]:

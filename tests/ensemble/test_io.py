@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 from coassoc.ensemble import _io_text
-from coassoc.ensemble._io_write import _write_columns
+from coassoc.ensemble._io_write import write_columns
 
 RNG = np.random.default_rng(5)
 CENTRES = RNG.integers(0, 4, size=(3, 5))
@@ -333,7 +333,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
 
     monkeypatch.setattr("coassoc.ensemble._io_write._cells", broken)
     with pytest.raises(RuntimeError, match="fire"):
-        _write_columns(target, "csv", {"a": np.arange(3)}, True)
+        write_columns(target, "csv", {"a": np.arange(3)}, True)
     assert target.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
 

@@ -234,3 +234,24 @@ def test_numbers_need_no_drawing_library():
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, check=True)
     assert float(done.stdout) == 1.0
+
+
+def test_tidy_tables_go_into_a_frame():
+    pd = pytest.importorskip("pandas")
+    from coassoc.report import cluster_table, item_table, partition_table
+
+    labels = ca.KMeansConsensus(4, random_state=0, engine="numpy").fit(ENSEMBLE).labels_
+    items = pd.DataFrame(item_table(ENSEMBLE, labels))
+    assert len(items) == 90
+    assert (items["margin"] == items["own"] - items["other"]).all()
+    assert set(items["role"]) <= {"core", "boundary", "outlier"}
+    clusters = pd.DataFrame(cluster_table(ENSEMBLE, labels))
+    assert clusters["size"].tolist() == items["cluster"].value_counts().sort_index().tolist()
+    assert clusters["share"].sum() == pytest.approx(1)
+    # the mean of what items say of their own cluster is the density where nothing is missing
+    whole = ca.Ensemble(np.where(TABLE < 0, 0, TABLE))
+    by_item = pd.DataFrame(item_table(whole, labels)).groupby("cluster")["own"].mean()
+    assert by_item.to_numpy() == pytest.approx(ca.cluster_density(whole, labels))
+    partitions = pd.DataFrame(partition_table(ENSEMBLE, labels))
+    assert partitions["labelled_share"].tolist() == (TABLE >= 0).mean(axis=0).tolist()
+    assert partitions["nmi_with_consensus"].tolist() == ca.partition_agreement(ENSEMBLE, labels).tolist()

@@ -114,12 +114,12 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
 
 def _write(files: dict[str, Path], labels: dict[str, Any], ensemble: Any, digits: Any, force: bool) -> None:
     from ..ensemble._io_guard import replacing
-    from ..ensemble._io_write import _write_columns
+    from ..ensemble._io_write import write_columns
     from ..report._blocks import block_means
     from ..report._png import heat_map_png
 
     columns = {"digit": digits, "kmeans": labels["k-means consensus"], "bisecting": labels["bisecting consensus"]}
-    _write_columns(files["labels"], "csv", columns, force)
+    write_columns(files["labels"], "csv", columns, force)
     blocks = block_means(ensemble, labels["k-means consensus"], 300)
     picture = heat_map_png(blocks.values, 2, blocks.borders)
     with replacing(files["picture"], force=force) as partial:

@@ -121,8 +121,15 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
     from ..engines import Dask, Stream
     from ..engines._memory import available_bytes
 
+    with open_client(args) as client:
+        yield Dask(client) if client is not None else Stream(args.memory or available_bytes() // 2)
+
+
+@contextmanager
+def open_client(args: argparse.Namespace) -> Iterator[Any]:
+    """A client of the cluster that --dask names or --workers starts; None without either."""
     if args.dask is None and args.workers is None:
-        yield Stream(args.memory or available_bytes() // 2)
+        yield None
         return
     try:
         from distributed import Client, LocalCluster
@@ -130,11 +137,11 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
         raise ImportError("--dask and --workers need dask and distributed: pip install 'coassoc[dask]'.") from None
     if args.dask is not None:
         with Client(args.dask) as client:
-            yield Dask(client)
+            yield client
         return
     settings = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(n_workers=args.workers, silence_logs=50, **settings) as cluster, Client(cluster) as client:
-        yield Dask(client)
+        yield client
 
 
 def _columns(args: argparse.Namespace, path: Path) -> list[str] | None:

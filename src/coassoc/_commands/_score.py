@@ -13,6 +13,7 @@ The partition is a column of the table itself (then left out of the ensemble), o
 
 EPILOG = """examples:
   coassoc score with-consensus.csv --labels consensus
+  coassoc score with-consensus.csv --labels consensus --items stability.csv
   coassoc score labels.csv --labels-file other.csv --labels consensus --class-column truth --json
 """
 
@@ -22,10 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", dest="labels_column", default="consensus", metavar="NAME",
                         help="column that holds the partition to score (default: consensus)")  # fmt: skip
     parser.add_argument("--labels-file", metavar="FILE", help="file that holds that column, when it is another one")
+    parser.add_argument("--items", metavar="FILE", help="also write the stability of every item (csv, tsv or parquet)")
+    parser.add_argument("--force", action="store_true", help="overwrite that file if it exists")
     parser.add_argument("--engine", default="auto", metavar="NAME", help="auto, native, numpy (default: auto)")
 
 
 def run(args: argparse.Namespace) -> int:
+    from ..ensemble._io_guard import check_writable
+
+    if args.items is not None and args.items != "-":
+        check_writable(args.items, force=args.force)
     with common.input_paths(args) as paths, common.Progress("coassoc score") as progress:
         progress.step("reading")
         if args.labels_file is None:
@@ -34,11 +41,25 @@ def run(args: argparse.Namespace) -> int:
         labels = _partition(args, paths, ensemble)
         progress.step("scoring")
         result = score(ensemble, labels, args.engine)
+        if args.items is not None:
+            progress.step("writing")
+            result["items_file"] = str(args.items)
+            _write_items(args, ensemble, labels)
     if args.json:
         common.print_json(result)
-    else:
+    elif args.items != "-":
         print(_text(result))
     return 0
+
+
+def _write_items(args: argparse.Namespace, ensemble: Any, labels: Any) -> None:
+    from ..ensemble._io_write import table_format, write_columns
+    from ..report import item_table
+
+    kind = table_format(args.items)
+    if kind not in ("csv", "tsv", "parquet"):
+        raise ValueError(f"--items must be a .csv, .tsv or .parquet file, got {args.items!r}.")
+    write_columns(args.items, kind, item_table(ensemble, labels, engine=args.engine), args.force)
 
 
 def _partition(args: argparse.Namespace, paths: list, ensemble: Any) -> Any:

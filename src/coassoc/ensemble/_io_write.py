@@ -47,7 +47,7 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
     1,
     <BLANKLINE>
     """
-    kind = _kind(path, format)
+    kind = table_format(path, format)
     if kind == "npy":
         _check_not_stdout(path, kind)
         with replacing(path, force=force) as partial, open(partial, "wb") as out:
@@ -71,7 +71,7 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
         return
     front = {} if ensemble.item_ids is None else {"id": ensemble.item_ids}
     back = {} if ensemble.classes is None else {"class": ensemble.classes}
-    _write_columns(path, kind, {**front, **columns, **back}, force)
+    write_columns(path, kind, {**front, **columns, **back}, force)
 
 
 def write_labels(
@@ -124,7 +124,7 @@ def write_labels(
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(f"labels must be one-dimensional, got shape {labels.shape}.")
-    kind = _kind(path, format)
+    kind = table_format(path, format)
     origin, compressed = (None, False) if source is None else file_format(Path(source))
     if kind in ("csv", "tsv") and origin in ("csv", "tsv"):
         _append_text(path, Path(source), compressed, "\t" if origin == "tsv" else None, labels, name, header, force)
@@ -150,10 +150,11 @@ def write_labels(
         write_new_h5ad(Path(path), {name: labels}, names, force=force)
     else:
         front = {} if ids is None else {"id": np.asarray(ids)}
-        _write_columns(path, kind, {**front, name: labels}, force)
+        write_columns(path, kind, {**front, name: labels}, force)
 
 
-def _kind(path: Any, format: str | None) -> str:
+def table_format(path: Any, format: str | None = None) -> str:
+    """The format to write, from its name or from the name of the file."""
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {FORMATS}, got {format!r}.")
     if format is not None:
@@ -231,7 +232,8 @@ def _text_out(path: Any, force: bool) -> Iterator[TextIO]:
                 yield out
 
 
-def _write_columns(path: Any, kind: str, columns: dict[str, np.ndarray], force: bool) -> None:
+def write_columns(path: Any, kind: str, columns: dict[str, np.ndarray], force: bool) -> None:
+    """Columns of one length as a CSV, TSV or Parquet table; None and NaN are empty."""
     if kind == "parquet":
         from ._io_parquet import import_parquet
 

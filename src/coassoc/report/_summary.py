@@ -13,11 +13,8 @@ import numpy as np
 from ..consensus._registry import METHODS, make_method, method_names
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import (
-    cluster_density,
-    cluster_stability,
     density,
     ensemble_nmi,
-    inter_density,
     item_stability,
     nmi,
     order_by_size,
@@ -30,6 +27,7 @@ from ..metrics._stability import ItemStability
 from ._blocks import Blocks, block_means
 from ._distribution import Distribution, distribution_over_k, pair_distribution
 from ._partitions import PartitionAgreement, agreement_of_partitions
+from ._tidy import cluster_table
 
 QUICK_METHODS = ("kmeans", "bisecting", "density", "sec", "ecc", "lwgp", "hbgf")
 _MOST_LEAVES = 64
@@ -238,25 +236,10 @@ def _input(ensemble: Ensemble) -> dict[str, Any]:
 
 
 def _clusters(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> list[dict[str, Any]]:
-    sizes = np.bincount(labels[labels >= 0])
-    densities = cluster_density(ensemble, labels, engine=engine)
-    stability = cluster_stability(ensemble, labels, engine=engine)
-    between = inter_density(ensemble, labels, engine=engine)
-    np.fill_diagonal(between, -1.0)
-    rows = []
-    for c, size in enumerate(sizes.tolist()):
-        nearest = int(between[c].argmax()) if len(sizes) > 1 else None
-        rows.append(
-            {
-                "cluster": c,
-                "size": size,
-                "share": size / int(sizes.sum()),
-                "density": float(densities[c]),
-                "stability": float(stability[c]),
-                "nearest": nearest,
-                "nearest_density": float(between[c, nearest]) if nearest is not None else None,
-            }
-        )
+    columns = {name: values.tolist() for name, values in cluster_table(ensemble, labels, engine=engine).items()}
+    rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
+    if len(rows) == 1:
+        rows[0].update(nearest=None, nearest_density=None)
     return rows
 
 
