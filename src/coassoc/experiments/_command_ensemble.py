@@ -21,6 +21,7 @@ EPILOG = """examples:
   coassoc ensemble features.csv -o labels.parquet
   coassoc ensemble features.csv --exclude species --scaling z -p 50 -k 2:30 -o labels.csv
   coassoc ensemble features.npy --fit-sample 20000 --jobs 4 -o labels.npz
+  coassoc ensemble big.parquet --large -o labels.parquet
   coassoc ensemble features.parquet --clusterer kmeans agglomerative --sample-fraction 0.5 -o labels.tsv
 """
 
@@ -60,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
     parser.add_argument("--predict", action="store_true", help="label the rows a clustering did not see")
     parser.add_argument("--fit-sample", type=int, metavar="N", help="large tables: fit on N rows, label the rest")
+    parser.add_argument(
+        "--large", action="store_true",
+        help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
+    )  # fmt: skip
+    parser.add_argument("--workers", type=int, metavar="N", help="like --large, on a Dask cluster of N processes here")
+    parser.add_argument("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
     parser.add_argument("--jobs", type=int, default=1, help="processes; -1 is one per core (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same labels (default: 0)")
     parser.add_argument("--force", action="store_true", help="overwrite the output")
@@ -69,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.output != "-":
         check_writable(args.output, force=args.force)
+    if args.large or args.workers is not None or args.dask is not None:
+        return _run_large(args)
     features = read_features(
         args.features, exclude=args.exclude, id_column=args.id_column, class_column=args.class_column
     )
@@ -96,6 +105,42 @@ def run(args: argparse.Namespace) -> int:
     progress.close()
     ensemble.item_ids, ensemble.classes = features.ids, features.classes
     write_ensemble(args.output, ensemble, force=args.force)
+    _tell(ensemble, args)
+    return 0
+
+
+def _run_large(args: argparse.Namespace) -> int:
+    """Features that stay in their file, here or on a cluster."""
+    from .._commands._fit_large import open_client
+    from ..ensemble import make_ensemble_large
+    from ..ensemble._blocks import source_of
+
+    asked = {"--scaling": args.scaling != "raw", "--fill-missing": args.fill_missing, "--predict": args.predict,
+             "--sample-fraction": args.sample_fraction != 1.0, "--class-column": args.class_column,
+             "--id-column": args.id_column, "--classes": args.classes}  # fmt: skip
+    for option, given in asked.items():
+        if given:
+            raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
+    names = source_of(args.features).names
+    columns = [name for name in names if name not in args.exclude] if args.exclude else None
+    progress = Progress(quiet=args.quiet, every=5.0)
+    with open_client(args) as client:
+        ensemble = make_ensemble_large(
+            args.features,
+            args.output,
+            args.partitions,
+            _clusters(args.clusters),
+            fit_sample=args.fit_sample or 50_000,
+            clusterer=_clusterers(args.clusterer, args.n_init),
+            feature_fraction=args.feature_fraction,
+            n_init=args.n_init,
+            random_state=args.seed,
+            columns=columns,
+            client=client,
+            force=args.force,
+            progress=lambda done, total: progress.update(done / total, f"{done}/{total} blocks"),
+        )
+    progress.close()
     _tell(ensemble, args)
     return 0
 
