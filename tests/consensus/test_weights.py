@@ -1,0 +1,183 @@
+"""Weights of partitions and of base clusters, and ensembles that grow."""
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.consensus._grow import stack_columns, stack_rows
+from coassoc.consensus._lloyd import lloyd
+from coassoc.consensus._weights import ClusterWeightObjective, resolve_partition_weights
+
+
+def blocks(seed=0, n=200, p=8, k=4, noise=0.2):
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, k, size=n)
+    table = np.stack([np.where(rng.random(n) < noise, rng.integers(0, k, size=n), truth) for _ in range(p)], axis=1)
+    return table, truth
+
+
+def test_agreement_weights_are_the_mean_nmi_with_the_others():
+    table, _ = blocks()
+    table[:, 3] = np.random.default_rng(9).permutation(table[:, 3])  # one partition agrees with nobody
+    ens = ca.Ensemble(table)
+    v = resolve_partition_weights("agreement", ens)
+    scores = ca.partition_agreement(ens)
+    assert v == pytest.approx(scores / scores.mean())
+    assert v.argmin() == 3 and v[3] < 0.2
+    named, given = (ca.KMeansConsensus(4, partition_weights=w, random_state=0).fit(ens) for w in ("agreement", scores))
+    assert named.labels_.tolist() == given.labels_.tolist()
+
+
+def test_partitions_that_share_nothing_weigh_the_same():
+    table = np.stack([np.repeat([0, 1], 2), np.tile([0, 1], 2)], axis=1)
+    assert resolve_partition_weights("agreement", ca.Ensemble(table)).tolist() == [1.0, 1.0]
+
+
+def explicit_rows(ens, u):
+    h = ens.one_hot().toarray() * u
+    r = h.sum(axis=1)
+    return h / r[:, None], r
+
+
+def test_weighted_objective_equals_k_means_on_explicit_rows():
+    table, _ = blocks(n=60)
+    ens = ca.Ensemble(table)
+    u = np.random.default_rng(1).random(ens.n_codes) + 0.1
+    rows = ca.engines.Numpy().load(ens)
+    labels = (np.arange(60) % 3).astype(np.int32)
+    objective = ClusterWeightObjective.of(rows, u)
+    counts = rows.counts(rows.labelling_of(labels, 3))
+    x, r = explicit_rows(ens, u)
+    centres = np.stack([np.average(x[labels == c], axis=0, weights=r[labels == c]) for c in range(3)])
+    loss = (r * ((x - centres[labels]) ** 2).sum(axis=1)).sum()
+    assert objective.loss(counts) == pytest.approx(loss)
+    scores = ens.one_hot().toarray() @ objective.table(counts)
+    distances = r[:, None] * ((x[:, None, :] - centres) ** 2).sum(axis=2)
+    constant = scores + distances
+    assert constant == pytest.approx(np.broadcast_to(constant[:, :1], constant.shape))
+    cost = ens.one_hot().toarray() @ objective.cost_table(counts)
+    assert (cost.argmax(axis=0) == (r[:, None] - scores).argmax(axis=0)).all()
+
+
+def test_weighted_loss_falls_from_pass_to_pass():
+    table, _ = blocks(noise=0.6)
+    model = ca.KMeansConsensus(4, cluster_weights="uncertainty", random_state=0).fit(table)
+    assert (np.diff(model.losses_) < 0).all()
+    assert model.loss_ >= 0
+
+
+class _WithoutNormalisation:
+    """k-means on rows u∘h as they are: what one writes first, and what collapses."""
+
+    def __init__(self, u):
+        self.u = u
+
+    def table(self, counts):
+        centres = self.u[:, None] * counts.alpha / np.maximum(counts.sizes, 1)
+        share = (centres * centres).sum(axis=0) / counts.layout.n_partitions
+        return 2.0 * self.u[:, None] * centres - share
+
+    cost_table = table
+
+    def loss(self, counts):
+        centres = self.u[:, None] * counts.alpha / np.maximum(counts.sizes, 1)
+        return -float((counts.sizes * (centres * centres).sum(axis=0)).sum())
+
+
+def test_rows_of_small_weights_do_not_collapse_into_one_cluster():
+    # four clear blocks; the base clusters of three of them are uncertain and weigh little
+    truth = np.repeat(np.arange(4), 50)
+    table = np.stack([np.where(np.arange(200) % 9 == j, (truth + 1) % 4, truth) for j in range(6)], axis=1)
+    ens = ca.Ensemble(table)
+    u = np.tile([1.0, 0.02, 0.02, 0.02], 6)
+    rows = ca.engines.Numpy().load(ens)
+    start = rows.counts(rows.labelling_of(((truth + (np.arange(200) % 3 == 0)) % 4).astype(np.int32), 4))
+    naive = lloyd(rows, _WithoutNormalisation(u), start, 50)
+    assert naive.counts.sizes.max() > 100  # more than two of the four blocks fall into one cluster
+    sane = ca.KMeansConsensus(4, cluster_weights=u, random_state=0).fit(ens)
+    assert np.sort(sane.cluster_sizes_).tolist() == [50, 50, 50, 50]
+    assert ca.nmi(sane.labels_, truth) == 1.0
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        ([1.0, 2.0], "one entry per base cluster"),
+        ([1.0, 1.0, 1.0, -1.0], "finite and positive"),
+        ("best", "cluster_weights must be one of"),
+    ],
+)
+def test_bad_cluster_weights_are_named(weights, message):
+    with pytest.raises(ValueError, match=message):
+        ca.KMeansConsensus(2, cluster_weights=weights).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+
+
+def test_refine_must_be_known():
+    with pytest.raises(ValueError, match="refine must be one of"):
+        ca.KMeansConsensus(2, refine="nmi").fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+
+
+# -- growing ---------------------------------------------------------------------------------------------------------
+
+GROWING = [ca.KMeansConsensus, ca.DensityConsensus, ca.AgreementConsensus]
+
+
+@pytest.mark.parametrize("method", GROWING)
+def test_partial_fit_starts_from_the_present_consensus(method):
+    table, truth = blocks()
+    model = method(4, random_state=0).partial_fit(table[:120])
+    model.partial_fit(table[120:])
+    assert len(model.labels_) == 200
+    assert ca.nmi(model.labels_, truth) > 0.95
+    assert model.density_ == ca.density(table, model.labels_)
+    assert method(4, random_state=0).get_params()["init"] == model.get_params()["init"]
+
+
+@pytest.mark.parametrize("method", GROWING)
+def test_add_partitions_adds_columns(method):
+    table, truth = blocks()
+    model = method(4, random_state=0).fit(table[:, :5])
+    model.add_partitions(table[:, 5:7]).add_partitions(table[:, 7])
+    assert model.n_features_in_ == 8
+    assert model.density_ == ca.density(table, model.labels_)
+    assert ca.nmi(model.labels_, truth) > 0.95
+
+
+def test_warm_start_passes_are_few():
+    table, _ = blocks(n=600)
+    model = ca.KMeansConsensus(4, random_state=0).fit(table[:590])
+    assert model.partial_fit(table[590:]).n_iter_ <= 2
+
+
+def test_new_labels_become_new_base_clusters_and_missing_stays_missing():
+    first = ca.Ensemble([["a", 0], ["b", 1], [None, 1]])
+    second = ca.Ensemble([["c", 1], ["a", None]])
+    both = stack_rows(first, second)
+    assert both.n_clusters.tolist() == [3, 2]
+    assert both.partition(0).tolist() == [0, 1, -1, 2, 0]
+    assert both.partition(1).tolist() == [0, 1, 1, 1, -1]
+    assert both.categories[0].tolist() == ["a", "b", "c"]
+
+
+def test_stacked_columns_keep_names_apart():
+    both = stack_columns(ca.Ensemble([[0], [1]]), ca.Ensemble([[1], [0]]))
+    assert both.names == ["0", "1"]
+    with pytest.raises(ValueError, match="must label the 2 items"):
+        stack_columns(both, ca.Ensemble([[0], [1], [1]]))
+
+
+def test_multiplicities_are_carried_along():
+    table, _ = blocks(n=100)
+    copies = np.random.default_rng(0).integers(1, 4, size=100)
+    model = ca.KMeansConsensus(4, random_state=0).partial_fit(table[:60], sample_weight=copies[:60])
+    model.partial_fit(table[60:], sample_weight=copies[60:])
+    assert model.cluster_sizes_.sum() == copies.sum()
+
+
+def test_a_copied_model_says_what_it_lacks():
+    import copy
+
+    table, _ = blocks(n=50)
+    model = copy.deepcopy(ca.KMeansConsensus(3, random_state=0).fit(table))
+    with pytest.raises(ValueError, match="add_partitions needs the ensemble of the last fit"):
+        model.add_partitions(table[:, :1])

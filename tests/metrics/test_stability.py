@@ -1,0 +1,149 @@
+"""Stability: against the co-association matrix written out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import coassoc as ca
+
+
+def case(seed, missing=0.0, n=30, p=5, k=4):
+    rng = np.random.default_rng(seed)
+    table = np.where(rng.random((n, p)) < missing, -1, rng.integers(0, 4, size=(n, p)))
+    table[(table < 0).all(axis=1), 0] = 0
+    labels = rng.integers(0, k, size=n)
+    labels[:k] = np.arange(k)
+    return ca.Ensemble(table), labels
+
+
+def pooled(ens, i, others, v):
+    """Mean co-association of item i with other items: weights of partitions together over observed together."""
+    codes, k_j = ens.codes, ens.n_clusters
+    together = observed = 0.0
+    for j in range(ens.n_partitions):
+        if codes[i, j] == k_j[j]:
+            continue
+        seen = codes[others, j] != k_j[j]
+        observed += v[j] * seen.sum()
+        together += v[j] * (codes[others, j][seen] == codes[i, j]).sum()
+    return together / observed if observed else 0.0
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), missing=st.sampled_from([0.0, 0.4]), weighted=st.booleans())
+def test_memberships_equal_means_over_pairs(seed, missing, weighted):
+    ens, labels = case(seed, missing)
+    v = np.random.default_rng(seed).random(5) + 0.1 if weighted else np.ones(5)
+    v *= 5 / v.sum()
+    found = ca.item_memberships(ens, labels, partition_weights=v)
+    items = np.arange(30)
+    for i in items:
+        for c in range(4):
+            others = items[(labels == c) & (items != i)]
+            assert found[i, c] == pytest.approx(pooled(ens, i, others, v), abs=1e-9)
+
+
+def test_without_missing_labels_it_is_the_row_mean_of_the_matrix():
+    ens, labels = case(1)
+    matrix = ens.coassociation("all")
+    np.fill_diagonal(matrix, 0.0)
+    found = ca.item_stability(ens, labels)
+    sizes = np.bincount(labels)
+    for i in range(30):
+        own = matrix[i, labels == labels[i]].sum() / max(sizes[labels[i]] - 1, 1)
+        means = [matrix[i, labels == c].mean() if c != labels[i] else -1 for c in range(4)]
+        assert found.own[i] == pytest.approx(own)
+        assert found.other[i] == pytest.approx(max(means))
+        assert means[found.nearest[i]] == pytest.approx(max(means))
+    assert found.margin == pytest.approx(found.own - found.other)
+    # the mean of own over a cluster is its density
+    density = ca.cluster_density(ens, labels)
+    for c in range(4):
+        assert found.own[labels == c].mean() == pytest.approx(density[c])
+
+
+def test_roles_of_items():
+    # two clear clusters, one item between them, one that belongs nowhere
+    table = np.array([[0] * 8] * 5 + [[1] * 8] * 5 + [[0] * 4 + [1] * 4, [2, 3, 4, 5, 2, 3, 4, 5]])
+    labels = [0] * 5 + [1] * 5 + [0, 1]
+    found = ca.item_stability(table, labels)
+    assert found.core.tolist() == list(range(10))
+    assert found.boundary.tolist() == [10]
+    assert found.outliers.tolist() == [11]
+    # an outlier is one whose leaving raises the density of what stays
+    with_it = 6 * ca.cluster_density(table, labels)[1]
+    without = 5 * ca.cluster_density(table, [0] * 5 + [1] * 5 + [0, -1])[1]
+    assert without > with_it
+    assert "10 core, 1 boundary, 1 outliers" in repr(found)
+
+
+def test_singletons_and_unlabelled_items_are_outliers():
+    found = ca.item_stability([[0, 0], [0, 0], [1, 1], [2, 2]], [0, 0, 1, -1])
+    assert found.role.tolist() == [0, 0, 2, 2]
+    assert found.own.tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_multiplicity_counts_the_other_copies():
+    ens, labels = case(2, n=10, k=3)
+    copies = np.random.default_rng(0).integers(1, 4, size=10)
+    weighted = ca.item_stability(ens, labels, sample_weight=copies)
+    repeated = ca.item_stability(ens.take(np.repeat(np.arange(10), copies)), np.repeat(labels, copies))
+    first = np.concatenate([[0], np.cumsum(copies)[:-1]])
+    assert weighted.own == pytest.approx(repeated.own[first])
+    assert weighted.other == pytest.approx(repeated.other[first])
+
+
+def test_chunks_do_not_matter(monkeypatch):
+    from coassoc.metrics import _stability
+
+    ens, labels = case(3)
+    whole = ca.item_memberships(ens, labels)
+    monkeypatch.setattr(_stability, "_CHUNK_CELLS", 12)
+    assert ca.item_memberships(ens, labels).tolist() == whole.tolist()
+    assert ca.item_stability(ens, labels).own == pytest.approx(whole[np.arange(30), labels])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_cluster_stability_is_the_mean_best_jaccard(missing):
+    ens, labels = case(4, missing)
+    found = ca.cluster_stability(ens, labels)
+    for c in range(4):
+        best = []
+        for j in range(ens.n_partitions):
+            base = ens.partition(j)
+            mine = (labels == c) & (base >= 0)
+            if mine.any():
+                best.append(max((mine & (base == f)).sum() / (mine | (base == f)).sum() for f in range(4)))
+        assert found[c] == pytest.approx(np.mean(best))
+
+
+def test_partition_agreement_with_and_without_labels():
+    ens, labels = case(5)
+    assert ca.partition_agreement(ens, labels) == pytest.approx([ca.nmi(ens.partition(j), labels) for j in range(5)])
+    pairs = ca.pairwise_nmi(ens)
+    assert ca.partition_agreement(ens) == pytest.approx((pairs.sum(axis=1) - 1) / 4)
+
+
+def test_best_member_is_the_medoid():
+    ens, _ = case(6)
+    scores = ca.member_scores(ens)
+    assert ca.best_member(ens).tolist() == ens.partition(int(np.argmax(scores))).tolist()
+
+
+def test_a_consensus_worse_than_a_member_warns():
+    agreeing = np.stack([np.arange(12) % 3] * 4, axis=1)
+    with pytest.warns(ca.WorseThanMemberWarning, match="best_member"):
+        assert ca.warn_if_worse_than_member(agreeing, np.arange(12) // 4)
+    assert not ca.warn_if_worse_than_member(agreeing, np.arange(12) % 3)
+
+
+@pytest.mark.parametrize("method", ["KMeansConsensus", "DensityConsensus", "HBGF", "SEC", "BisectingConsensus"])
+def test_transform_is_the_mean_coassociation_with_each_cluster(method):
+    ens, _ = case(8)
+    model = getattr(ca, method)(3, random_state=0).fit(ens)
+    strengths = model.transform(ens)
+    matrix = ens.coassociation("all")
+    expected = np.stack([matrix[:, model.labels_ == c].mean(axis=1) for c in range(3)], axis=1)
+    assert strengths == pytest.approx(expected)
+    assert model.transform(np.full((2, 5), 99)).tolist() == [[0.0] * 3] * 2
