@@ -268,16 +268,22 @@ def test_full_disk_in_the_middle_keeps_earlier_rows(table, tmp_path, monkeypatch
     assert results(evaluate(table, tmp_path).rows) == results(evaluate(table, tmp_path / "fresh").rows)
 
 
-def killed_runs(table, folder, n_kills, seed, jobs):
+def killed_runs(table, folder, n_kills, n_repeats, jobs):
     """Run the command, kill it at random moments, let it finish; returns how often it was caught at work."""
-    rng = random.Random(seed)
+    rng = random.Random(n_kills)
     words = [sys.executable, "-m", "coassoc.cli", *command(table, folder, "--no-page", "--jobs", str(jobs))]
-    words[words.index("--repeats") + 1] = "12"
+    words[words.index("--repeats") + 1] = str(n_repeats)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     caught = 0
     for _ in range(n_kills):
         before = rows_in(folder)
-        process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            words,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell ran us with &
+        )
         # wait for a few rows, then strike at any moment after
         limit, wanted = time.monotonic() + 60, before + rng.randrange(0, 4)
         while rows_in(folder) < wanted and process.poll() is None and time.monotonic() < limit:
@@ -299,15 +305,16 @@ def rows_in(folder):
 def check_killed(table, tmp_path, n_kills, jobs):
     whole = tmp_path / "whole"
     words = command(table, whole, "--no-page")
-    words[words.index("--repeats") + 1] = "12"
+    n_repeats = max(12, 2 * n_kills)  # enough that there is work left at the last strike
+    words[words.index("--repeats") + 1] = str(n_repeats)
     assert main(words) == 0
-    caught = killed_runs(table, tmp_path / "killed", n_kills, n_kills, jobs)
+    caught = killed_runs(table, tmp_path / "killed", n_kills, n_repeats, jobs)
     assert caught >= n_kills // 2
     for name in ("tables.csv", "tables.md", "tables.tex"):
         assert (tmp_path / "killed" / name).read_bytes() == (whole / name).read_bytes()
     lines = (tmp_path / "killed" / "rows.jsonl").read_bytes().splitlines()
     rows = RowStore(tmp_path / "killed" / "rows.jsonl").read()
-    assert len(lines) == len(rows) == 12 * 4  # nothing lost, nothing doubled
+    assert len(lines) == len(rows) == n_repeats * 4  # nothing lost, nothing doubled
 
 
 def test_killed_three_times_ends_with_the_same_tables(table, tmp_path):

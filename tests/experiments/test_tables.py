@@ -106,6 +106,12 @@ def test_tables_name_missing_sets_failures_and_variants():
     assert "ecoli" not in texts["nmi_comparison"]
 
 
+def test_fewer_repeats_are_told():
+    rows = constant("glass", {"KM": 70}, repeats=3) + constant("ecoli", {"KM": 70}, repeats=2)
+    text = to_markdown(next(t for t in make_tables(rows) if t.key == "nmi_comparison"))
+    assert "(80.65, -10.65) [2] |" in text and "[3]" not in text
+
+
 def test_methods_of_ones_own_get_a_table():
     rows = constant("glass", {"KM": 70, "mine": 90, "Density": 80})
     table = next(t for t in make_tables(rows) if t.key == "nmi_further")

@@ -210,8 +210,8 @@ def _number(value: float, digits: int = 2) -> str:
     return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def cell_text(cell: Cell | None, style: str = "markdown") -> str:
-    """``ours ± standard error (paper, difference)``, the best in bold."""
+def cell_text(cell: Cell | None, style: str = "markdown", repeats: int = 0) -> str:
+    """``ours ± standard error (paper, difference)``, the best in bold; ``[n]`` where there are fewer than `repeats`."""
     if cell is None:
         return "NA"
     if math.isnan(cell.mean):
@@ -228,7 +228,11 @@ def cell_text(cell: Cell | None, style: str = "markdown") -> str:
     if cell.difference is not None:
         sign = f"{cell.difference:+.2f}"
         text += f" ({_number(cell.paper or 0.0)}, {'$' + sign + '$' if latex else sign})"
-    return text
+    return f"{text} [{cell.n}]" if cell.n < repeats else text
+
+
+def _most_repeats(table: Table) -> int:
+    return max((cell.n for cells in table.rows.values() for cell in cells.values()), default=0)
 
 
 def to_markdown(table: Table) -> str:
@@ -239,8 +243,10 @@ def to_markdown(table: Table) -> str:
         "| data set | " + " | ".join(table.columns) + " |",
         "| --- |" + " --- |" * len(table.columns),
     ]
+    most = _most_repeats(table)
     for dataset, cells in table.rows.items():
-        lines.append(f"| {dataset} | " + " | ".join(cell_text(cells.get(m)) for m in table.columns) + " |")
+        texts = [cell_text(cells.get(m), repeats=most) for m in table.columns]
+        lines.append(f"| {dataset} | " + " | ".join(texts) + " |")
     for dataset, (printed, why) in table.missing.items():
         texts = [f"({printed[m]:.2f})" if m in printed else "NA" for m in table.columns]
         lines.append(f"| {dataset}: {why} | " + " | ".join(texts) + " |")
@@ -249,6 +255,7 @@ def to_markdown(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     """The table in LaTeX, as a tabular in a table environment."""
+    most = _most_repeats(table)
     lines = [
         "\\begin{table}[h]",
         "  \\centering",
@@ -260,7 +267,7 @@ def to_latex(table: Table) -> str:
     ]
     for dataset, cells in table.rows.items():
         name = dataset.replace("_", "\\_")
-        texts = [cell_text(cells.get(m), "latex") for m in table.columns]
+        texts = [cell_text(cells.get(m), "latex", most) for m in table.columns]
         lines.append(f"    \\texttt{{{name}}} & " + " & ".join(texts) + " \\\\")
     lines += ["    \\hline", "  \\end{tabular}", "\\end{table}"]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,77 @@
+"""The committed results: the tables are those of the committed rows, and they say what the report says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coassoc.experiments._claims import claims_markdown
+from coassoc.experiments._compact import read_rows
+from coassoc.experiments._protocol import PAPER_SETS
+from coassoc.experiments._tables import gaps, gaps_markdown, make_tables, to_csv, to_latex, to_markdown
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+RESULTS = DOCS / "results"
+pytestmark = pytest.mark.skipif(not (RESULTS / "rows.csv.gz").is_file(), reason="no results in this installation")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return read_rows(RESULTS / "rows.csv.gz")
+
+
+def test_full_protocol_was_run_on_the_sets_at_hand(rows):
+    found = {}
+    for row in rows:
+        assert not row.get("error")
+        found.setdefault((row["dataset"], row["method"]), set()).add(row["repeat"])
+    methods = [
+        "Max",
+        "Mean",
+        "KM",
+        "H-KM",
+        "SEC",
+        "MCLA",
+        "ECC",
+        "CSPA",
+        "R-SL",
+        "R-AL",
+        "R-ML",
+        "E-SL",
+        "E-AL",
+        "E-ML",
+    ]
+    for dataset in PAPER_SETS:
+        for method in methods:
+            assert found[dataset, method] == set(range(20)), (dataset, method)
+
+
+def test_tables_are_those_of_the_rows(rows):
+    tables = make_tables(rows)
+    assert (RESULTS / "tables.csv").read_text() == to_csv(tables)
+    assert (RESULTS / "tables.tex").read_text() == "\n".join(map(to_latex, tables))
+    text = (RESULTS / "tables.md").read_text()
+    for part in (*map(to_markdown, tables), gaps_markdown(rows), claims_markdown(rows)):
+        assert part in text
+
+
+def test_gaps_to_the_paper_are_within_one_and_a_half_points(rows):
+    for gap in gaps(rows, "nmi", ["Max", "Mean", "KM", "H-KM", "R-AL", "E-AL", "CSPA", "SEC"]):
+        assert gap.mean_absolute <= 1.5, gap
+
+
+def test_report_quotes_the_gaps_of_the_rows(rows):
+    report = (DOCS / "reproduction.md").read_text()
+    density = {gap.method: gap for gap in gaps(rows, "density")}
+    for gap in gaps(rows, "nmi"):
+        line = next(
+            line for line in report.splitlines() if re.match(rf"\| {re.escape(gap.method)} \| {gap.n_sets} \|", line)
+        )
+        assert f"| {gap.mean_absolute:.2f} |" in line and f"| {density[gap.method].mean_absolute:.2f} |" in line
+
+
+def test_one_ensemble_per_data_set_and_repeat_served_every_method(rows):
+    ensembles = {}
+    for row in rows:
+        ensembles.setdefault((row["dataset"], row["repeat"]), set()).add(row["ensemble"])
+    assert all(len(found) == 1 for found in ensembles.values())
