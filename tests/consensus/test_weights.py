@@ -85,15 +85,16 @@ class _WithoutNormalisation:
 
 
 def test_rows_of_small_weights_do_not_collapse_into_one_cluster():
-    # four clear blocks; the base clusters of three of them are uncertain and weigh little
+    # four clear blocks; the base clusters of three of them, which are mixed up a little, weigh little
     truth = np.repeat(np.arange(4), 50)
-    table = np.stack([np.where(np.arange(200) % 9 == j, (truth + 1) % 4, truth) for j in range(6)], axis=1)
+    mixed = np.where(truth == 0, 0, truth % 3 + 1)
+    table = np.stack([np.where(np.arange(200) % 9 == j, mixed, truth) for j in range(6)], axis=1)
     ens = ca.Ensemble(table)
     u = np.tile([1.0, 0.02, 0.02, 0.02], 6)
     rows = ca.engines.Numpy().load(ens)
     start = rows.counts(rows.labelling_of(((truth + (np.arange(200) % 3 == 0)) % 4).astype(np.int32), 4))
     naive = lloyd(rows, _WithoutNormalisation(u), start, 50)
-    assert naive.counts.sizes.max() > 100  # more than two of the four blocks fall into one cluster
+    assert naive.counts.sizes.max() >= 100  # two or three of the four blocks fall into one cluster
     sane = ca.KMeansConsensus(4, cluster_weights=u, random_state=0).fit(ens)
     assert np.sort(sane.cluster_sizes_).tolist() == [50, 50, 50, 50]
     assert ca.nmi(sane.labels_, truth) == 1.0
