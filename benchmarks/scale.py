@@ -147,7 +147,7 @@ def overhead(args: argparse.Namespace) -> None:
     rng = np.random.default_rng(0)
     table = ca.Ensemble(rng.integers(20, size=(args.rows, 20)).astype(np.uint8))
     with start_cluster(2) as cluster, Client(cluster) as client:
-        for chunks in (1, 4, 16):
+        for chunks in (1, 4, 16, 64):
             engine = ca.engines.Dask(client, chunk_rows=-(-args.rows // chunks))
             fit(engine, table, max_iter=3)
             _, row = fit(engine, table, max_iter=20)

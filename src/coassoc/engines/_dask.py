@@ -34,7 +34,7 @@ from ._dask_tasks import (
 from ._verbs import MAX_COPIES, Engine, Layout, ScoreTable
 
 _LEAST_ROWS = 1 << 17  # below this a chunk costs more to schedule than to work on
-_MOST_ROWS = 1 << 22
+_MOST_ROWS = 1 << 23
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
 
 
