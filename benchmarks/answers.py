@@ -2,6 +2,7 @@
 
     COASSOC_DATA=<folder> python benchmarks/answers.py run --cache <folder> --out answers.jsonl
     python benchmarks/answers.py table answers.jsonl
+    python benchmarks/answers.py scale
 
 `run` adds one row per (data set, repeat, method, number of clusters) and skips rows it has already, so it can be
 stopped and continued. Density and ensemble NMI are taken at k = 20, agreement with the classes at their true number.
@@ -13,6 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import resource
 import sys
 import time
 from collections import defaultdict
@@ -25,6 +28,7 @@ import coassoc as ca
 from coassoc.datasets import load
 from coassoc.experiments._ensembles import base_ensemble
 from coassoc.experiments._protocol import PAPER_SETS, Protocol, method_seed, scaling_of
+from coassoc.experiments._synthetic import voronoi_ensemble
 
 METHODS = {
     "KM": lambda k, seed: ca.KMeansConsensus(k, n_init=10, random_state=seed),
@@ -64,8 +68,11 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("--no-truth", action="store_true", help="skip the fits at the true number of classes")
     two = commands.add_parser("table", help="tables from the rows of a run")
     two.add_argument("rows", type=Path)
+    three = commands.add_parser("scale", help="time and memory of the linear methods on many items")
+    three.add_argument("--items", type=int, default=1_000_000)
+    three.add_argument("--methods", nargs="+", default=["KM", "HBGF", "LWGP", "ECPCS", "Density", "Agreement"])
     args = parser.parse_args(argv)
-    return run(args) if args.command == "run" else tables(args)
+    return {"run": run, "table": tables, "scale": scale}[args.command](args)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,6 +122,29 @@ def read(path: Path) -> list[dict]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def scale(args: argparse.Namespace) -> int:
+    """Each method on one large ensemble, one after the other; times relative to k-means with 10 restarts."""
+    codes = voronoi_ensemble(args.items)
+    ensemble = ca.Ensemble.from_codes(codes, codes.max(axis=0).astype(int) + 1)
+    print(f"{ensemble}, {codes.nbytes / 2**20:.0f} MiB of codes, load {os.getloadavg()[0]:.1f}")
+    base = None
+    for method in args.methods:
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        start = time.perf_counter()
+        labels = METHODS[method](20, 0).fit(ensemble).labels_
+        seconds = time.perf_counter() - start
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        base = seconds if base is None else base
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(
+            f"{method:10} {seconds:8.1f} s ({seconds / base:5.2f} x {args.methods[0]}), cpu {cpu:7.1f} s, peak so far "
+            f"{after.ru_maxrss / 1024:.0f} MiB, S {100 * ca.density(ensemble, labels):.2f}, "
+            f"NMI {100 * ca.ensemble_nmi(ensemble, labels):.2f}",
+            flush=True,
+        )
+    return 0
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
