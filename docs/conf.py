@@ -15,7 +15,14 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "results", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5", "gallery/GALLERY_HEADER.rst"]
+exclude_patterns = [
+    "_build",
+    "results",
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    "gallery/*.md5",
+    "gallery/GALLERY_HEADER.rst",
+]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
