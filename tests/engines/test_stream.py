@@ -11,6 +11,7 @@ from sklearn.base import clone
 import coassoc as ca
 from coassoc.consensus._objectives import fix_table
 from coassoc.engines import Numpy, Stream, _memory
+from coassoc.engines._chunks import chunk_assign, chunk_potentials
 from coassoc.engines._exchange import AgreementState, DensityState
 from coassoc.engines._memory import Budget, PeakMemory, file_array, parse_size
 
@@ -180,6 +181,27 @@ def test_a_forgetful_chunk_gives_the_same_answers():
             part.states.clear()
         assert (rows.counts(ours).alpha == oracle.counts(theirs).alpha).all()
     assert rows.labels(ours).tolist() == oracle.labels(theirs).tolist()
+
+
+def test_a_call_may_be_repeated_or_come_late():
+    """A cluster may run a task twice, or an older one again: the state found then is not the one the call means."""
+    rng = np.random.default_rng(4)
+    ensemble = ca.Ensemble(noisy_table(rng, 200, missing=0.2))
+    rows = Stream("1GB", chunk_rows=1000).load(ensemble)
+    chunk, layout = rows.chunks.parts[0], rows.layout
+    tables = [fix_table(rng.normal(size=(ensemble.n_codes, 3)), layout) for _ in range(3)]
+    calls = [("a", 3, ("", None, None), "v0", tables[0])]
+    calls += [("a", 3, (f"v{i}", tables[i], None), f"v{i + 1}", tables[i + 1]) for i in range(2)]
+    first = [chunk_assign(chunk, *call) for call in calls]
+    for i in (2, 1, 1, 0, 2):
+        again = chunk_assign(chunk, *calls[i])
+        assert again[0] == first[i][0] and (again[1] == first[i][1]).all() and (again[2] == first[i][2]).all()
+    weights, chosen = np.ones(5, np.int64), ensemble.codes[[3, 50, 120]]
+    asked = [("s", weights, chosen[:m], ensemble.codes[[7, 9]]) for m in (1, 2, 3)]
+    asked.append(("s", weights, chosen[[1, 0]], ensemble.codes[[7, 9]]))
+    totals = [chunk_potentials(chunk, *call).tolist() for call in asked]
+    for i in (1, 3, 2, 0):
+        assert chunk_potentials(chunk, *asked[i]).tolist() == totals[i]
 
 
 def test_states_go_with_their_labelling():
