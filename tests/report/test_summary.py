@@ -124,6 +124,17 @@ def test_large_ensembles_draw_pairs_and_land_near_the_exact_answer(monkeypatch):
     assert pair_distribution(ENSEMBLE, seed=1).pac == drawn.pac  # the seed decides
 
 
+def test_pac_leaves_out_pairs_that_are_almost_never_or_almost_always_together():
+    # 20 partitions of two items each way: together in 1, 2, 3, 18 and 19 of them
+    columns = np.zeros((10, 20), dtype=int)
+    for pair, together in enumerate((1, 2, 3, 18, 19)):
+        columns[2 * pair] = 2 * pair
+        columns[2 * pair + 1] = np.where(np.arange(20) < together, 2 * pair, 2 * pair + 1)
+    found = pair_distribution(ca.Ensemble(columns))
+    assert found.n_pairs == 45
+    assert found.pac == pytest.approx(2 / 45)  # 3 and 18 of 20: above 0.1 and at most 0.9
+
+
 def test_perfect_agreement_has_no_ambiguous_pair():
     assert pair_distribution(ca.Ensemble(np.repeat(TRUTH[:, None], 6, axis=1))).pac == 0.0
 
