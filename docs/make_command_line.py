@@ -9,8 +9,9 @@ from coassoc import cli
 
 HEAD = """# Command line
 
-`coassoc COMMAND --help` prints what stands here. Every command takes `--json` for programs and `--debug` for tracebacks; exit codes are 0 (done), 2 (bad input or
-usage, said in one sentence) and 130 (Ctrl-C). Files are written under a temporary name and renamed, and never overwritten without `--force`.
+`coassoc COMMAND --help` prints what stands here. Every command takes `--json` for programs and `--debug` for
+tracebacks; exit codes are 0 (done), 2 (bad input or usage, said in one sentence) and 130 (Ctrl-C). Files are written
+under a temporary name and renamed, and never overwritten without `--force`.
 
 Completion for your shell: `coassoc completion bash`, `zsh` or `fish`, and follow what it says.
 """
