@@ -17,7 +17,6 @@ extensions = [
 ]
 exclude_patterns = [
     "_build",
-    "results",
     "gallery/*.ipynb",
     "gallery/*.py",
     "gallery/*.md5",
@@ -27,9 +26,15 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 autosummary_generate = True
+templates_path = ["_templates"]
+nitpicky = True
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!coassoc).*"),  # links into other projects are not ours to check
+    (r"py:.*", r"coassoc\..*\._.*"),  # annotations that name a private module
+]
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-suppress_warnings = ["config.cache"]
+suppress_warnings = ["config.cache", "myst.header"]  # generated tables start at the third level
 
 html_theme = "pydata_sphinx_theme"
 html_title = "coassoc"

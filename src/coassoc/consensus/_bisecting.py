@@ -71,7 +71,7 @@ class BisectingConsensus(ConsensusEstimator):
         Links, rank, size, density and gain of every node.
     n_leaves_ : int
         Leaves of the tree; fewer than asked for when rows cannot be told apart.
-    linkage_ : ndarray of shape (n_leaves_ - 1, 4)
+    linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves.
     n_iter_ : int
         Most passes that any one split took.

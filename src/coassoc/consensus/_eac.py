@@ -61,12 +61,12 @@ class EAC(ConsensusEstimator):
     labels_ : ndarray of shape (n_samples,)
         Consensus labels, numbered by first appearance among the leaves; −1 for items no partition labels and for
         those of weight 0 whose row occurs nowhere else.
-    linkage_ : ndarray of shape (n_leaves_ - 1, 4)
+    linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity. Over all n items SciPy's would start with the
         merges of equal rows at height 0.
     leaf_of_item_ : ndarray of shape (n_samples,)
         Leaf of each item, −1 for items that take no part.
-    leaf_sizes_ : ndarray of shape (n_leaves_,)
+    leaf_sizes_ : ndarray of shape (n_leaves,)
         Items at each leaf, copies counted.
     n_leaves_ : int
         Leaves: different rows in order of first appearance, or micro-clusters.

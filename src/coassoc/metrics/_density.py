@@ -117,7 +117,9 @@ def inter_density(
 def inter_weight(
     X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
 ) -> np.ndarray:
-    r"""Summed co-association between every two clusters, W(C, C') = D(C, C') |C| |C'|; W(C) on the diagonal.
+    r"""Summed co-association between every two clusters; the weights of the clusters on the diagonal.
+
+    .. math:: W(C, C') = D(C, C')\,|C|\,|C'|
 
     Parameters are those of :func:`density`.
 
