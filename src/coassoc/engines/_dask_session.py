@@ -42,13 +42,15 @@ class Session:
 
     def submit(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
         key = f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}"
-        return self.watch(self.client.submit(function, *args, key=key, pure=False, **kwargs))
+        with self:  # an interrupt may come at any moment
+            return self.watch(self.client.submit(function, *args, key=key, pure=False, **kwargs))
 
     def map(self, function: Callable, *columns: Sequence, worker: str | None = None) -> list:
         """One task for each row of the columns, sent as one message; at `worker` while it lives."""
         keys = [f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}" for _ in columns[0]]
         where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-        return [self.watch(f) for f in self.client.map(function, *columns, key=keys, pure=False, **where)]
+        with self:
+            return [self.watch(f) for f in self.client.map(function, *columns, key=keys, pure=False, **where)]
 
     def watch(self, future: Any) -> Any:
         with self._lock:
@@ -68,11 +70,8 @@ class Session:
         return self.submit(join_pieces, pieces)
 
     def gather(self, futures: Any) -> Any:
-        try:
+        with self:
             return self.client.gather(futures)
-        except BaseException:
-            self.cancel()
-            raise
 
     def cancel(self) -> None:
         """Leave no task and no data of this fit on the cluster."""
