@@ -228,12 +228,21 @@ def test_a_cancelled_fit_leaves_nothing_behind(client, n_starts):
     """Ctrl-C in the middle of a fit, alone or with starts side by side."""
     table = noisy_table(8, 2000, k=9)
     estimator = ca.KMeansConsensus(9, n_init=200, random_state=0)
-    main = threading.main_thread().ident
-    timer = threading.Timer(1.5, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
+    main, stopped = threading.main_thread().ident, threading.Event()
+
+    def interrupt():
+        # Python drops an interrupt that falls into the clean-up of an object: then the user presses Ctrl-C again
+        while not stopped.wait(1.5 if not pressed else 8.0):
+            pressed.append(1)
+            signal.pthread_kill(main, signal.SIGINT)
+
+    pressed: list[int] = []
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt) as caught:
         fit_on(estimator, ca.engines.Dask(client, chunk_rows=500, n_starts=n_starts), table)
-    timer.join()
+    stopped.set()
+    thread.join()
     assert tasks_left(client) == []  # although the traceback still holds every future
     assert caught.value is not None
     assert not [t for t in threading.enumerate() if t.name.startswith("coassoc-dask")]
