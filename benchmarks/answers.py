@@ -1,7 +1,7 @@
 """Which method gives the best answers: every method on the same ensembles, paired differences, confidence intervals.
 
     COASSOC_DATA=<folder> python benchmarks/answers.py run --cache <folder> --out answers.jsonl
-    python benchmarks/answers.py table answers.jsonl
+    python benchmarks/answers.py table answers.jsonl --also docs/results/rows.csv.gz
     python benchmarks/answers.py scale
 
 `run` adds one row per (data set, repeat, method, number of clusters) and skips rows it has already, so it can be
@@ -12,6 +12,8 @@ Base ensembles are those of the published evaluation (20 k-means partitions, k d
 from __future__ import annotations
 
 import argparse
+import csv
+import gzip
 import json
 import math
 import os
@@ -67,7 +69,8 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("--quadratic", type=int, default=6000, help="most items for methods that need n x n")
     one.add_argument("--no-truth", action="store_true", help="skip the fits at the true number of classes")
     two = commands.add_parser("table", help="tables from the rows of a run")
-    two.add_argument("rows", type=Path)
+    two.add_argument("rows", type=Path, help="what `run` wrote, as .jsonl or .jsonl.gz")
+    two.add_argument("--also", type=Path, help="rows.csv.gz of `coassoc reproduce`: methods `run` did not make")
     three = commands.add_parser("scale", help="time and memory of the linear methods on many items")
     three.add_argument("--items", type=int, default=1_000_000)
     three.add_argument("--methods", nargs="+", default=["KM", "HBGF", "LWGP", "ECPCS", "Density", "Agreement"])
@@ -121,7 +124,28 @@ def key(row: dict) -> tuple:
 def read(path: Path) -> list[dict]:
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def read_reproduced(path: Path, rows: list[dict]) -> list[dict]:
+    """Rows of `coassoc reproduce` on the same ensembles, for pairs of set and method that `rows` do not cover."""
+    repeats = {row["repeat"] for row in rows}
+    full = len(repeats)
+    have: dict = defaultdict(int)
+    for row in rows:
+        have[row["set"], row["method"]] += row["against"] == "ensemble"
+    found = []
+    with gzip.open(path, "rt") as lines:
+        for row in csv.DictReader(lines):
+            if (
+                row["method"] in METHODS
+                and int(row["repeat"]) in repeats
+                and have[row["dataset"], row["method"]] < full
+            ):
+                scores = {"density": float(row["density"]), "nmi": float(row["nmi"]), "against": "ensemble"}
+                found.append({"set": row["dataset"], "method": row["method"], "repeat": int(row["repeat"]), **scores})
+    return found
 
 
 def scale(args: argparse.Namespace) -> int:
@@ -152,6 +176,8 @@ def scale(args: argparse.Namespace) -> int:
 
 def tables(args: argparse.Namespace) -> int:
     rows = read(args.rows)
+    if args.also is not None:
+        rows += read_reproduced(args.also, rows)
     for score, against, title, ours in (
         ("density", "ensemble", "density S at k = 20", "Density"),
         ("nmi", "ensemble", "ensemble NMI at k = 20", "Agreement"),

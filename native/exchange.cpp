@@ -3,6 +3,14 @@
 #include <cmath>
 #include <limits>
 
+// The hot loops are compiled for newer instruction sets too and chosen when the module is loaded. Results are the
+// same: integer sums, and doubles without contraction.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
+#define COASSOC_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define COASSOC_CLONES
+#endif
+
 namespace coassoc {
 
 namespace {
@@ -27,20 +35,60 @@ private:
     std::vector<int64_t> values_;
 };
 
-template <class Code>
-void propose_density(const ExchangeRows& rows, const int32_t* labels, const FrozenTables& t, int64_t start,
-                     int64_t stop, int32_t* targets) {
+// with_item[c] = Σ over the m table rows named of alpha[row * k + c]
+COASSOC_CLONES void sum_rows(const int32_t* alpha, const int64_t* named, int64_t m, int32_t k, int32_t* with_item) {
+    for (int32_t c = 0; c < k; ++c) with_item[c] = 0;
+    for (int64_t j = 0; j < m; ++j) {
+        const int32_t* a = alpha + named[j] * k;
+        for (int32_t c = 0; c < k; ++c) with_item[c] += a[c];
+    }
+}
+
+COASSOC_CLONES void sum_rows(const int64_t* alpha, const int64_t* named, int64_t m, int32_t k, int64_t* with_item) {
+    for (int32_t c = 0; c < k; ++c) with_item[c] = 0;
+    for (int64_t j = 0; j < m; ++j) {
+        const int64_t* a = alpha + named[j] * k;
+        for (int32_t c = 0; c < k; ++c) with_item[c] += a[c];
+    }
+}
+
+COASSOC_CLONES void to_double(const int32_t* from, int32_t k, double* to) {
+    for (int32_t c = 0; c < k; ++c) to[c] = static_cast<double>(from[c]);
+}
+
+COASSOC_CLONES void to_double(const int64_t* from, int32_t k, double* to) {
+    for (int32_t c = 0; c < k; ++c) to[c] = static_cast<double>(from[c]);
+}
+
+// gain of entering each cluster; x: Σ_j w_j α, y: Σ_j w_j n_Cj
+COASSOC_CLONES void enter_gains(const double* x, const double* y, const double* sizes, const FrozenTables& t, double m,
+                                double more, double* enter) {
+    const double unit = t.unit;
+    for (int32_t c = 0; c < t.k; ++c) {
+        const double num = t.together[c] + (m * (2.0 * x[c] + more)) * unit;
+        const double den = t.observed[c] + (m * (2.0 * y[c] + more)) * unit;
+        const double share = den > 0.0 ? num / den : 0.0;
+        enter[c] = (sizes[c] + m) * share - t.values[c];
+    }
+}
+
+template <class Code, class Count>
+void propose_density(const ExchangeRows& rows, const int32_t* labels, const FrozenTables& t, const Count* alpha,
+                     int64_t start, int64_t stop, int32_t* targets) {
     const Code* codes = static_cast<const Code*>(rows.codes);
     const int64_t p = rows.p;
     const int32_t k = t.k;
-    std::vector<int64_t> with_item(k), pairs(k), all_pairs(k, 0);
-    std::vector<double> sizes(k), enter(k);
+    std::vector<Count> with_item(k);
+    std::vector<int64_t> pairs(k), named(p);
+    std::vector<double> sizes(k), enter(k), x(k), y(k), y_all(k);
     int64_t all_steps = 0;
-    for (int64_t j = 0; j < p; ++j) {
-        all_steps += t.steps[j];
-        for (int32_t c = 0; c < k; ++c) all_pairs[c] += t.cells[j * k + c];
+    for (int32_t c = 0; c < k; ++c) {
+        int64_t all = 0;
+        for (int64_t j = 0; j < p; ++j) all += t.cells[j * k + c];
+        y_all[c] = static_cast<double>(all);
+        sizes[c] = static_cast<double>(t.sizes[c]);
     }
-    for (int32_t c = 0; c < k; ++c) sizes[c] = static_cast<double>(t.sizes[c]);
+    for (int64_t j = 0; j < p; ++j) all_steps += t.steps[j];
     for (int64_t i = start; i < stop; ++i) {
         const int64_t copies = rows.copies ? rows.copies[i] : 1;
         const int32_t own = labels[i];
@@ -48,36 +96,26 @@ void propose_density(const ExchangeRows& rows, const int32_t* labels, const Froz
         target = -1;
         if (copies <= 0 || !may_leave(t.sizes[own] - copies, t.least, t.vanish)) continue;
         const Code* row = codes + (rows.ids ? rows.ids[i] : i) * p;
-        bool complete = true;
-        for (int32_t c = 0; c < k; ++c) with_item[c] = 0;
+        int64_t seen = 0, weight = 0;
         for (int64_t j = 0; j < p; ++j) {
-            if (static_cast<int64_t>(row[j]) >= rows.n_clusters[j]) {
-                complete = false;
-                continue;
-            }
-            const int64_t* a = t.alpha + (rows.offsets[j] + static_cast<int64_t>(row[j])) * k;
-            for (int32_t c = 0; c < k; ++c) with_item[c] += a[c];
+            if (static_cast<int64_t>(row[j]) >= rows.n_clusters[j]) continue;
+            named[seen++] = rows.offsets[j] + static_cast<int64_t>(row[j]);
+            weight += t.steps[j];
         }
-        const int64_t* seen = all_pairs.data();
-        int64_t weight = all_steps;
-        if (!complete) {
-            weight = 0;
+        sum_rows(alpha, named.data(), seen, k, with_item.data());
+        to_double(with_item.data(), k, x.data());
+        const double* below = y_all.data();
+        if (seen < p) {
             for (int32_t c = 0; c < k; ++c) pairs[c] = 0;
             for (int64_t j = 0; j < p; ++j) {
                 if (static_cast<int64_t>(row[j]) >= rows.n_clusters[j]) continue;
-                weight += t.steps[j];
                 for (int32_t c = 0; c < k; ++c) pairs[c] += t.cells[j * k + c];
             }
-            seen = pairs.data();
+            to_double(pairs.data(), k, y.data());
+            below = y.data();
         }
-        const double m = static_cast<double>(copies), w = static_cast<double>(weight);
-        const double more = (m - 1.0) * w;
-        for (int32_t c = 0; c < k; ++c) {
-            const double num = t.together[c] + (m * (2.0 * static_cast<double>(with_item[c]) + more)) * t.unit;
-            const double den = t.observed[c] + (m * (2.0 * static_cast<double>(seen[c]) + more)) * t.unit;
-            const double share = den > 0.0 ? num / den : 0.0;
-            enter[c] = (sizes[c] + m) * share - t.values[c];
-        }
+        const double m = static_cast<double>(copies), w = static_cast<double>(seen < p ? weight : all_steps);
+        enter_gains(x.data(), below, sizes.data(), t, m, (m - 1.0) * w, enter.data());
         int32_t best = -1;
         double most = -std::numeric_limits<double>::infinity();
         for (int32_t c = 0; c < k; ++c) {
@@ -88,11 +126,22 @@ void propose_density(const ExchangeRows& rows, const int32_t* labels, const Froz
         }
         if (best < 0) continue;
         const double less = (m + 1.0) * w;
-        const double num = t.together[own] - (m * (2.0 * static_cast<double>(with_item[own]) - less)) * t.unit;
-        const double den = t.observed[own] - (m * (2.0 * static_cast<double>(seen[own]) - less)) * t.unit;
+        const double num = t.together[own] - (m * (2.0 * x[own] - less)) * t.unit;
+        const double den = t.observed[own] - (m * (2.0 * below[own] - less)) * t.unit;
         const double share = den > 0.0 ? num / den : 0.0;
         const double leave = (sizes[own] - m) * share - t.values[own];
         if (leave + most > t.threshold) target = best;
+    }
+}
+
+// adds to gain[c] what moving a single copy brings in one partition
+COASSOC_CLONES void add_agreement(const int64_t* in, const int64_t* in_cells, int64_t shared, int64_t entropy,
+                                  double twice, double before, int32_t k, double* gain) {
+    const double half = 0.5 * twice;
+    for (int32_t c = 0; c < k; ++c) {
+        const int64_t n = shared + in[c] - in_cells[c], e = entropy - in_cells[c];
+        const double term = twice * static_cast<double>(n) / static_cast<double>(e == 0 ? 1 : e);
+        gain[c] += (e == 0 ? half : term) - before;
     }
 }
 
@@ -118,12 +167,7 @@ void propose_agreement(const ExchangeRows& rows, const int32_t* labels, const Fr
             if (m == 1) {
                 const int64_t shared = t.shared[j] + t.leave[f + own] - t.leave_cells[cell + own];
                 const int64_t entropy = t.entropy[j] - t.leave_cells[cell + own];
-                const int64_t *in = t.enter + f, *in_cells = t.enter_cells + cell;
-                for (int32_t c = 0; c < k; ++c) {
-                    const int64_t n = shared + in[c] - in_cells[c], e = entropy - in_cells[c];
-                    const double term = twice * static_cast<double>(n) / static_cast<double>(e == 0 ? 1 : e);
-                    gain[c] += (e == 0 ? half : term) - before;
-                }
+                add_agreement(t.enter + f, t.enter_cells + cell, shared, entropy, twice, before, k, gain.data());
                 continue;
             }
             const int64_t a_o = t.alpha[f + own], n_o = t.cells[cell + own];
@@ -270,8 +314,10 @@ void propose_chunk(const ExchangeRows& rows, const int32_t* labels, const Frozen
                    int64_t stop, int32_t* targets) {
     auto run = [&](auto code) {
         using Code = decltype(code);
-        if (tables.density)
-            propose_density<Code>(rows, labels, tables, start, stop, targets);
+        if (tables.density && tables.narrow)
+            propose_density<Code>(rows, labels, tables, tables.narrow, start, stop, targets);
+        else if (tables.density)
+            propose_density<Code>(rows, labels, tables, tables.alpha, start, stop, targets);
         else
             propose_agreement<Code>(rows, labels, tables, start, stop, targets);
     };

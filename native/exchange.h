@@ -23,6 +23,7 @@ struct FrozenTables {
     bool density;
     int32_t k;
     const int64_t* alpha;   // (d, k)
+    const int32_t* narrow;  // the same, when no sum over partitions can exceed 31 bits; else null
     const int64_t* cells;   // (p, k)
     const int64_t* sizes;   // (k,)
     const double* values;   // (k,) density, (p,) agreement

@@ -79,6 +79,16 @@ auto propose_moves(const Codes& codes, nb::object ids, nb::object copies, const 
     t.entropy = field<int64_t>(table, "entropy", held);
     t.twice = field<double>(table, "double", held);
     t.bits = nb::cast<int32_t>(table.attr("bits"));
+    std::vector<int32_t> narrow;
+    if (t.density) {
+        const size_t cells = nb::cast<In<int64_t>>(table.attr("alpha")).size();
+        int64_t largest = 0;
+        for (size_t i = 0; i < cells; ++i) largest = std::max(largest, t.alpha[i]);
+        if (largest < (int64_t(1) << 31) / static_cast<int64_t>(codes.shape(1))) {
+            narrow.assign(t.alpha, t.alpha + cells);
+            t.narrow = narrow.data();
+        }
+    }
 
     ExchangeRows rows = rows_of(codes, n_clusters, offsets);
     if (!ids.is_none()) rows.ids = nb::cast<In<uint32_t>>(ids).data();

@@ -12,7 +12,7 @@ from ._base import ConsensusEstimator, check_integer, seed_from
 from ._grow import GrowingMixin
 from ._kmeans import KMeansConsensus
 from ._objectives import KMeansObjective, fix_table
-from ._search import DensityGoal, Found, climb_from, merged_start, micro_clusters, split_merge
+from ._search import DensityGoal, Found, climb_from, is_large, merged_start, micro_clusters, split_merge
 from ._weights import resolve_partition_weights
 
 
@@ -80,6 +80,7 @@ class DensityConsensus(GrowingMixin, ConsensusEstimator):
     Notes
     -----
     Every step is linear in the number of items: a sweep of the exchange costs about as much as two k-means passes.
+    Above 100 000 items the search goes on from the better start only and gives up on a plan after a few sweeps.
     Memory is that of `KMeansConsensus` with `over_segment` clusters. ``predict`` gives new rows the cluster with the
     nearest centre in H, which on the rows of `fit` may differ from ``labels_`` near borders.
 
@@ -172,6 +173,8 @@ class DensityConsensus(GrowingMixin, ConsensusEstimator):
                 labels = np.maximum(model.fit(ensemble, sample_weight=sample_weight).labels_, 0)
                 starts.append(climb_from(rows, labels, k, goal, max_iter))
         n = int(starts[0].climb.counts.sizes.sum())
+        if is_large(rows):  # the starts end close to each other: search on from the better one only
+            starts = [max(starts, key=lambda start: start.objective)]
         best: Found | None = None
         self.n_rounds_ = 0
         for number, start in enumerate(starts):

@@ -19,6 +19,9 @@ from ._objectives import KMeansObjective, seeding_weights
 
 _SPLIT_STARTS = 2  # two-means starts for each cluster tried
 _SPLIT_PASSES = 50
+_LARGE = 100_000  # rows from which the search spares passes; see `is_large`
+_TRIAL_SWEEPS = 4
+_LARGE_TRIALS = 4
 _WORTH = 1e-9  # share of the objective a split and merge must add to be kept
 
 
@@ -203,9 +206,13 @@ def split_merge(
     """Split one cluster and merge two, then exchange; again while the objective rises. Also the rounds made.
 
     A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and climbs from the
-    best `n_trials` of them in turn until one ends above the present objective.
+    best `n_trials` of them in turn until one ends above the present objective. With many rows, fewer plans are tried,
+    and a plan that is not ahead after a few sweeps is given up.
     """
     rounds = 0
+    sweeps = max_sweeps
+    if is_large(rows):
+        n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(max_sweeps, _TRIAL_SWEEPS)
     while rounds < max_rounds:
         rounds += 1
         n_now = found.n_clusters
@@ -213,8 +220,10 @@ def split_merge(
         plans = goal.plans(found.climb.counts, {c: counts for c, (_, counts) in halves.items()}, k - n_now)
         for plan in plans[:n_trials]:
             labels, n_after = _carried_out(plan, fine, halves, n_now)
-            tried = climb_from(rows, labels, n_after, goal, max_sweeps)
+            tried = climb_from(rows, labels, n_after, goal, sweeps)
             if tried.objective > found.objective * (1.0 + _WORTH):
+                if not tried.climb.converged and sweeps < max_sweeps:
+                    tried = climb_from(rows, tried.labels, n_after, goal, max_sweeps)
                 found = without_empty(tried)
                 if report is not None:
                     report(f"round {rounds}", found)
@@ -222,6 +231,11 @@ def split_merge(
         else:
             break
     return found, rounds
+
+
+def is_large(rows: Rows) -> bool:
+    """Whether a pass over the rows costs enough to be spared."""
+    return rows.n_rows > _LARGE
 
 
 def _halves(
