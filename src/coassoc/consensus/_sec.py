@@ -28,7 +28,7 @@ class SEC(TableConsensus):
         Starts; the one with the lowest exact loss is kept (the first of equals).
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on the distances between label rows, items drawn at random
-        (``init="random", n_init=1`` is the reading that fits the paper's figures), or a given partition.
+        (``init="random", n_init=1`` fits the paper's figures on its small sets), or a given partition.
     max_iter : int, default=300
         Passes per start at most.
     partition_weights : array-like of shape (n_partitions,), default=None
