@@ -1,0 +1,76 @@
+"""`coassoc select-k`: label files and features in, a verdict out."""
+
+import json
+
+import numpy as np
+import pytest
+
+from coassoc.cli import main
+
+
+@pytest.fixture
+def labels_file(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.arange(90) % 3
+    table = np.stack([np.where(rng.random(90) < 0.1, rng.integers(0, 3, 90), truth) for _ in range(6)], axis=1)
+    path = tmp_path / "labels.csv"
+    path.write_text("a,b,c,d,e,f\n" + "\n".join(",".join(map(str, row)) for row in table) + "\n")
+    return path
+
+
+def test_labels_are_compared_with_permuted_ones(labels_file, capsys):
+    assert main(["select-k", str(labels_file), "--max-k", "5", "--references", "6"]) == 0
+    text = capsys.readouterr().out
+    assert "agree more than chance" in text and "reference: permuted" in text
+
+
+def test_json_holds_the_numbers(labels_file, capsys):
+    assert main(["select-k", str(labels_file), "--max-k", "5", "--references", "6", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["k"] == 3 and found["structure"] is True
+    assert len(found["density"]) == len(found["ks"]) == len(found["z"])
+
+
+@pytest.mark.parametrize("ending", ["csv", "npy"])
+def test_features_are_compared_with_gaussian_data(tmp_path, capsys, ending):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, 2)) + 20 * (np.arange(60) % 2)[:, None]
+    path = tmp_path / f"features.{ending}"
+    if ending == "csv":
+        np.savetxt(path, X, delimiter=",", header="x,y", comments="")
+    else:
+        np.save(path, X)
+    assert main(["select-k", "--features", str(path), "--max-k", "3", "--references", "4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["reference"] == "gaussian" and found["k"] == 2
+
+
+def test_the_plot_is_written_once(labels_file, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "k.png"
+    words = ["select-k", str(labels_file), "--max-k", "4", "--references", "3", "--plot", str(target)]
+    assert main(words) == 0
+    assert target.read_bytes().startswith(b"\x89PNG")
+    assert main(words) == 2  # nothing is overwritten unasked
+    assert "--force" in capsys.readouterr().err or target.exists()
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ([], "either label files or --features"),
+        (["labels.csv", "--features", "x.csv"], "either label files or --features"),
+        (["labels.csv", "--min-k", "5", "--max-k", "3"], "--max-k 3 must be at least --min-k 5"),
+        (["--features", "absent.csv"], "absent.csv"),
+    ],
+)
+def test_bad_usage_is_one_sentence(words, message, capsys):
+    assert main(["select-k", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_words_among_features_are_named(tmp_path, capsys):
+    path = tmp_path / "f.csv"
+    path.write_text("x,y\n1,2\n3,red\n")
+    assert main(["select-k", "--features", str(path)]) == 2
+    assert "every cell must be a number" in capsys.readouterr().err
