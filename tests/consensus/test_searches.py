@@ -189,6 +189,19 @@ def test_merge_losses_are_what_the_density_loses(seed, missing):
         assert losses[a, b] == pytest.approx(20 * (before - after), abs=1e-9)
 
 
+def test_sums_follow_a_merge():
+    ens, _ = blocks(9, n=50)
+    rows = ca.engines.Numpy().load(ens)
+    counts = rows.counts(rows.labelling_of((np.arange(50) % 5).astype(np.int32), 5))
+    sums = PairSums(counts, np.ones(8))
+    sums.merge(1, 3)
+    fresh = PairSums(merged_counts(counts, np.array([0, 1, 2, 1, 3]), 4), np.ones(8))
+    kept = [0, 1, 2, 4]
+    assert sums.values()[kept] == pytest.approx(fresh.values())
+    assert sums.merge_losses()[np.ix_(kept, kept)] == pytest.approx(fresh.merge_losses())
+    assert sums.average_distances()[np.ix_(kept, kept)] == pytest.approx(fresh.average_distances())
+
+
 def test_average_merging_equals_linkage_of_singletons():
     ens = ca.Ensemble(np.random.default_rng(6).integers(0, 4, size=(14, 7)))
     rows = ca.engines.Numpy().load(ens)

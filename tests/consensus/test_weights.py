@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 
 import coassoc as ca
 from coassoc.consensus._grow import stack_columns, stack_rows
@@ -111,6 +113,27 @@ def test_rows_of_small_weights_do_not_collapse_into_one_cluster():
 def test_bad_cluster_weights_are_named(weights, message):
     with pytest.raises(ValueError, match=message):
         ca.KMeansConsensus(2, cluster_weights=weights).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+
+
+@pytest.mark.parametrize("micro", [None, 40])
+def test_lwea_is_average_linkage_on_the_weighted_matrix(micro):
+    rng = np.random.default_rng(4)
+    table, _ = blocks(n=40, noise=0.5)
+    v = rng.random(8) + 0.5  # leaves no ties
+    v *= 8 / v.sum()
+    ens = ca.Ensemble(table)
+    u = ca.cluster_uncertainty(ens)
+    h = ens.one_hot().toarray()
+    together = (h * (u * np.repeat(v, ens.n_clusters))) @ h.T / 8
+    distances = 1.0 - together
+    np.fill_diagonal(distances, 0.0)
+    tree = linkage(squareform(distances, checks=False), "average")
+    if micro is None:
+        model = ca.EAC(5, cluster_weights="uncertainty", partition_weights=v).fit(ens)
+        assert ca.nmi(model.labels_, fcluster(tree, 5, "maxclust")) == 1.0
+    given = ca.EAC(5, cluster_weights=u, partition_weights=v, micro_clusters=micro, random_state=0).fit(ens)
+    named = ca.EAC(5, cluster_weights="uncertainty", partition_weights=v, micro_clusters=micro, random_state=0).fit(ens)
+    assert given.labels_.tolist() == named.labels_.tolist()
 
 
 def test_refine_must_be_known():

@@ -16,6 +16,7 @@ from ._kmeans import KMeansConsensus
 from ._linkage import LINKAGES, Merges, agglomerate, condensed_length
 from ._lloyd import TooFewRows
 from ._similarity import SIMILARITIES, cluster_similarities, cluster_sums, row_similarities, weighted_rows
+from ._weights import check_cluster_weights, uncertainty_from_overlap
 
 _MICRO_PASSES = 30  # micro-clusters need not settle: they are merged anyway
 
@@ -49,6 +50,9 @@ class EAC(ConsensusEstimator):
         Refuse an exact linkage that needs more memory than this.
     partition_weights : array-like of shape (n_partitions,), default=None
         Weight of each base partition, brought to mean 1; all 1 when None.
+    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
+        How much a co-occurrence in each base cluster counts. ``"uncertainty"`` with average linkage is LWEA: see
+        `cluster_uncertainty`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage draws nothing.
     engine : {"auto", "native", "numpy"} or Engine, default="auto"
@@ -115,6 +119,7 @@ class EAC(ConsensusEstimator):
         micro_clusters=None,
         max_bytes=1 << 31,
         partition_weights=None,
+        cluster_weights=None,
         random_state=None,
         engine="auto",
         verbose=0,
@@ -126,6 +131,7 @@ class EAC(ConsensusEstimator):
         self.micro_clusters = micro_clusters
         self.max_bytes = max_bytes
         self.partition_weights = partition_weights
+        self.cluster_weights = cluster_weights
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
@@ -266,7 +272,12 @@ class EAC(ConsensusEstimator):
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
         """Weight of each base cluster (d,): how much a co-occurrence in it counts. None: 1 each."""
-        return None
+        if self.cluster_weights is None:
+            return None
+        if isinstance(self.cluster_weights, str):
+            check_choice(self.cluster_weights, "cluster_weights", ("uncertainty",))
+            return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets)
+        return check_cluster_weights(self.cluster_weights, rows.layout.n_codes)
 
     def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
         self._merges = merges
