@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A suite started in the background of a shell has Ctrl-C ignored, and so would every process it starts: the tests that
+# press it need it back.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, database=None)
