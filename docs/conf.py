@@ -38,7 +38,6 @@ suppress_warnings = ["config.cache", "myst.header"]  # generated tables start at
 
 html_theme = "pydata_sphinx_theme"
 html_title = "coassoc"
-html_static_path = ["_static"]
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": True,
