@@ -315,7 +315,12 @@ class _Grower:
 
     def _try(self, leaves: list[_Leaf]) -> None:
         waiting = [leaf for leaf in leaves if not leaf.tried]
-        for leaf, outcome in zip(waiting, self.engine.side_by_side(self._two_means, waiting)):
+        large = self.engine.large_rows
+        if large is not None and any(leaf.rows.n_rows >= large for leaf in waiting):
+            outcomes = [self._two_means(leaf) for leaf in waiting]
+        else:
+            outcomes = self.engine.side_by_side(self._two_means, waiting)
+        for leaf, outcome in zip(waiting, outcomes):
             leaf.tried = True
             if outcome is not None:
                 leaf.labelling, leaf.pieces, leaf.table, n_iter = outcome

@@ -63,6 +63,7 @@ class Native(Engine):
     """
 
     name = "native"
+    large_rows = 1 << 17
 
     def __init__(
         self,

@@ -257,6 +257,8 @@ class Engine(ABC):
     """Where rows live and how verbs are mapped over them. Instances are configuration, not state."""
 
     name: str
+    #: tasks over at least this many rows keep every thread busy by themselves: side by side they only take more memory
+    large_rows: int | None = None
 
     @abstractmethod
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> Rows: ...

@@ -36,6 +36,7 @@ METHODS = {
     "sklearn-dense": "sklearn KMeans(n_init=1) on dense H",
     "faiss-dense": "faiss.Kmeans on dense H, 25 iterations, all points",
     "coassoc-bisecting": "BisectingConsensus(n_init=1)",
+    "coassoc-bisecting-loss": 'BisectingConsensus(criterion="loss"), the rule of scikit-learn',
     "coassoc-bisecting-size": 'BisectingConsensus(criterion="size")',
     "sklearn-bisecting": "sklearn BisectingKMeans on sparse H",
 }

@@ -46,7 +46,8 @@ def _prepare(method: str, ensemble: Any, k: int, seed: int) -> Callable[[], tupl
     if method.startswith("coassoc"):
         engine = _engine(method)
         if "bisecting" in method:
-            criterion = "size" if method.endswith("size") else "gain"
+            rule = method.rsplit("-", 1)[1]
+            criterion = rule if rule in ("loss", "size") else "gain"
             tree = ca.BisectingConsensus(k, criterion=criterion, random_state=seed, engine=engine)
             return lambda: (tree.fit(ensemble).labels_, 0)
         model = ca.KMeansConsensus(k, n_init=1, random_state=seed, engine=engine)
