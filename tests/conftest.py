@@ -22,6 +22,14 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:coassoc runs on plain NumPy")
 
 
+def pytest_collection_modifyitems(config, items):
+    # a test that waits for ever must fail, not hold up the suite; the slow ones have work for hours
+    if config.pluginmanager.hasplugin("timeout"):
+        for item in items:
+            if item.get_closest_marker("slow") is None:
+                item.add_marker(pytest.mark.timeout(300))
+
+
 # name -> (class, arguments); every one must give the same labels
 ENGINES = {
     "numpy": ("Numpy", {}),
