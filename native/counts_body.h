@@ -1,0 +1,114 @@
+// Counting labels by cluster, scores under own labels, and pairs of labels. Included by kernels_body.h.
+#pragma once
+
+namespace coassoc {
+namespace {
+
+constexpr int64_t kCells = 2048;  // cells of one partition that are counted in four tables side by side
+
+// Counts of one partition without copies. Adding to one table waits whenever a cell comes up twice in a row; four
+// small ones, used in turn, hide that.
+template <class T>
+inline void count_column(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j,
+                         int64_t* cells, char* scratch) {
+    const int64_t n = (view.n_clusters[j] + 1) * k;
+    int32_t* table = (int32_t*)scratch;
+    memset(table, 0, sizeof(int32_t) * 4 * (size_t)n);
+    for (int64_t b = b0; b < b1; ++b) {
+        const T* codes = (const T*)view.blocked + (b * view.p + j) * kLanes;
+        const int32_t* own = labels + b * kLanes;
+        const int lanes = lanes_in(view, b);
+        int lane = 0;
+        for (; lane + 4 <= lanes; lane += 4) {
+            ++table[(uint32_t)codes[lane] * (uint32_t)k + (uint32_t)own[lane]];
+            ++table[n + (uint32_t)codes[lane + 1] * (uint32_t)k + (uint32_t)own[lane + 1]];
+            ++table[2 * n + (uint32_t)codes[lane + 2] * (uint32_t)k + (uint32_t)own[lane + 2]];
+            ++table[3 * n + (uint32_t)codes[lane + 3] * (uint32_t)k + (uint32_t)own[lane + 3]];
+        }
+        for (; lane < lanes; ++lane) ++table[(int64_t)codes[lane] * k + own[lane]];
+    }
+    for (int64_t i = 0; i < n; ++i)
+        cells[i] += (int64_t)table[i] + table[n + i] + table[2 * n + i] + table[3 * n + i];
+}
+
+template <class T>
+void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
+                    int64_t j1, int64_t* alpha, char* scratch) {
+    const int64_t columns = view.blocked ? j1 - j0 : 1;  // a gathered block is used for every column at once
+    for (int64_t turn = 0; turn < columns; ++turn) {
+        const int64_t ja = view.blocked ? j0 + turn : j0, jb = view.blocked ? ja + 1 : j1;
+        if (view.blocked && !view.copies && (view.n_clusters[ja] + 1) * k <= kCells && b1 - b0 < (1 << 24)) {
+            count_column<T>(view, labels, k, b0, b1, ja, alpha + view.first[ja] * k, scratch);
+            continue;
+        }
+        for (int64_t b = b0; b < b1; ++b) {
+            const T* block = block_of<T>(view, b, (T*)scratch);
+            const int lanes = lanes_in(view, b);
+            const int32_t* own = labels + b * kLanes;
+            const int64_t* copies = view.copies ? view.copies + b * kLanes : nullptr;
+            for (int64_t j = ja; j < jb; ++j) {
+                int64_t* cells = alpha + view.first[j] * k;
+                const T* codes = block + j * kLanes;
+                if (copies)
+                    for (int lane = 0; lane < lanes; ++lane)
+                        cells[(int64_t)codes[lane] * k + own[lane]] += copies[lane];
+                else
+                    for (int lane = 0; lane < lanes; ++lane) ++cells[(int64_t)codes[lane] * k + own[lane]];
+            }
+        }
+    }
+}
+
+template <class T>
+void own_scores_as(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
+                   int64_t stop, int64_t* scores) {
+    for (int64_t row = start; row < stop; ++row) {
+        const T* codes = row_of<T>(view, row);
+        int64_t sum = 0;
+        for (int64_t j = 0; j < view.p; ++j) sum += values[(view.first[j] + (int64_t)codes[j]) * k + labels[row]];
+        scores[row - start] = sum;
+    }
+}
+
+
+// total[a, first[g] + c] gains one number per row with labels a of partition j and c of partition g >= j.
+template <class T, class N, class Factor>
+inline void overlap_as(const View& view, int64_t j, int64_t b0, int64_t b1, N* total, int64_t size, char* scratch,
+                       Factor factor) {
+    const int64_t turns = view.blocked ? view.p - j : 1;
+    for (int64_t turn = 0; turn < turns; ++turn) {
+        const int64_t ga = j + turn, gb = view.blocked ? ga + 1 : view.p;
+        for (int64_t b = b0; b < b1; ++b) {
+            const T* block = block_of<T>(view, b, (T*)scratch);
+            const int lanes = lanes_in(view, b);
+            const T* rows = block + j * kLanes;
+            for (int64_t g = ga; g < gb; ++g) {
+                N* cells = total + view.first[g];
+                const T* columns = block + g * kLanes;
+                for (int lane = 0; lane < lanes; ++lane)
+                    cells[(int64_t)rows[lane] * size + columns[lane]] += factor(b, lane);
+            }
+        }
+    }
+}
+
+template <class T>
+void overlap_chunk_as(const View& view, int64_t j, int64_t b0, int64_t b1, int64_t* total, int64_t size,
+                      char* scratch) {
+    const int64_t* copies = view.copies;
+    if (copies)
+        overlap_as<T>(view, j, b0, b1, total, size, scratch,
+                      [copies](int64_t b, int lane) { return copies[b * kLanes + lane]; });
+    else
+        overlap_as<T>(view, j, b0, b1, total, size, scratch, [](int64_t, int) { return (int64_t)1; });
+}
+
+template <class T>
+void weighted_overlap_as(const View& view, int64_t j, int64_t b0, int64_t b1, const double* factor, double* total,
+                         int64_t size, char* scratch) {
+    overlap_as<T>(view, j, b0, b1, total, size, scratch,
+                  [factor, b0](int64_t b, int lane) { return factor[(b - b0) * kLanes + lane]; });
+}
+
+}  // namespace
+}  // namespace coassoc

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "rows.h"
+
+namespace coassoc {
+
+// k-means++ distances. The distances after each candidate are kept from `potentials`, so that `add` only swaps.
+class Seeding {
+  public:
+    Seeding(Rows& rows, Vector<const int64_t> weights) : rows_(rows) {
+        if ((int64_t)weights.shape(0) != rows.shape_.p)
+            throw std::invalid_argument("weights must have one entry per partition");
+        uint64_t all = 0;
+        plain_ = true;
+        for (int64_t j = 0; j < rows.shape_.p; ++j) {
+            if (weights(j) < 0) throw std::invalid_argument("weights must not be negative");
+            weights_.push_back((uint64_t)weights(j));
+            all += (uint64_t)weights(j);
+            plain_ = plain_ && weights(j) == 1 && !rows.shape_.missing[j];
+        }
+        width_ = all <= 255 ? 1 : all <= 65535 ? 2 : all <= 0xFFFFFFFFull ? 4 : 8;
+        n_super_ = (rows.view_.n + kSuperRows - 1) / kSuperRows;
+        sums_.assign((size_t)n_super_, 0);
+        const int64_t* copies = rows.view_.copies;
+        for (int64_t s = 0; s < n_super_; ++s) {
+            const int64_t start = s * kSuperRows, stop = std::min(rows.view_.n, start + kSuperRows);
+            if (!copies) sums_[s] = stop - start;
+            else
+                for (int64_t i = start; i < stop; ++i) sums_[s] += copies[i];
+            total_ += sums_[s];
+        }
+        std::shared_ptr<Buffer> hold;
+        rows.view(hold, true);
+    }
+
+    int64_t total() const { return total_; }
+
+    void locate(Vector<const int64_t> targets, Vector<int64_t> found) {
+        for (size_t i = 0; i < targets.shape(0); ++i) {
+            int64_t left = targets(i), s = 0;
+            if (left < 0 || left >= total_) throw std::invalid_argument("targets must lie below the total");
+            while (left >= sums_[s]) left -= sums_[s++];
+            int64_t row = s * kSuperRows;
+            for (;; ++row) {
+                const int64_t term = distance(row) * (rows_.view_.copies ? rows_.view_.copies[row] : 1);
+                if (left < term) break;
+                left -= term;
+            }
+            found(i) = row;
+        }
+    }
+
+    void potentials(AnyMatrix candidates, Vector<int64_t> totals) {
+        check(candidates);
+        const int64_t m = (int64_t)candidates.shape(0);
+        if ((int64_t)totals.shape(0) != m) throw std::invalid_argument("totals must have one entry per candidate");
+        const bool keep = m <= kMaxCandidates && m * width_ <= 8;
+        tried_.clear();
+        for (int64_t from = 0; from < m; from += kMaxCandidates) {
+            const int count = (int)std::min<int64_t>(kMaxCandidates, m - from);
+            measure((const char*)candidates.data() + from * row_bytes(), count, keep);
+            for (int c = 0; c < count; ++c) totals((size_t)(from + c)) = sum_of(c);
+        }
+        if (keep) tried_.assign((const char*)candidates.data(), (const char*)candidates.data() + m * row_bytes());
+    }
+
+    void add(AnyMatrix row) {
+        check(row);
+        int64_t at = 0;
+        const int64_t bytes = row_bytes(), n_tried = (int64_t)tried_.size() / bytes;
+        while (at < n_tried && std::memcmp(tried_.data() + at * bytes, row.data(), (size_t)bytes)) ++at;
+        if (at == n_tried) {
+            measure((const char*)row.data(), 1, true);
+            at = 0;
+        }
+        std::swap(now_, next_[(size_t)at]);
+        std::copy(trial_.begin() + at * n_super_, trial_.begin() + (at + 1) * n_super_, sums_.begin());
+        total_ = sum_of((int)at);
+        tried_.clear();
+    }
+
+  private:
+    int64_t row_bytes() const { return rows_.view_.p * rows_.view_.width; }
+
+    void check(const AnyMatrix& codes) const {
+        if ((int64_t)codes.shape(1) != rows_.view_.p || codes.dtype().bits != rows_.view_.width * 8)
+            throw std::invalid_argument("candidates must be rows of codes of the loaded type");
+    }
+
+    int64_t distance(int64_t row) const {
+        const char* now = now_.data();
+        if (!now) return 1;
+        switch (width_) {
+            case 1: return ((const uint8_t*)now)[row];
+            case 2: return ((const uint16_t*)now)[row];
+            case 4: return ((const uint32_t*)now)[row];
+            default: return ((const int64_t*)now)[row];
+        }
+    }
+
+    int64_t sum_of(int c) const {
+        int64_t sum = 0;
+        for (int64_t s = 0; s < n_super_; ++s) sum += trial_[(size_t)(c * n_super_ + s)];
+        return sum;
+    }
+
+    void measure(const char* candidates, int m, bool keep) {
+        std::shared_ptr<Buffer> hold;
+        const View view = rows_.view(hold, false);
+        const int64_t blocks = rows_.blocks();
+        trial_.assign((size_t)(m * n_super_), 0);
+        void* next[kMaxCandidates] = {};
+        if (keep) {
+            while ((int)next_.size() < m) next_.emplace_back();
+            for (int c = 0; c < m; ++c) {
+                if (!next_[c].data()) next_[c] = Buffer(blocks * kLanes * width_);
+                next[c] = next_[c].data();
+            }
+        }
+        SeedJob job{candidates, m, weights_.data(), plain_, width_, now_.data(), keep ? next : nullptr,
+                    trial_.data(), n_super_};
+        const auto part = rows_.cut((double)(view.p * (m + 2)) * 0.5, kSuperRows);
+        std::vector<Buffer> scratch = rows_.scratches(part.threads);
+        without_gil(part.threads, part.tasks, [&](int64_t t, int slot) {
+            rows_.kernels_->distance_chunk(view, job, t * part.blocks, std::min(blocks, (t + 1) * part.blocks),
+                                           scratch[slot].data());
+        });
+    }
+
+    Rows& rows_;
+    std::vector<uint64_t> weights_;
+    bool plain_;
+    int width_;
+    int64_t n_super_, total_ = 0;
+    std::vector<int64_t> sums_, trial_;
+    Buffer now_;
+    std::vector<Buffer> next_;
+    std::vector<char> tried_;  // candidates whose distances are in next_
+};
+
+}  // namespace coassoc
