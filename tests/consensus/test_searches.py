@@ -118,7 +118,7 @@ def test_agreement_makes_no_singletons_that_linkage_did_not():
     noisy[::4, 2] = 5
     rows = ca.engines.Numpy().load(ca.Ensemble(noisy))
     micro, counts = over_segment(rows, np.ones(5), 90, 7, 300, 0, 0)
-    linked = merge_clusters(counts, np.ones(5), 7, "average")[micro]
+    linked = merge_clusters(counts, np.ones(5), 7, "average")[rows.labels(micro)]
     agreed = ca.AgreementConsensus(7, random_state=0).fit(noisy)
     tempted = ca.AgreementConsensus(7, min_cluster_size=1, random_state=0).fit(noisy)
     singletons = [int((np.bincount(labels) == 1).sum()) for labels in (linked, agreed.labels_, tempted.labels_)]

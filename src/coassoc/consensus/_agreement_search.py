@@ -6,16 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics._density import loss_from_counts
-from ..metrics._labels import check_labels
-from ._base import ConsensusEstimator, check_integer, seed_from
-from ._grow import GrowingMixin
+from ._base import check_integer, seed_from
 from ._lloyd import TooFewRows
-from ._objectives import KMeansObjective, fix_table
 from ._search import (
     AgreementGoal,
     Found,
-    climb_from,
+    SearchConsensus,
     mean_nmi,
     merged_start,
     micro_clusters,
@@ -25,7 +21,7 @@ from ._search import (
 from ._weights import resolve_partition_weights
 
 
-class AgreementConsensus(GrowingMixin, ConsensusEstimator):
+class AgreementConsensus(SearchConsensus):
     r"""Consensus partition that climbs the mean NMI with the base partitions.
 
     Items are over-segmented into micro-clusters, which average linkage joins on their counts alone
@@ -164,16 +160,13 @@ class AgreementConsensus(GrowingMixin, ConsensusEstimator):
         self.n_rounds_ = 0
         for restart in range(1 if self.init is not None else n_init):
             if self.init is not None:
-                labels, found = check_labels(self.init, ensemble.n_samples, "init")
-                if found > k or (found < k and not self.at_most):
-                    raise ValueError(f"init must have n_clusters={k} clusters, got {found}.")
-                start = climb_from(rows, np.maximum(labels, 0), found, goal, max_iter)
+                start = self._given_start(ensemble, rows, goal, k, max_iter, fewer=bool(self.at_most))
             else:
                 start = self._start(rows, goal, k, micro, max_iter, seed, restart)
             end, rounds = split_merge(
                 rows,
                 engine,
-                without_empty(start),
+                without_empty(rows, start),
                 goal,
                 k,
                 max_rounds=max_rounds,
@@ -186,14 +179,9 @@ class AgreementConsensus(GrowingMixin, ConsensusEstimator):
             if best is None or end.objective > best.objective:
                 best = end
         assert best is not None
-        counts = best.climb.counts
-        self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
-        self._store_partition(ensemble, best.labels, counts, v)
+        self._store_found(ensemble, rows, best, v)
         self.ensemble_nmi_ = mean_nmi(best.objective, v)
-        self.n_clusters_ = counts.n_clusters
-        self.loss_ = loss_from_counts(counts, v)
-        self.n_iter_ = best.climb.n_sweeps
-        self.converged_ = best.climb.converged
+        self.n_clusters_ = best.n_clusters
         return self
 
     def _start(self, rows, goal: AgreementGoal, k: int, micro, max_iter: int, seed: int, restart: int) -> Found:
@@ -208,18 +196,3 @@ class AgreementConsensus(GrowingMixin, ConsensusEstimator):
     def _report(self, step: str, found: Found) -> None:
         if self.verbose:
             print(f"AgreementConsensus: {step}, {found.n_clusters} clusters, objective {found.objective:.6g}")
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster with the nearest centre in H, for each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label.
-        """
-        return self._predict(X)

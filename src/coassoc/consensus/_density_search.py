@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..metrics._density import loss_from_counts
-from ..metrics._labels import check_labels
-from ._base import ConsensusEstimator, check_integer, seed_from
-from ._grow import GrowingMixin
+from ..engines import Engine, Rows
+from ..metrics._labels import check_partition_weights
+from ._base import check_integer, seed_from
 from ._kmeans import KMeansConsensus
-from ._objectives import KMeansObjective, fix_table
-from ._search import DensityGoal, Found, climb_from, is_large, merged_start, micro_clusters, split_merge
+from ._objectives import KMeansObjective
+from ._search import (
+    DensityGoal,
+    Found,
+    SearchConsensus,
+    climb_from,
+    is_large,
+    merged_start,
+    micro_clusters,
+    split_merge,
+)
 from ._weights import resolve_partition_weights
 
 
-class DensityConsensus(GrowingMixin, ConsensusEstimator):
+class DensityConsensus(SearchConsensus):
     r"""Consensus partition that climbs the exact density S.
 
     The k-means loss on H is close to the density :math:`S(\pi) = \frac1n \sum_C |C|\, D(C)` but not the same thing.
@@ -158,20 +164,13 @@ class DensityConsensus(GrowingMixin, ConsensusEstimator):
 
         starts: list[Found] = []
         if self.init is not None:
-            labels, n_found = check_labels(self.init, ensemble.n_samples, "init")
-            if n_found != k:
-                raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
-            starts.append(climb_from(rows, np.maximum(labels, 0), k, goal, max_iter))
+            starts.append(self._given_start(ensemble, rows, goal, k, max_iter))
         else:
             for restart in range(n_over):
                 n_micro = micro_clusters(micro, k, rows.n_rows)
                 starts.append(merged_start(rows, goal, k, n_micro, "density", max_iter, max_iter, seed, restart))
             if n_init:
-                model = KMeansConsensus(
-                    k, n_init=n_init, max_iter=max_iter, partition_weights=v, random_state=seed, engine=engine
-                )
-                labels = np.maximum(model.fit(ensemble, sample_weight=sample_weight).labels_, 0)
-                starts.append(climb_from(rows, labels, k, goal, max_iter))
+                starts.append(_kmeans_start(rows, engine, goal, k, n_init, max_iter, seed))
         n = int(starts[0].climb.counts.sizes.sum())
         if is_large(rows):  # the starts end close to each other: search on from the better one only
             starts = [max(starts, key=lambda start: start.objective)]
@@ -201,25 +200,14 @@ class DensityConsensus(GrowingMixin, ConsensusEstimator):
             if best is None or report_found.objective > best.objective:
                 best, self.densities_ = report_found, steps
         assert best is not None
-        counts = best.climb.counts
-        self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
-        self._store_partition(ensemble, best.labels, counts, v)
-        self.loss_ = loss_from_counts(counts, v)
-        self.n_iter_ = best.climb.n_sweeps
-        self.converged_ = best.climb.converged
+        self._store_found(ensemble, rows, best, v)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster with the nearest centre in H, for each row of base labels.
 
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label.
-        """
-        return self._predict(X)
+def _kmeans_start(
+    rows: Rows, engine: Engine, goal: DensityGoal, k: int, n_init: int, max_iter: int, seed: int
+) -> Found:
+    """Exchange from the labels of `KMeansConsensus` with the same seed."""
+    v = check_partition_weights(goal.v, len(goal.v))  # as it would bring them to mean 1, to the last bit
+    best = KMeansConsensus(k)._best_start(rows, engine, KMeansObjective(v), v, "k-means++", k, n_init, max_iter, seed)
+    return climb_from(rows, best.labelling, goal, max_iter)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import Counts, Rows
+from ..engines import Counts, Engine, Rows
 from ..engines._exchange import DensityState
 from ..ensemble import Ensemble
 from ..metrics._labels import check_labels, check_partition_weights
@@ -56,6 +56,30 @@ class TableConsensus(ConsensusEstimator):
         v = self._partition_weights(ensemble)
         objective = self._objective(rows, v)
         init = self._check_init(ensemble, k)
+        best = self._best_start(rows, engine, objective, v, init, k, n_init, max_iter, seed)
+        self._keep_model(ensemble, best.table)
+        counts = self._refined(rows, best, v, max_iter)
+        self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
+        self.loss_ = best.loss if counts is best.counts else objective.loss(counts)
+        self.losses_ = best.losses
+        self.n_iter_ = best.n_iter
+        self.converged_ = best.stop == "fixed_point"
+        self.stop_reason_ = best.stop
+        return self
+
+    def _best_start(
+        self,
+        rows: Rows,
+        engine: Engine,
+        objective: Objective,
+        v: np.ndarray,
+        init: str | np.ndarray,
+        k: int,
+        n_init: int,
+        max_iter: int,
+        seed: int,
+    ) -> Fit:
+        """The start that ends with the lowest loss; its labelling holds its labels."""
         best: Fit | None = None
         starts = range(n_init if isinstance(init, str) else 1)
         at_once = min(engine.starts_at_once(rows), len(starts))
@@ -72,15 +96,7 @@ class TableConsensus(ConsensusEstimator):
         assert best is not None
         if shared is not None and best is not fit:
             rows.assign(shared, best.table)  # labels are a function of the table
-        self._keep_model(ensemble, best.table)
-        counts = self._refined(rows, best, v, max_iter)
-        self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
-        self.loss_ = best.loss if counts is best.counts else objective.loss(counts)
-        self.losses_ = best.losses
-        self.n_iter_ = best.n_iter
-        self.converged_ = best.stop == "fixed_point"
-        self.stop_reason_ = best.stop
-        return self
+        return best
 
     def predict(self, X: Any) -> np.ndarray:
         """Consensus label of each row of base labels.

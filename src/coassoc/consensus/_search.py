@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..engines import Counts, Engine, Rows
+from ..engines import Counts, Engine, Labelling, Rows
 from ..engines._exchange import AgreementState, DensityState, agreement_term, fixed_xlogx
-from ._base import stream
+from ..ensemble import Ensemble
+from ..metrics._density import loss_from_counts
+from ..metrics._labels import check_labels
+from ._base import ConsensusEstimator, stream
 from ._exchange import Climb, exchange
+from ._grow import GrowingMixin
 from ._lloyd import TooFewRows, lloyd, seed_rows
 from ._merge import PairSums, merge_clusters
-from ._objectives import KMeansObjective, seeding_weights
+from ._objectives import KMeansObjective, fix_table, seeding_weights
 
 _SPLIT_STARTS = 2  # two-means starts for each cluster tried
 _SPLIT_PASSES = 50
@@ -27,9 +31,9 @@ _WORTH = 1e-9  # share of the objective a split and merge must add to be kept
 
 @dataclass
 class Found:
-    """A partition on the way: its labels where the caller lives, and where its climb ended."""
+    """A partition on the way: its labels where the engine keeps them, and where its climb ended."""
 
-    labels: np.ndarray
+    labelling: Labelling
     climb: Climb
 
     @property
@@ -150,9 +154,44 @@ class AgreementGoal:
         return total
 
 
+class SearchConsensus(GrowingMixin, ConsensusEstimator):
+    """Shared by the estimators that search: a start that is given, what is kept of the end, predict."""
+
+    def _given_start(
+        self, ensemble: Ensemble, rows: Rows, goal: Goal, k: int, max_sweeps: int, fewer: bool = False
+    ) -> Found:
+        labels, n_found = check_labels(self.init, ensemble.n_samples, "init")
+        if n_found > k or (n_found < k and not fewer):
+            raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
+        return climb_from(rows, rows.labelling_of(np.maximum(labels, 0), n_found), goal, max_sweeps)
+
+    def _store_found(self, ensemble: Ensemble, rows: Rows, found: Found, v: np.ndarray) -> None:
+        counts = found.climb.counts
+        self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
+        self._store_partition(ensemble, rows.labels(found.labelling), counts, v)
+        self.loss_ = loss_from_counts(counts, v)
+        self.n_iter_ = found.climb.n_sweeps
+        self.converged_ = found.climb.converged
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The cluster with the nearest centre in H, for each row of base labels.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            New rows; labels unseen at fit count as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            −1 for rows without a single known label.
+        """
+        return self._predict(X)
+
+
 def over_segment(
     rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
-) -> tuple[np.ndarray, Counts]:
+) -> tuple[Labelling, Counts]:
     """Labels and counts of k-means with many clusters: as many as rows differ, when that is fewer than asked."""
     objective = KMeansObjective(v)
     weights = seeding_weights(v)
@@ -163,14 +202,13 @@ def over_segment(
             raise TooFewRows(n_least, few.n_different) from None
         seeds = seed_rows(rows, few.n_different, weights, stream(seed, 1, restart))
     fit = lloyd(rows, objective, Counts.of_rows(seeds, rows.layout), max_iter)
-    return np.array(rows.labels(fit.labelling)), fit.counts
+    return fit.labelling, fit.counts
 
 
-def climb_from(rows: Rows, labels: np.ndarray, k: int, goal: Goal, max_sweeps: int) -> Found:
-    """Exchange from the given labels."""
-    labelling = rows.labelling_of(labels, k)
+def climb_from(rows: Rows, labelling: Labelling, goal: Goal, max_sweeps: int) -> Found:
+    """Exchange from the given labels, in place."""
     climb = exchange(rows, labelling, goal.state(rows.counts(labelling)), max_sweeps)
-    return Found(np.array(rows.labels(labelling)), climb)
+    return Found(labelling, climb)
 
 
 def merged_start(
@@ -185,9 +223,9 @@ def merged_start(
     restart: int,
 ) -> Found:
     """Over-segment, merge on counts down to `k`, exchange."""
-    labels, counts = over_segment(rows, goal.v, n_micro, k, max_iter, seed, restart)
-    group = merge_clusters(counts, goal.v, k, criterion)
-    return climb_from(rows, group[labels], k, goal, max_sweeps)
+    micro, counts = over_segment(rows, goal.v, n_micro, k, max_iter, seed, restart)
+    merged = rows.renumbered(micro, merge_clusters(counts, goal.v, k, criterion), k)
+    return climb_from(rows, merged, goal, max_sweeps)
 
 
 def split_merge(
@@ -217,14 +255,13 @@ def split_merge(
         rounds += 1
         n_now = found.n_clusters
         fine, halves = _halves(rows, engine, found, goal, seed, rounds)
-        plans = goal.plans(found.climb.counts, {c: counts for c, (_, counts) in halves.items()}, k - n_now)
+        plans = goal.plans(found.climb.counts, halves, k - n_now)
         for plan in plans[:n_trials]:
-            labels, n_after = _carried_out(plan, fine, halves, n_now)
-            tried = climb_from(rows, labels, n_after, goal, sweeps)
+            tried = climb_from(rows, rows.renumbered(fine, *_carried_out(plan, halves, n_now)), goal, sweeps)
             if tried.objective > found.objective * (1.0 + _WORTH):
                 if not tried.climb.converged and sweeps < max_sweeps:
-                    tried = climb_from(rows, tried.labels, n_after, goal, max_sweeps)
-                found = without_empty(tried)
+                    tried = climb_from(rows, tried.labelling, goal, max_sweeps)
+                found = without_empty(rows, tried)
                 if report is not None:
                     report(f"round {rounds}", found)
                 break
@@ -240,20 +277,19 @@ def is_large(rows: Rows) -> bool:
 
 def _halves(
     rows: Rows, engine: Engine, found: Found, goal: Goal, seed: int, rounds: int
-) -> tuple[np.ndarray, dict[int, tuple[int, Counts]]]:
+) -> tuple[Labelling, dict[int, Counts]]:
     """Every cluster split in two where it can be.
 
-    Returns for each row its leaf, and for each split cluster its first leaf and the counts of its two leaves; the
-    leaves of cluster c come in the order of the clusters, so an unsplit one has a single leaf.
+    Returns for each row its leaf, and for each split cluster the counts of its two leaves; the leaves come in the
+    order of the clusters, and an unsplit one has a single leaf.
     """
-    k = found.n_clusters
-    parts = rows.split(rows.labelling_of(found.labels, k))
+    parts = rows.split(found.labelling)
     weights = seeding_weights(goal.v)
     objective = KMeansObjective(goal.v)
 
-    def two(task: tuple[int, Rows]) -> tuple[Any, Counts] | None:
+    def two(task: tuple[int, Rows]) -> Found | None:
         c, part = task
-        best = None
+        best: Found | None = None
         if part.n_copies < 2 * goal.least:
             return None
         for restart in range(_SPLIT_STARTS):
@@ -265,25 +301,16 @@ def _halves(
             if (fit.counts.sizes < goal.least).any():
                 continue
             climb = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
-            if best is None or climb.objective > best[1].objective:
-                best = (fit.labelling, climb)
-        return None if best is None else (best[0], best[1].counts)
+            best = better(best, Found(fit.labelling, climb))
+        return best
 
-    leaves: list[Rows] = []
-    halves: dict[int, tuple[int, Counts]] = {}
-    first = np.zeros(k, dtype=np.int64)
-    for c, outcome in enumerate(engine.side_by_side(two, list(enumerate(parts)))):
-        first[c] = len(leaves)
-        if outcome is None:
-            leaves.append(parts[c])
-        else:
-            halves[c] = (len(leaves), outcome[1])
-            leaves += parts[c].split(outcome[0])
-    return np.asarray(rows.scatter(leaves)), halves
+    pairs = engine.side_by_side(two, list(enumerate(parts)))
+    fine = rows.joined(parts, [None if pair is None else pair.labelling for pair in pairs])
+    return fine, {c: pair.climb.counts for c, pair in enumerate(pairs) if pair is not None}
 
 
-def _carried_out(plan: Plan, fine: np.ndarray, halves: dict[int, tuple[int, Counts]], k: int) -> tuple[np.ndarray, int]:
-    """Labels after a plan, and their number of clusters."""
+def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray, int]:
+    """Each leaf's cluster after a plan, and the number of clusters; `halves` are the clusters of two leaves."""
     cluster_of_leaf = []
     for c in range(k):
         cluster_of_leaf.append(c)
@@ -296,21 +323,20 @@ def _carried_out(plan: Plan, fine: np.ndarray, halves: dict[int, tuple[int, Coun
         number[number == plan.drop] = plan.into
         number[number == last] = plan.drop if plan.drop != last else plan.into
         n_after -= 1
-    return number[fine], n_after
+    return number, n_after
 
 
-def without_empty(found: Found) -> Found:
+def without_empty(rows: Rows, found: Found) -> Found:
     """The same partition with clusters that vanished left out."""
     counts = found.climb.counts
     kept = counts.sizes > 0
     if kept.all():
         return found
-    number = (np.cumsum(kept) - 1).astype(np.int32)
-    climb = found.climb
-    smaller = Counts(np.ascontiguousarray(counts.alpha[:, kept]), counts.sizes[kept], counts.layout)
     # rows that take no part may carry the number of a vanished cluster
-    labels = np.maximum(number[found.labels], 0)
-    return Found(labels, Climb(smaller, climb.objective, climb.n_moves, climb.n_sweeps, climb.converged))
+    number = np.maximum(np.cumsum(kept) - 1, 0).astype(np.int32)
+    smaller = Counts(np.ascontiguousarray(counts.alpha[:, kept]), counts.sizes[kept], counts.layout)
+    labelling = rows.renumbered(found.labelling, number, smaller.n_clusters)
+    return Found(labelling, replace(found.climb, counts=smaller))
 
 
 def _side_by_side(counts: Counts, more: list[Counts]) -> Counts:

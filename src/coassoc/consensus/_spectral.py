@@ -365,7 +365,7 @@ class ECPCS(ConsensusEstimator):
         rows.assign(labelling, table)
         counts = rows.counts(labelling)
         self._keep_model(ensemble, table)
-        self._store_partition(ensemble, np.array(rows.labels(labelling)), counts, np.ones(ensemble.n_partitions))
+        self._store_partition(ensemble, rows.labels(labelling), counts, np.ones(ensemble.n_partitions))
         self.n_clusters_ = int(np.count_nonzero(counts.sizes))
         return self
 

@@ -13,6 +13,8 @@ threads nor the engine can change an answer, and a lost chunk is recomputed, not
     rows.worst_rows(labelling, cost, m)     -> codes of the m different rows with the largest cost
     rows.seeding(weights)                   -> Seeding, for k-means++ with integer distances
     rows.split(labelling)                   -> the rows of each cluster, as Rows of their own
+    rows.renumbered(labelling, numbers, k)  -> another labelling, numbers[label] for every row
+    rows.joined(parts, labellings)          -> a labelling, from those of the parts the rows were split into
     rows.overlap(weights)                   -> HᵀH (d, d)
     rows.codes_at(indices)                  -> codes of a few rows
     engine.side_by_side(function, tasks)    -> results of independent tasks, in order
@@ -219,6 +221,23 @@ class Rows(ABC):
     @abstractmethod
     def scatter(self, leaves: Sequence[Rows]) -> Any:
         """Labels over these rows, the position in `leaves` of the subset that holds each row."""
+
+    def renumbered(self, labelling: Labelling, numbers: np.ndarray, k: int) -> Labelling:
+        """A labelling of its own with `k` clusters, ``numbers[label]`` for every row: a copy, a merge.
+
+        This one takes the labels through the caller; an engine that keeps them elsewhere can do without.
+        """
+        return self.labelling_of(np.asarray(numbers)[np.asarray(self.labels(labelling))], k)
+
+    def joined(self, parts: Sequence[Rows], labellings: Sequence[Labelling | None]) -> Labelling:
+        """The rows first loaded, each with its label in its part; labels are numbered part after part.
+
+        `parts` hold every row once, as `split` gives them; a part whose labelling is None is one cluster.
+        """
+        leaves: list[Rows] = []
+        for part, labelling in zip(parts, labellings):
+            leaves += [part] if labelling is None else part.split(labelling)
+        return self.labelling_of(np.asarray(self.scatter(leaves)), len(leaves))
 
     @abstractmethod
     def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
