@@ -115,10 +115,10 @@ class Cuda(Engine):
 class CudaLabelling(Labelling):
     """Labels on the card, with the counts and gap bounds that spare work in the next pass."""
 
-    def __init__(self, n_clusters: int, labels: Any, gaps: Any, alpha: Any, fresh: bool):
+    def __init__(self, n_clusters: int, labels: Any, alpha: Any, fresh: bool):
         super().__init__(n_clusters)
         self.labels = labels
-        self.gaps = gaps
+        self.gaps: Any = None  # a byte per row from the first pass on
         self.alpha = alpha  # (table rows + 1, k) uint32; the last row holds sizes
         self.counted = False  # alpha is the counts of labels
         self.fresh = fresh  # no labels yet
@@ -153,26 +153,21 @@ class CudaRows(Rows):
     # -- passes --------------------------------------------------------------------------------------------
 
     def labelling(self, k: int) -> CudaLabelling:
-        return self._labelling(k, None)
+        return self._labelling(k, self._empty(self.n_rows, _label_type(k)), fresh=True)
 
     def labelling_of(self, labels: Any, k: int) -> CudaLabelling:
-        return self._labelling(k, labels)
+        dtype = _label_type(k)
+        if self.device.owns(labels):
+            return self._labelling(k, labels.astype(dtype))
+        return self._labelling(k, self.device.put(np.asarray(labels).astype(dtype)))
 
-    def _labelling(self, k: int, given: Any) -> CudaLabelling:
-        if k > _MAX_CLUSTERS:
-            raise ValueError(f"the CUDA engine holds at most {_MAX_CLUSTERS} clusters, got {k}; use engine='native'.")
-        dtype = np.dtype(np.uint8 if k <= 256 else np.uint16)
-        if given is None:
-            labels = self._empty(self.n_rows, dtype)
-        elif self.device.owns(given):
-            labels = given.astype(dtype)
-        else:
-            labels = self.device.put(np.asarray(given).astype(dtype))
-        alpha = self.device.zeros((self.table_rows + 1, k), np.uint32)
-        return CudaLabelling(k, labels, self._empty(self.n_rows, np.uint8), alpha, fresh=given is None)
+    def _labelling(self, k: int, labels: Any, fresh: bool = False) -> CudaLabelling:
+        return CudaLabelling(k, labels, self.device.zeros((self.table_rows + 1, k), np.uint32), fresh)
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:
         assert isinstance(labelling, CudaLabelling)
+        if labelling.gaps is None:
+            labelling.gaps = self._empty(self.n_rows, np.uint8)
         drift = self._drift(labelling, table) if self.skipping else None
         narrow, bound, shift = self._narrow(labelling, table, drift)
         if drift is None:  # bounds start afresh, on the scale of this table
@@ -312,9 +307,23 @@ class CudaRows(Rows):
             assert isinstance(leaf, CudaRows)
             if leaf.ids is None:
                 labels.fill(position)
-            elif leaf.n_rows:
-                self.device.scatter_label(leaf.ids, position, labels)
+            else:
+                self.device.scatter_labels(leaf.ids, position, None, labels)
         return self._answer(labels)
+
+    def renumbered(self, labelling: Labelling, numbers: np.ndarray, k: int) -> CudaLabelling:
+        new = self._labelling(k, self._empty(self.n_rows, _label_type(k)))
+        self.device.map_labels(labelling.labels, np.asarray(numbers).astype(new.labels.dtype), new.labels)
+        return new
+
+    def joined(self, parts: Sequence[Rows], labellings: Sequence[Labelling | None]) -> CudaLabelling:
+        ends = np.cumsum([1 if own is None else own.n_clusters for own in labellings])
+        k = int(ends[-1])
+        new = self._labelling(k, self._empty(self.n_rows, _label_type(k)))
+        for part, own, first in zip(parts, labellings, [0, *ends.tolist()]):
+            assert isinstance(part, CudaRows)
+            self.device.scatter_labels(part.ids, first, None if own is None else own.labels, new.labels)
+        return new
 
     def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
         d, p = self.layout.n_codes, self.layout.n_partitions
@@ -431,6 +440,12 @@ def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple
     if total > MAX_COPIES:
         raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
     return copies, total
+
+
+def _label_type(k: int) -> np.dtype:
+    if k > _MAX_CLUSTERS:
+        raise ValueError(f"the CUDA engine holds at most {_MAX_CLUSTERS} clusters, got {k}; use engine='native'.")
+    return np.dtype(np.uint8 if k <= 256 else np.uint16)
 
 
 def _memory_message(n: int, p: int, itemsize: int, free: int) -> str:

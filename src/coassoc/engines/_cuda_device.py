@@ -274,8 +274,15 @@ class CupyDevice(CardMemory):
         )  # fmt: skip
         kernel((len(ends),), (_THREADS,), args)
 
-    def scatter_label(self, ids, label: int, labels) -> None:
-        self._run("scatter_label", len(ids), (ids, _i8(len(ids)), _i4(label), labels), threads=256)
+    def scatter_labels(self, ids, first: int, own, labels) -> None:
+        """Give the rows `ids` the label `first`, plus their own one where there is one."""
+        name = f"scatter_labels<{_type(labels if own is None else own)}, {_type(labels)}>"
+        self._run(name, len(ids), (ids, _i8(len(ids)), _i4(first), _or_null(own), labels), threads=256)
+
+    def map_labels(self, labels, numbers: np.ndarray, out) -> None:
+        """``out = numbers[labels]``, with `numbers` of the type of `out`."""
+        args = (labels, _i8(len(labels)), self.put(numbers), out)
+        self._run(f"map_labels<{_type(labels)}, {_type(out)}>", len(labels), args, threads=256, blocks_per_unit=8)
 
     def mark_unlabelled(self, codes, n_clusters, copies) -> int:
         """How many rows no partition labels; those are set to 0 in `copies`."""

@@ -213,8 +213,16 @@ __global__ void compact_rows(const CODE* __restrict__ codes, i64 n, i64 offset, 
     }
 }
 
-__global__ void scatter_label(const u32* __restrict__ ids, i64 n, int label, int* labels) {
-    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x) labels[ids[i]] = label;
+// Labels of the rows `ids`: `first`, plus their own one where `own` is given.
+template <class OWN, class LABEL>
+__global__ void scatter_labels(const u32* __restrict__ ids, i64 n, int first, const OWN* __restrict__ own, LABEL* labels) {
+    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x)
+        labels[ids[i]] = (LABEL)(first + (own ? (int)own[i] : 0));
+}
+
+template <class LABEL, class OUT>
+__global__ void map_labels(const LABEL* __restrict__ labels, i64 n, const OUT* __restrict__ numbers, OUT* out) {
+    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x) out[i] = numbers[labels[i]];
 }
 
 // Whether any partition labels each row; rows without any label are marked 0 in `copies`.

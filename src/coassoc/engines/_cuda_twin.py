@@ -207,8 +207,12 @@ class NumpyDevice:
         if copies is not None:
             out_copies[:] = copies[rows]
 
-    def scatter_label(self, ids, label: int, labels) -> None:
-        labels[ids] = label
+    def scatter_labels(self, ids, first: int, own, labels) -> None:
+        labels[ids] = first if own is None else first + own.astype(np.int64)
+
+    def map_labels(self, labels, numbers, out) -> None:
+        assert numbers.dtype == out.dtype
+        out[:] = numbers[labels]
 
     def mark_unlabelled(self, codes, n_clusters, copies) -> int:
         rows = np.flatnonzero(~(codes < n_clusters).any(axis=1))
