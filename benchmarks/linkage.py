@@ -1,6 +1,7 @@
 """Exact EAC against SciPy's linkage on the full matrix, and EAC over micro-clusters against KMeansConsensus.
 
     python benchmarks/linkage.py exact    # n = 10 000: time and peak memory, with rows that repeat and that do not
+    python benchmarks/linkage.py exact --way numpy --kinds distinct --linkages single    # as if nothing were compiled
     python benchmarks/linkage.py micro    # a million items, as a multiple of KMeansConsensus
 
 Every measurement runs in a process of its own; SciPy and EAC take turns. SciPy's time includes building the matrix,
@@ -77,7 +78,14 @@ def run_kmeans_once(codes: np.ndarray, _: str) -> dict:
     return {"nmi": ca.ensemble_nmi(codes, model.labels_), "density": model.density_}
 
 
-WAYS = {"kmeans1": run_kmeans_once, "eac": run_eac, "scipy": run_scipy, "micro": run_micro, "kmeans": run_kmeans}
+WAYS = {
+    "kmeans1": run_kmeans_once,
+    "eac": run_eac,
+    "numpy": run_eac,  # without the compiled kernels, see `one`
+    "scipy": run_scipy,
+    "micro": run_micro,
+    "kmeans": run_kmeans,
+}
 
 
 def measure(way: str, kind: str, n: int, linkage: str) -> dict:
@@ -91,6 +99,8 @@ def one(way: str, kind: str, n: int, linkage: str) -> None:
     import scipy.cluster.hierarchy
     import scipy.sparse  # noqa: F401
 
+    if way == "numpy":
+        sys.modules["coassoc._kernels"] = None  # type: ignore[assignment]  # its import now fails
     import coassoc as ca
 
     codes = table(kind, n)
@@ -104,14 +114,14 @@ def one(way: str, kind: str, n: int, linkage: str) -> None:
     print(json.dumps({"seconds": seconds, "peak_mb": peak / 1024, **facts}))
 
 
-def exact(n: int, repeats: int) -> None:
+def exact(n: int, repeats: int, way: str, kinds: list[str], linkages: list[str]) -> None:
     print(f"n = {n}, 20 partitions; medians of {repeats}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
     print(f"{'rows':10}{'linkage':10}{'leaves':>8}{'EAC s':>8}{'SciPy s':>9}{'ratio':>7}{'EAC MB':>9}{'SciPy MB':>10}")
-    for kind in ("distinct", "noisy", "repeated"):
-        for linkage in ("single", "average", "complete"):
+    for kind in kinds:
+        for linkage in linkages:
             ours, theirs = [], []
             for _ in range(repeats):  # turn by turn, so that a busy moment hits both
-                ours.append(measure("eac", kind, n, linkage))
+                ours.append(measure(way, kind, n, linkage))
                 theirs.append(measure("scipy", kind, n, linkage))
             a, b = (statistics.median(r["seconds"] for r in runs) for runs in (ours, theirs))
             print(
@@ -144,9 +154,12 @@ def main() -> None:
     parser.add_argument("what", choices=("exact", "micro"))
     parser.add_argument("-n", type=int, help="items (default: 10 000 exact, 1 000 000 micro)")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--way", choices=("eac", "numpy"), default="eac", help="exact: with or without kernels")
+    parser.add_argument("--kinds", nargs="+", default=["distinct", "noisy", "repeated"])
+    parser.add_argument("--linkages", nargs="+", default=["single", "average", "complete"])
     args = parser.parse_args()
     if args.what == "exact":
-        exact(args.n or 10_000, args.repeats)
+        exact(args.n or 10_000, args.repeats, args.way, args.kinds, args.linkages)
     else:
         micro(args.n or 1_000_000, args.repeats)
 

@@ -11,6 +11,7 @@ from scipy.spatial.distance import squareform
 
 import coassoc as ca
 import oracle
+from coassoc.consensus import _eac
 
 LINKAGES = ("single", "average", "complete")
 
@@ -163,6 +164,31 @@ def test_with_ties_every_merge_is_the_lowest_greedy_one(seed, method):
     assert is_valid_linkage(model.linkage_) or model.n_leaves_ == 1
 
 
+@settings(max_examples=60)
+@given(st.integers(0, 10**6))
+def test_single_linkage_of_a_square_is_the_lowest_greedy_one_too(seed):
+    """The way of many rows, and of installations without kernels."""
+    rng = np.random.default_rng(seed)
+    table = with_duplicates(rng, int(rng.integers(2, 9)), 12, int(rng.integers(1, 5)), most=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_eac, "_FEW_ROWS", 0)
+        patch.setattr(_eac, "agglomerate", None)  # the triangle is not touched
+        model = ca.EAC(1, linkage="single", engine="numpy").fit(table)
+    check_greedy(full_matrix(table), "single", model)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"enhanced": True}, {"partition_weights": [1, 2, 1, 3]}, {"cluster_weights": "uncertainty"}]
+)
+def test_single_linkage_of_other_than_counts_keeps_the_triangle(monkeypatch, arguments):
+    monkeypatch.setattr(_eac, "_FEW_ROWS", 0)
+    monkeypatch.setattr(_eac, "row_counts", None)
+    table = oracle.planted(np.random.default_rng(3), n=20, p=4, noise=0.4)
+    assert ca.EAC(2, linkage="single", engine="numpy", **arguments).fit(table).labels_.max() == 1
+    table[0, 0] = -1
+    assert ca.EAC(2, linkage="single", engine="numpy").fit(table).labels_.max() == 1
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_single_linkage_has_scipys_cophenetic_heights(seed):
@@ -250,6 +276,11 @@ def test_refuses_before_it_allocates_and_says_how_much():
         ca.EAC(3, max_bytes=10**6).fit(table)
     need = int(str(caught.value).split("needs ")[1].split()[0])
     assert 8 * n * (n - 1) // 2 <= need <= 8 * n * (n - 1) // 2 + 2**26
+    with pytest.raises(MemoryError) as caught:  # a byte for each pair is enough for single linkage
+        ca.EAC(3, linkage="single", max_bytes=10**6).fit(table)
+    need = int(str(caught.value).split("needs ")[1].split()[0])
+    assert n > 2048 and n**2 <= need <= n**2 + 2**26
+    ca.EAC(3, linkage="single", max_bytes=need).fit(table)
 
 
 @pytest.mark.parametrize("method", LINKAGES)

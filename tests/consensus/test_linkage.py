@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cut_tree, is_valid_linkage
 
 import oracle
-from coassoc.consensus._linkage import LINKAGES, Merges, agglomerate, row_starts
-from coassoc.consensus._similarity import row_similarities
+from coassoc.consensus._linkage import LINKAGES, Merges, agglomerate, row_starts, single_linkage
+from coassoc.consensus._similarity import row_counts, row_similarities
 from coassoc.engines import Numpy, _linkage
 from coassoc.ensemble import Ensemble
 
@@ -59,6 +59,29 @@ def test_kernel_equals_numpy_on_a_large_tied_set(kernels):
     assert scale == same_scale and (plain == quick).all()
     for linkage in LINKAGES:
         assert_same(*both_ways(plain, np.ones(700), linkage))
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 10**6), st.sampled_from([np.uint8, np.uint16]))
+def test_single_linkage_of_counts_merges_as_the_triangle_does(seed, kind):
+    rng = np.random.default_rng(seed)
+    n, most = int(rng.integers(1, 40)), int(rng.choice([1, 2, 4, 20, 250]))
+    upper = np.triu_indices(n, 1)
+    triangle = rng.integers(0, most, size=len(upper[0])).astype(float)
+    if rng.random() < 0.5:  # chains and islands: most pairs at 0
+        triangle[rng.random(len(triangle)) < 0.9] = 0.0
+    counts = rng.integers(0, 200, (n, n)).astype(kind)  # the diagonal may hold anything
+    counts[upper] = counts.T[upper] = (triangle + 1.0).astype(kind)
+    assert_same(agglomerate(triangle, np.ones(n), "single", kernels=False), single_linkage(counts))
+
+
+@pytest.mark.parametrize("n, p", [(1, 3), (2, 1), (1500, 5), (40, 253), (40, 254), (40, 255), (6, 70000)])
+def test_row_counts_equal_a_count_of_equal_cells(n, p):
+    codes = np.random.default_rng(p).integers(0, 2, (n, p)).astype(np.uint8)
+    codes[-1] = codes[0]  # all p agree: the largest value there is
+    counts = row_counts(codes)
+    assert counts.dtype == (np.uint8 if p < 255 else np.uint16 if p < 2**16 - 1 else np.uint32)
+    assert (counts == 1 + np.stack([(codes == row).sum(axis=1) for row in codes])).all()
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])

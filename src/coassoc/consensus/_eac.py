@@ -9,15 +9,25 @@ from typing import Any
 import numpy as np
 
 from ..engines import Rows
+from ..engines import _linkage as compiled
 from ..ensemble import Ensemble
 from ..metrics._labels import check_copies, check_partition_weights
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from
 from ._kmeans import KMeansConsensus
-from ._linkage import LINKAGES, Merges, agglomerate, condensed_length
+from ._linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
 from ._lloyd import TooFewRows
-from ._similarity import SIMILARITIES, cluster_similarities, cluster_sums, row_similarities, weighted_rows
+from ._similarity import (
+    SIMILARITIES,
+    cluster_similarities,
+    cluster_sums,
+    count_type,
+    row_counts,
+    row_similarities,
+    weighted_rows,
+)
 from ._weights import check_cluster_weights, uncertainty_from_overlap
 
+_FEW_ROWS = 2048  # single linkage of counts: up to here the compiled way is quicker
 _MICRO_PASSES = 30  # micro-clusters need not settle: they are merged anyway
 
 
@@ -86,7 +96,8 @@ class EAC(ConsensusEstimator):
     Notes
     -----
     Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
-    at worst), and 4·u² bytes. Sums of co-occurrences are whole numbers, so averages that are equal compare equal.
+    at worst), and 4·u² bytes. Single linkage of plain counts of many rows takes O(u²) and, up to 254 partitions, u²
+    bytes. Sums of co-occurrences are whole numbers, so averages that are equal compare equal.
     With ``micro_clusters=m``: one start of k-means with m clusters and 30 passes at most, then m² sums of counts.
 
     References
@@ -205,11 +216,18 @@ class EAC(ConsensusEstimator):
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> None:
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
         n_leaves = len(weights)
-        self._check_memory(n_leaves, ensemble.n_codes)
+        plain = not self.enhanced and self.cluster_weights is None and not ensemble.has_missing and (v == 1.0).all()
+        square = plain and self.linkage == "single" and (n_leaves > _FEW_ROWS or not compiled.has_kernels())
+        n_bytes = n_leaves**2 * count_type(ensemble.n_partitions).itemsize if square else 8 * condensed_length(n_leaves)
+        self._check_memory(n_leaves, n_bytes, ensemble.n_codes)
         if self.verbose:
-            print(f"EAC: {n_leaves} different rows, {8 * condensed_length(n_leaves)} bytes of similarities")
+            print(f"EAC: {n_leaves} different rows, {n_bytes} bytes of similarities")
+        codes = np.ascontiguousarray(ensemble.codes[first])
+        if square:
+            self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
+            return
         triangle, scale = row_similarities(
-            np.ascontiguousarray(ensemble.codes[first]),
+            codes,
             rows.layout,
             ensemble.has_missing,
             v,
@@ -220,8 +238,8 @@ class EAC(ConsensusEstimator):
             _weigh(triangle, weights)
         self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
 
-    def _check_memory(self, n_leaves: int, n_codes: int) -> None:
-        need = 8 * condensed_length(n_leaves) + (1 << 25)  # the triangle, and blocks while it is filled
+    def _check_memory(self, n_leaves: int, n_bytes: int, n_codes: int) -> None:
+        need = n_bytes + (1 << 25)  # the similarities, and blocks while they are filled
         if self.enhanced:
             need += 4 * 8 * n_codes**2
         if need > self.max_bytes:

@@ -200,3 +200,41 @@ class _Agglomeration:
         chosen = before[taken]
         self.nearest[chosen], self.best[chosen], self.stale[chosen] = a, new[taken], False
         self.stale[before[lost & ~taken]] = True
+
+
+def single_linkage(counts: np.ndarray) -> Merges:
+    """What `agglomerate` merges by single linkage, from a square of whole numbers; for where nothing is compiled.
+
+    A cluster keeps one row, its largest similarity to every *item*: a merge is the maximum of two rows, and no column
+    changes. Of the pairs that tie at a level the lowest comes first, so a cluster takes in all it is tied with, the
+    lowest one each time, before the next cluster has its turn. O(n²) bytes read, one merge at a time.
+
+    Parameters
+    ----------
+    counts : ndarray of unsigned integers, shape (n, n)
+        Similarities plus 1, symmetric; the diagonal is ignored. Overwritten: 0 marks a cluster's own items.
+    """
+    n = len(counts)
+    np.fill_diagonal(counts, 0)
+    best = counts.max(axis=1)  # of each cluster, 0 once it is merged into another
+    owner = np.arange(n)
+    first, second = np.zeros((2, n - 1), dtype=np.int64)
+    similarity = np.zeros(n - 1)
+    step = n_levels = 0
+    while step < n - 1:
+        level = int(best.max())
+        n_levels += 1
+        for a in np.flatnonzero(best == level).tolist():
+            if best[a] == 0:
+                continue
+            row = counts[a]
+            while (tied := np.flatnonzero(row == level)).size:
+                b = int(owner[tied].min())
+                first[step], second[step], similarity[step] = a, b, level - 1.0
+                step += 1
+                np.maximum(row, counts[b], out=row)
+                owner[owner == b] = a
+                row[owner == a] = 0
+                best[b] = 0
+            best[a] = row.max()
+    return Merges(first, second, similarity, n - 1 - n_levels)  # the last merge of a level is the only one left of it

@@ -9,6 +9,7 @@ import numpy as np
 from ..engines import _linkage as compiled
 from ..engines._verbs import Layout
 from ..ensemble import Ensemble
+from ..ensemble._encode import smallest_unsigned
 from ._linkage import condensed_length, row_starts
 
 SIMILARITIES = ("walk", "jaccard")
@@ -146,6 +147,26 @@ def row_similarities(
     if has_missing:
         return triangle, 1.0
     return triangle, float(p) if counting else float(v.sum())
+
+
+def count_type(p: int) -> np.dtype:
+    """What `row_counts` are kept in: 0 to p + 1."""
+    return smallest_unsigned(p + 2)
+
+
+def row_counts(codes: np.ndarray) -> np.ndarray:
+    """Partitions in which two rows of codes agree, plus 1: the square (n, n)."""
+    n, p = codes.shape
+    counts = np.ones((n, n), dtype=count_type(p))
+    columns = np.ascontiguousarray(codes.T)
+    rows = max(1, _BLOCK // max(1, n))
+    for a in range(0, n, rows):
+        block = counts[a : a + rows]
+        same = np.empty(block.shape, dtype=bool)
+        for column in columns:
+            np.equal(column[a : a + rows, None], column[None, :], out=same)
+            np.add(block, same.view(np.uint8), out=block)
+    return counts
 
 
 def _table(j: int, layout: Layout, v, blocks, cluster_weights) -> np.ndarray:
