@@ -17,6 +17,7 @@ import time
 import numpy as np
 
 N_PARTITIONS, K = 20, 20
+_TIMED = ("assign", "counts", "worst_rows", "propose_moves", "apply_moves", "split", "joined", "renumbered")
 
 
 def draw_codes(n: int, seed: int = 0, p: int = N_PARTITIONS, low: int = 25, high: int = 100, classes: int = K):
@@ -83,13 +84,14 @@ class Recorder:
 
     def __getattr__(self, name):
         value = getattr(self._rows, name)
-        if name not in ("assign", "counts", "worst_rows"):
+        if name not in _TIMED:
             return value
 
         def wrapped(*args):
             begin = time.perf_counter()
             result = value(*args)
-            self.log.append((name, (time.perf_counter() - begin) * 1e3, result if name == "assign" else None))
+            number = result if name in ("assign", "apply_moves") else None
+            self.log.append((name, (time.perf_counter() - begin) * 1e3, number))
             return result
 
         return wrapped
@@ -167,8 +169,43 @@ def seeding_kernels(rows) -> dict:
     }
 
 
+def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
+    """Seconds of `DensityConsensus(n_init=1)` from codes on the card to labels there, and of its verbs over all items.
+
+    Verbs over the items of one cluster, as splitting them in two takes, are not in the parts.
+    """
+    import cupy
+
+    from coassoc import DensityConsensus
+    from coassoc.engines import Cuda
+
+    class Watched(Cuda):
+        def load(self, *args):
+            self.rows = Recorder(super().load(*args))
+            return self.rows
+
+    engine = Watched()
+    begin = time.perf_counter()
+    model = DensityConsensus(k, n_init=1, random_state=seed, engine=engine).fit(ensemble)
+    cupy.cuda.Device().synchronize()
+    seconds = time.perf_counter() - begin
+    assert isinstance(model.labels_, cupy.ndarray)
+    log = engine.rows.log
+    parts = {name: [ms for verb, ms, _ in log if verb == name] for name in _TIMED}
+    return {
+        "density_seconds": seconds, "density_rounds": model.n_rounds_, "density_steps": model.densities_,
+        "density_sweeps": len(parts["propose_moves"]),
+        "density_moves": sum(made or 0 for verb, _, made in log if verb == "apply_moves"),
+        "density_verbs": {name: [len(times), round(sum(times) / 1e3, 4)] for name, times in parts.items()},
+        "density_bytes": engine.rows.device.held_bytes(),
+    }  # fmt: skip
+
+
 def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
-    """Milliseconds of an assignment pass by dense one-hot products and by embedding_bag, and agreement of labels."""
+    """Milliseconds of an assignment pass by dense one-hot products and by embedding_bag, `chunk` items at a time.
+
+    Whole passes over codes on the card: the median of three, or one pass above 10**8 items, where it takes seconds.
+    """
     import cupy
     import torch
 
@@ -181,7 +218,7 @@ def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
     def dense(dtype):
         weights, hot = table.to(dtype), torch.zeros((min(chunk, n), d), dtype=dtype, device="cuda")
 
-        def run():
+        def run(n):
             for start in range(0, n, chunk):
                 columns = view[start : start + chunk].long() + offsets
                 part = hot[: len(columns)]
@@ -195,7 +232,7 @@ def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
         weights, hot = table.to(dtype), torch.zeros((min(chunk, n), d), dtype=dtype, device="cuda")
         hot.scatter_(1, view[: len(hot)].long() + offsets, 1.0)
 
-        def run():
+        def run(n):
             for start in range(0, n, chunk):
                 rows = min(chunk, n - start)
                 labels[start : start + chunk] = (hot[:rows] @ weights).argmax(1).int()
@@ -205,7 +242,7 @@ def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
     def bag(dtype):
         weights = table.to(dtype)
 
-        def run():
+        def run(n):
             for start in range(0, n, chunk):
                 columns = view[start : start + chunk].long() + offsets
                 scores = torch.nn.functional.embedding_bag(columns, weights, mode="sum")
@@ -221,13 +258,13 @@ def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
         ("embedding_bag fp32", bag, torch.float32),
     ):  # fmt: skip
         run = make(dtype)
-        run()
+        run(min(n, 4 * chunk))
         torch.cuda.synchronize()
         times = []
-        for _ in range(3):
+        for _ in range(3 if n <= 10**8 else 1):
             start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
-            run()
+            run(n)
             stop.record()
             stop.synchronize()
             times.append(start.elapsed_time(stop))
@@ -286,21 +323,26 @@ def read_time(codes) -> float:
 
 
 def from_host(ensemble, fit: dict) -> dict:
-    """Seconds of the same fit with codes on the host: streamed, copied first, and by its CPU."""
-    from coassoc.engines import Cuda
-    from coassoc.engines._native import native_or_none
+    """Seconds of the same fit with codes on the host: streamed, copied first, and by its CPU.
+
+    10**9 items take 20 GB of codes there and 19 of the CPU's state; its copy of the codes, 20 more, is then left out.
+    """
+    from coassoc.engines import Cuda, Native
+    from coassoc.engines._native import kernels_missing
 
     at_home, row = ensemble.to_host(), {}
-    streamed = whole_fit(at_home, Cuda(stream=True))
-    assert streamed["loss"] == fit["loss"]
-    row["streamed_seconds"] = streamed["seconds"]
-    native = native_or_none()
-    if native is not None:
+    if kernels_missing() is None:
+        native = Native(blocked_copy=at_home.n_samples <= 10**8)
         of_cpu = whole_fit(at_home, native)
         row["native_seconds"], row["native"] = of_cpu["seconds"], repr(native)
         assert of_cpu["loss"] == fit["loss"] and of_cpu["n_iter"] == fit["n_iter"]
         a, b = of_cpu["rows"].labels(of_cpu["fit"].labelling), fit["rows"].labels(fit["fit"].labelling)
         row["labels_equal_native"] = bool((np.asarray(a) == b.get()).all())
+        del of_cpu, a, b
+    streamed = whole_fit(at_home, Cuda(stream=True))
+    assert streamed["loss"] == fit["loss"]
+    row["streamed_seconds"] = streamed["seconds"]
+    del streamed
     begin = time.perf_counter()
     whole_fit(at_home, Cuda())
     row["load_and_fit_seconds"] = time.perf_counter() - begin
@@ -317,6 +359,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8, 1e9])
     parser.add_argument("--torch", type=float, default=1e7, help="largest size given to PyTorch")
+    parser.add_argument("--density", type=float, default=1e7, help="largest size given to DensityConsensus")
     parser.add_argument("--clusters", type=float, nargs="*", default=[2, 100, 500], help="other k, at 10**7 items")
     parser.add_argument("--host", type=float, default=1e7, help="largest size run from the host and on its CPU")
     parser.add_argument("--json", default=None)
@@ -345,6 +388,8 @@ def main() -> None:
         row["pass_full_ms"], row["pass_skip_ms"] = settled_passes(fit, False), settled_passes(fit, True)
         row |= seeding_kernels(fit["rows"])
         row["no_skip_seconds"] = whole_fit(ensemble, Cuda(skip=False))["seconds"]
+        if n <= options.density:
+            row |= density_search(ensemble)
         if n <= options.torch:
             row["torch_ms"] = torch_passes(codes, n_clusters, fit["fit"])
         if n <= options.host:

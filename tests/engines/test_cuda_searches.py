@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ import coassoc as ca
 import twin
 from coassoc.consensus import _base, _kmeans, _lloyd, _search
 from coassoc.engines import Numpy, _verbs
+from coassoc.engines._cuda_device import has_device
 from coassoc.engines._cuda_ensemble import ensemble_from_device
 from coassoc.engines._cuda_twin import OnCard
 from twin import Twin, planted
@@ -118,6 +121,28 @@ def test_items_of_the_host_cross_once_each_way(make, method, monkeypatch):
     assert isinstance(found.labels_, np.ndarray)
     assert [rows for rows in watch.sent if rows >= n] == [n]  # the codes
     assert [rows for rows in watch.fetched if rows >= n] == [n]  # the labels
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", SEARCHES)
+def test_public_door_takes_arrays_of_the_card(method):
+    if not has_device():
+        pytest.skip("no CUDA device, or no CuPy")
+    import cupy
+
+    host, _ = planted(2, n=3000, p=8, width=np.uint8, most=20, missing=0.3)
+    expected = fitted(method, "numpy", host).labels_
+    table = host.codes.astype(np.int32)
+    table[host.codes == host.n_clusters] = -1
+    doors = [ca.Ensemble.from_codes(cupy.asarray(host.codes), host.n_clusters), cupy.asarray(table)]
+    if find_spec("torch") is not None:
+        import torch
+
+        doors.append(ca.Ensemble(torch.from_numpy(table).cuda()))
+    for given in doors:
+        labels = fitted(method, "auto", given).labels_
+        assert isinstance(labels, cupy.ndarray)
+        np.testing.assert_array_equal(labels.get(), expected)
 
 
 def test_votes_of_meta_clusters_stay_on_the_card(make):
