@@ -194,7 +194,6 @@ def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
     parts = {name: [ms for verb, ms, _ in log if verb == name] for name in _TIMED}
     return {
         "density_seconds": seconds, "density_rounds": model.n_rounds_, "density_steps": model.densities_,
-        "density_sweeps": len(parts["propose_moves"]),
         "density_moves": sum(made or 0 for verb, _, made in log if verb == "apply_moves"),
         "density_verbs": {name: [len(times), round(sum(times) / 1e3, 4)] for name, times in parts.items()},
         "density_bytes": engine.rows.device.held_bytes(),
@@ -367,7 +366,10 @@ def main() -> None:
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     print(properties["name"].decode(), "CuPy", cupy.__version__, "SMs", properties["multiProcessorCount"], flush=True)
     results, device = [], open_device(0)
-    whole_fit(ensemble_from_device(*draw_codes(100_000)), Cuda())  # compile
+    small = ensemble_from_device(*draw_codes(200_000))  # compile
+    whole_fit(small, Cuda())
+    if options.density:
+        density_search(small)
     for n in map(int, options.sizes):
         codes, n_clusters = draw_codes(n)
         row = {"n": n, "d": int(n_clusters.sum()), "read_ms": read_time(codes)}

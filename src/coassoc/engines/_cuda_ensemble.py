@@ -52,8 +52,10 @@ class DeviceEnsemble(Ensemble):
 
     def to_host(self) -> Ensemble:
         """The same ensemble with its codes in the host's memory, for other engines and reports."""
-        codes = self.device.get(self.codes)
-        return Ensemble.from_codes(codes, self.n_clusters, names=self.names, categories=self.categories)
+        host: Ensemble = object.__new__(Ensemble)  # the codes were doubted, and counted, on the card
+        sizes = np.split(self.sizes, self.offsets[1:-1])
+        host._store(self.device.get(self.codes), self.n_clusters, sizes, self.names, self.categories)
+        return host
 
 
 def ensemble_from_device(
