@@ -1,56 +1,112 @@
-"""The compared methods land on the paper's columns, or the gap is the one the docs explain."""
+"""The compared methods land on the paper's columns (1.5 or 3 points), or the gap is one the docs explain."""
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-REPEATS = 10
-# gaps the docs explain: (column, set)
-EXPLAINED = {("ECC", "ionosphere"), ("R-SL", "ionosphere"), ("R-SL", "user_knowledge"), ("R-SL", "breastcancer")}
+import coassoc as ca
+import oracle
 
-pytestmark = [
+ROOT = Path(__file__).parents[2]
+REPEATS = 20
+# (column, set) -> points off the printed figure over these ensembles, and the section that explains them
+EXCEPTIONS = {
+    ("R-SL", "ionosphere"): (-6.3, "Single linkage of raw counts"),
+    ("R-SL", "user_knowledge"): (-3.0, "Single linkage of raw counts"),
+    ("R-SL", "breastcancer"): (-9.0, "Single linkage of raw counts"),
+}
+needs_data = [
     pytest.mark.slow,
     pytest.mark.skipif(not os.environ.get("COASSOC_DATA"), reason="set COASSOC_DATA to the folder of the data files"),
 ]
 
 
-@pytest.fixture(scope="module")
-def compared():
-    path = Path(__file__).parents[2] / "benchmarks" / "compared.py"
-    spec = importlib.util.spec_from_file_location("compared", path)
+def benchmark(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture(scope="module")
-def result(compared):
-    return compared.run(REPEATS, None)
+def compared():
+    return benchmark("compared")
 
 
+@pytest.fixture(scope="module")
+def ties():
+    return benchmark("single_linkage_ties")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("ensembles")
+
+
+@pytest.fixture(scope="module")
+def result(compared, cache):
+    return compared.run(REPEATS, cache)
+
+
+def slow(test):
+    for mark in needs_data:
+        test = mark(test)
+    return test
+
+
+@slow
 def test_mean_nmi_is_within_the_stated_distance_of_the_paper(compared, result):
-    far = {
-        (column, name): round(compared.gap(result, column, name), 2)
-        for column, (_, tolerance) in compared.PRINTED.items()
-        for name in compared.SETS
-        if abs(compared.gap(result, column, name)) > tolerance
-    }
-    # ten repeats where the docs have twenty: half a point of room for what is explained or on the edge
-    assert {
-        key for key, miss in far.items() if key not in EXPLAINED and abs(miss) > compared.PRINTED[key[0]][1] + 0.5
-    } == set()
+    gaps = {(column, name): compared.gap(result, column, name) for column in compared.PRINTED for name in compared.SETS}
+    tolerance = {column: points for column, (_, points) in compared.PRINTED.items()}
+    assert tolerance == {column: 3.0 if column in ("MCLA", "ECC", "R-SL", "E-SL") else 1.5 for column in tolerance}
+    far = {key: round(gap, 2) for key, gap in gaps.items() if abs(gap) > tolerance[key[0]]}
+    assert {key: gap for key, gap in far.items() if key not in EXCEPTIONS} == {}
+    for key, (measured, _) in EXCEPTIONS.items():  # k-means of another build may differ in an item or two
+        assert abs(gaps[key] - measured) <= 1.0
 
 
-def test_single_linkage_fits_when_it_is_cut_before_the_ties(compared, result):
-    for name in compared.SETS:
-        noise = result[name]["R-SL untied"].std() / REPEATS**0.5  # single linkage swings by points between ensembles
-        assert abs(compared.gap(result, "R-SL untied", name)) <= 3.0 + 2.0 * noise
-    for name in ("ionosphere", "user_knowledge", "breastcancer"):
-        assert abs(compared.gap(result, "R-SL untied", name)) < abs(compared.gap(result, "R-SL", name))
+def test_every_exception_has_its_section_and_its_figure_in_the_docs():
+    text = (ROOT / "docs" / "compared-methods.md").read_text(encoding="utf-8")
+    for (column, _), (measured, section) in EXCEPTIONS.items():
+        assert re.search(rf"^##+ {section}$", text, flags=re.MULTILINE)
+        row = re.search(rf"^\| {column} \|.*$", text, flags=re.MULTILINE).group()
+        assert f"**{measured:+.1f}**".replace("-", "−") in row
 
 
+@slow
+@pytest.mark.parametrize("name", ["glass", "ecoli", "ionosphere", "user_knowledge", "breastcancer"])
+def test_single_linkage_with_ties_in_random_order_is_within_two_standard_errors(ties, cache, name):
+    """Of a mean over 20 ensembles, on both sides; NMI and density."""
+    found = ties.summary(ties.scores_of(name, REPEATS, cache))
+    for score in (0, 1):
+        _, errors = ties.gaps({name: found}, "random", score)
+        assert abs(errors[0]) <= 2.0
+    assert found["lowest order"]["mean"][0] <= found["random"]["mean"][0] <= found["highest order"]["mean"][0]
+
+
+@slow
 def test_micro_clusters_are_within_six_tenths_of_exact_average_linkage(compared, result):
     for name in compared.SETS:
         assert abs(result[name]["micro"].mean() - result[name]["R-AL"].mean()) <= 0.6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_orders_of_ties_lie_between_no_tied_merge_and_all_of_them(ties, seed):
+    rng = np.random.default_rng(seed)
+    ensemble = ca.Ensemble(oracle.planted(rng, n=300, p=20, k=12, noise=0.5, most=15))
+    found = ties.Ties(ensemble)
+    assert found.n_blocks > 20 > found.all.max()
+    blocks = np.arange(found.n_blocks)
+    expected = (100 * ca.ensemble_nmi(ensemble, found.none), 100 * ca.density(ensemble, found.none))
+    np.testing.assert_allclose(found.scores(blocks), expected, rtol=1e-12)
+    for _ in range(5):
+        of_block = found.random_order(rng)
+        labels = of_block[found.none]
+        assert set(of_block.tolist()) == set(range(20))
+        assert len(set(zip(labels.tolist(), found.all.tolist()))) == 20  # no cluster crosses what is certain
+        expected = (100 * ca.ensemble_nmi(ensemble, labels), 100 * ca.density(ensemble, labels))
+        np.testing.assert_allclose(found.scores(of_block), expected, rtol=1e-12)

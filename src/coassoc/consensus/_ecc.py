@@ -35,8 +35,8 @@ class ECC(TableConsensus):
     n_init : int, default=10
         Starts; the one with the lowest exact loss is kept (the first of equals).
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        How a start is made: greedy k-means++ on the distances between label rows, items drawn at random
-        (with ``n_init=1`` the paper's reading), or a given partition.
+        How a start is made: greedy k-means++ on the distances between label rows, items drawn at random, or a given
+        partition (the paper's figures fit one made from different label rows, see the page on compared methods).
     smoothing : {"additive", "floor"}, default="additive"
         See above.
     epsilon : float, default=0.001
