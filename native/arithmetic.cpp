@@ -70,4 +70,35 @@ void rounded_scores(const double* scores, int64_t n, double scale, int32_t* valu
     for (int64_t i = 0; i < n; ++i) values[i] = (int32_t)((scores[i] * scale + magic) - magic);
 }
 
+double exact_sum(const double* values, int64_t n) {
+    // partial sums that do not overlap, smallest first (Shewchuk); together they are the exact sum
+    std::vector<double> parts;
+    for (int64_t i = 0; i < n; ++i) {
+        double x = values[i];
+        size_t kept = 0;
+        for (double y : parts) {
+            if (std::fabs(x) < std::fabs(y)) std::swap(x, y);
+            const double high = x + y, low = y - (high - x);
+            if (low != 0.0) parts[kept++] = low;
+            x = high;
+        }
+        parts.resize(kept);
+        parts.push_back(x);
+    }
+    if (parts.empty()) return 0.0;
+    double sum = parts.back(), low = 0.0;
+    size_t at = parts.size() - 1;
+    while (at > 0 && low == 0.0) {
+        const double x = sum, y = parts[--at];
+        sum = x + y;
+        low = y - (sum - x);
+    }
+    // half way between two numbers: the parts below decide
+    if (at > 0 && ((low < 0.0 && parts[at - 1] < 0.0) || (low > 0.0 && parts[at - 1] > 0.0))) {
+        const double twice = 2.0 * low, beyond = sum + twice;
+        if (twice == beyond - sum) sum = beyond;
+    }
+    return sum;
+}
+
 }  // namespace coassoc

@@ -20,4 +20,7 @@ void largest_scores(const double* scores, const int64_t* n_clusters, int64_t p, 
 // values (n,): score * scale rounded to even; sizes below 2**31
 void rounded_scores(const double* scores, int64_t n, double scale, int32_t* values);
 
+// the sum of n finite numbers, exactly rounded: no order of them can matter
+double exact_sum(const double* values, int64_t n);
+
 }  // namespace coassoc

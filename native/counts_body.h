@@ -59,6 +59,25 @@ void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t 
     }
 }
 
+// Row by row, for the rows of one cluster: their cells lie in different partitions, so none waits for another.
+template <class T>
+void count_side_as(const View& view, const int32_t* labels, int32_t side, int64_t start, int64_t stop, int64_t* cells) {
+    int64_t rows[kLanes];
+    for (int64_t from = start; from < stop; from += kLanes) {
+        int n = 0;
+        for (int64_t row = from; row < smaller(stop, from + kLanes); ++row) {
+            rows[n] = row;
+            n += labels[row] == side;
+        }
+        for (int i = 0; i < n; ++i) fetch_row<T>(view, rows[i]);
+        for (int i = 0; i < n; ++i) {
+            const T* codes = row_of<T>(view, rows[i]);
+            const int64_t times = view.copies ? view.copies[rows[i]] : 1;
+            for (int64_t j = 0; j < view.p; ++j) cells[view.first[j] + (int64_t)codes[j]] += times;
+        }
+    }
+}
+
 template <class T>
 void own_scores_as(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
                    int64_t stop, int64_t* scores) {

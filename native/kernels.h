@@ -83,6 +83,9 @@ struct Kernels {
     // adds to alpha (padded d + p, k) the copies of partitions [j0, j1) in blocks [b0, b1)
     void (*count_chunk)(const View&, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
                         int64_t j1, int64_t* alpha, char* scratch);
+    // adds to cells (padded d + p) the copies of the rows [start, stop) that are labelled `side`
+    void (*count_side_chunk)(const View&, const int32_t* labels, int32_t side, int64_t start, int64_t stop,
+                             int64_t* cells);
     // scores of rows [start, stop) under their own labels; values: padded (d + p, k)
     void (*own_scores_chunk)(const View&, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
                              int64_t stop, int64_t* scores);
@@ -94,13 +97,23 @@ struct Kernels {
     // the same with one double per row (factor of row b0 * 64 first); total must be summed in order by the caller
     void (*weighted_overlap_chunk)(const View&, int64_t j, int64_t b0, int64_t b1, const double* factor,
                                    double* total, int64_t size, char* scratch);
-    // one row of a table in whole steps above `base`, at most `top`: bytes `stride` apart; raises worst (k,) to the
+    // tables: n rows (those of one partition) of k columns
+    // sums (k,) of counts and of their squares
+    void (*sum_rows)(const int64_t* alpha, int64_t n, int64_t k, int64_t* cells, int64_t* squares);
+    // weight * (2 alpha / size - penalty), size and penalty (k,); returns the largest size of a score
+    double (*score_rows)(const int64_t* alpha, int64_t n, int64_t k, const double* size, const double* penalty,
+                         double weight, double* scores);
+    // score * scale rounded to even, n of them; sizes below 2**31
+    void (*round_scores)(const double* scores, int64_t n, double scale, int32_t* values);
+    // smallest and largest of n values, at least one
+    void (*range_of)(const int32_t* values, int64_t n, int32_t* low, int32_t* high);
+    // rows in whole steps above `base`, at most `top`: clusters `stride` bytes apart; raises worst (k,) to the
     // largest distance from the true height
-    void (*narrow_row)(const int32_t* row, int32_t k, double base, double step, int32_t top, double* worst,
-                       uint8_t* out, int64_t stride);
-    // raises high and lowers low (k,) to the change after - before * scale of one row of two tables
-    void (*change_row)(const int32_t* before, const int32_t* after, int32_t k, double scale, double* high,
-                       double* low);
+    void (*narrow_rows)(const int32_t* rows, int64_t n, int32_t k, double base, double step, int32_t top,
+                        double* worst, uint8_t* out, int64_t stride);
+    // raises high and lowers low (k,) to the change after - before * scale of two tables
+    void (*change_rows)(const int32_t* before, const int32_t* after, int64_t n, int32_t k, double scale, double* high,
+                        double* low);
     bool permutes;  // whether assign_chunk can use a NarrowTable
 };
 

@@ -479,6 +479,10 @@ void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0,
                  int64_t* alpha, char* scratch) {
     COASSOC_BY_WIDTH(count_chunk_as, view, labels, k, b0, b1, j0, j1, alpha, scratch)
 }
+void count_side_chunk(const View& view, const int32_t* labels, int32_t side, int64_t start, int64_t stop,
+                      int64_t* cells) {
+    COASSOC_BY_WIDTH(count_side_as, view, labels, side, start, stop, cells)
+}
 void own_scores_chunk(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
                       int64_t stop, int64_t* scores) {
     COASSOC_BY_WIDTH(own_scores_as, view, values, k, labels, start, stop, scores)
@@ -496,7 +500,8 @@ void weighted_overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1,
 
 const Kernels kTable = {
     block_codes,    assign_chunk,  count_chunk,
-    own_scores_chunk, distance_chunk, overlap_chunk, weighted_overlap_chunk, narrow_row, change_row,
+    count_side_chunk, own_scores_chunk, distance_chunk, overlap_chunk, weighted_overlap_chunk,
+    sum_rows, score_rows, round_scores, range_of, narrow_rows, change_rows,
 #if defined(__AVX512VBMI__)
     true,
 #else

@@ -39,6 +39,12 @@ NB_MODULE(_kernels, m) {
         .def(nb::init<Vector<int32_t>, int32_t, bool>(), "labels"_a.noconvert(), "k"_a, "labelled"_a)
         .def("relabelled", [](Labelling& l) { l.counted_ = l.bounded_ = false; })
         .def("rest", &Labelling::rest)
+        .def("table", [](Labelling& l, Matrix<int32_t> values, bool earlier) {
+            const auto& from = earlier ? l.earlier_ : l.table_;
+            if (from.size() != values.size()) throw std::invalid_argument("there is no table of this shape");
+            std::copy(from.begin(), from.end(), values.data());
+            return earlier ? l.earlier_bits_ : l.bits_;
+        })
         .def_ro("evaluated", &Labelling::evaluated_)
         .def_ro("redone", &Labelling::redone_);
 
@@ -48,10 +54,14 @@ NB_MODULE(_kernels, m) {
              "codes"_a.noconvert(), "n_clusters"_a, "missing"_a, "ids"_a.none(), "copies"_a.none(), "simd"_a,
              "n_threads"_a, "chunk_rows"_a, "blocked_copy"_a)
         .def("assign", &Rows::assign)
+        .def("kmeans_passes", &Rows::kmeans_passes, "labelling"_a, "weights"_a, "centres"_a.none(), "limit"_a, "before"_a)
         .def("counts", &Rows::counts)
         .def("own_scores", &Rows::own_scores)
         .def("split_sizes", &Rows::split_sizes)
         .def("split", &Rows::split)
+        .def("descend", &Rows::descend)
+        .def("whole", &Rows::whole)
+        .def("set_whole", &Rows::set_whole)
         .def("overlap", &Rows::overlap)
         .def("weighted_overlap", &Rows::weighted_overlap)
         .def("free_blocked", &Rows::free_blocked)
@@ -62,6 +72,7 @@ NB_MODULE(_kernels, m) {
         .def_prop_ro("total", &Seeding::total)
         .def("locate", &Seeding::locate)
         .def("potentials", &Seeding::potentials)
+        .def("choose", &Seeding::choose)
         .def("add", &Seeding::add);
 
     m.def("partition_sums", [](Matrix<const int64_t> alpha, Vector<const int64_t> n_clusters, Matrix<int64_t> cells,

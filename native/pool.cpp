@@ -17,14 +17,37 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(50);
+// A pass over few rows is a handful of jobs in a tenth of a millisecond: who has just worked stays awake that long.
+constexpr auto kAwake = std::chrono::microseconds(100);
+
+inline void breathe() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#else
+    std::this_thread::yield();
+#endif
+}
+
+// Whether `ready` came true within kAwake.
+template <class Ready>
+bool soon(Ready&& ready) {
+    const auto start = Clock::now();
+    do {
+        for (int i = 0; i < 32; ++i) {
+            if (ready()) return true;
+            breathe();
+        }
+    } while (Clock::now() - start < kAwake);
+    return false;
+}
 
 struct Job {
     const std::function<void(int64_t, int)>* task;
     int64_t n_tasks;
     std::atomic<int64_t> next{0};
     std::atomic<bool> stop{false};
-    int helpers_wanted = 0;  // guarded by the pool's mutex, as is what follows
-    int helpers_working = 0;
+    std::atomic<int> helpers_working{0};  // changed under the pool's mutex, which guards what follows
+    int helpers_wanted = 0;
     int slots = 1;
     std::exception_ptr error;
 };
@@ -33,6 +56,7 @@ struct Pool {
     std::mutex mutex;
     std::condition_variable work, done;
     std::deque<Job*> queue;
+    std::atomic<int> waiting{0};  // jobs in the queue
     int workers = 0;
 
     void grow(int wanted) {  // mutex held
@@ -42,11 +66,16 @@ struct Pool {
     void serve() {
         std::unique_lock<std::mutex> lock(mutex);
         for (;;) {
+            if (queue.empty()) {
+                lock.unlock();
+                soon([this] { return waiting.load(std::memory_order_relaxed) > 0; });
+                lock.lock();
+            }
             work.wait(lock, [this] { return !queue.empty(); });
             Job* job = queue.front();
             const int slot = job->slots++;
             ++job->helpers_working;
-            if (--job->helpers_wanted == 0) queue.pop_front();
+            if (--job->helpers_wanted == 0) queue.pop_front(), --waiting;
             lock.unlock();
             std::exception_ptr error;
             try {
@@ -97,6 +126,7 @@ bool run_tasks(const Run& run, int64_t n_tasks, const std::function<void(int64_t
         shared->grow(helpers);
         job.helpers_wanted = helpers;
         shared->queue.push_back(&job);
+        ++shared->waiting;
     }
     if (shared) {
         if (helpers == 1) shared->work.notify_one();
@@ -128,8 +158,14 @@ bool run_tasks(const Run& run, int64_t n_tasks, const std::function<void(int64_t
             for (auto at = shared->queue.begin(); at != shared->queue.end(); ++at)
                 if (*at == &job) {
                     shared->queue.erase(at);
+                    --shared->waiting;
                     break;
                 }
+        }
+        if (job.helpers_working > 0) {  // mostly at the end of its last task
+            lock.unlock();
+            soon([&] { return job.helpers_working.load() == 0; });
+            lock.lock();
         }
         while (job.helpers_working > 0) {
             if (shared->done.wait_for(lock, kLook) == std::cv_status::timeout) {

@@ -1,8 +1,10 @@
 #include "rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "descent.h"
 #include "dispatch.h"
 
 namespace coassoc {
@@ -62,7 +64,7 @@ Rows::Cut Rows::cut(double steps_per_row, int64_t unit) const {
     if (rows <= 0) {
         rows = (int64_t)std::min(1e6, std::max(64.0, 8e6 / steps_per_row));
         rows = std::min(rows, std::max<int64_t>(64, view_.n / (4 * threads) + 1));
-        if (steps_per_row * (double)view_.n < 4e6) threads = 1;
+        if (steps_per_row * (double)view_.n < 1e7) threads = 1;  // a quarter of a millisecond: not worth a wake-up
     }
     rows = (rows + unit - 1) / unit * unit;
     const int64_t tasks = std::max<int64_t>(1, (view_.n + rows - 1) / rows);
@@ -74,7 +76,16 @@ View Rows::view(std::shared_ptr<Buffer>& hold, bool build) {
     if (blocked_copy_) {
         const auto lock = locked();
         if (!blocked_ && build) {
-            auto fresh = std::make_shared<Buffer>(blocks() * kLanes * view_.p * view_.width);
+            const int64_t bytes = blocks() * kLanes * view_.p * view_.width;
+            std::shared_ptr<Buffer> fresh;
+            {
+                const std::lock_guard<std::mutex> taking(spare_->mutex);
+                if (spare_->buffer && spare_->buffer->bytes() >= bytes) fresh.swap(spare_->buffer);
+            }
+            if (fresh)
+                fresh->trim(bytes);
+            else
+                fresh = std::make_shared<Buffer>(bytes);
             const Cut part = cut((double)view_.p * 20, kLanes);
             without_gil(part.threads, part.tasks, [&](int64_t t, int) {
                 kernels_->block_codes(view_, t * part.blocks, std::min(blocks(), (t + 1) * part.blocks),
@@ -89,36 +100,48 @@ View Rows::view(std::shared_ptr<Buffer>& hold, bool build) {
 }
 
 int64_t Rows::assign(Labelling& labelling, Matrix<const int32_t> table, int bits) {
-    const int32_t k = labelling.k_;
-    if ((int64_t)table.shape(0) != shape_.d || (int64_t)table.shape(1) != k || labelling.n_ != view_.n)
+    if ((int64_t)table.shape(0) != shape_.d || (int64_t)table.shape(1) != labelling.k_ || labelling.n_ != view_.n)
         throw std::invalid_argument("the table's shape does not fit the rows and the labelling");
-    const int64_t size = shape_.d * k;
-    const bool again = labelling.bounded_;
     std::shared_ptr<Buffer> hold;
-    const View rows = view(hold, again && kernels_->permutes && plan_.possible);
+    const View rows = view(hold, labelling.bounded_ && kernels_->permutes && plan_.possible);
+    int64_t moved = 0;
+    bool finished;
+    {
+        nb::gil_scoped_release release;
+        labelling.next_.assign(table.data(), table.data() + shape_.d * labelling.k_);
+        finished = assign_next(rows, labelling, bits, moved);
+    }
+    check_finished(finished);
+    return moved;
+}
 
+bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved) {
+    const int32_t k = labelling.k_;
+    const int32_t* table = labelling.next_.data();
     AssignJob job{};
     std::vector<uint32_t> drop((size_t)k);
     int shift = labelling.unit_ + bits;
     if (!labelling.bounds_.data()) labelling.bounds_ = Buffer(view_.n * 2);
-    if (again && shift >= 0 && shift <= 31 && std::abs(bits - labelling.before_bits_) < 20) {
-        measure_drop(*kernels_, shape_, labelling.before_.data(), labelling.before_bits_, table.data(), bits, k, shift,
-                     drop.data());
+    if (labelling.bounded_ && shift >= 0 && shift <= 31 && std::abs(bits - labelling.bits_) < 20) {
+        measure_drop(*kernels_, shape_, labelling.table_.data(), labelling.bits_, table, bits, k, shift, drop.data());
         job.drop = drop.data();
     } else {
         shift = 14;
         labelling.unit_ = shift - bits;
     }
-    job.wide = widen(shape_, table.data(), k, labelling.wide_);
+    const Ranges ranges = ranges_of(*kernels_, shape_, table, k);
+    job.wide = widen(shape_, ranges, table, k, labelling.wide_);
     // 7 bits pay when they told most rows apart last time and there are enough rows to make up for the table
     const bool sharp = labelling.redone_ * 2 <= labelling.evaluated_;
     const bool enough = (job.drop ? labelling.evaluated_ : view_.n) > 2000 || chunk_rows_ > 0;
-    if (kernels_->permutes && sharp && enough) job.narrow = narrow(*kernels_, shape_, plan_, table.data(), k, shift, labelling.narrow_);
+    if (kernels_->permutes && sharp && enough)
+        job.narrow = narrow(*kernels_, shape_, plan_, ranges, table, k, shift, labelling.narrow_);
     job.labels = labelling.labels_;
     job.bounds = (uint16_t*)labelling.bounds_.data();
     job.shift = shift;
 
-    const Cut part = cut((double)view_.p * (double)std::max(k, 4), kLanes);
+    const double share = job.drop ? (double)labelling.evaluated_ / (double)std::max<int64_t>(view_.n, 1) : 1.0;
+    const Cut part = cut(4.0 + share * (double)view_.p * (double)std::max(k, 4), kLanes);
     std::vector<Buffer> scratch = scratches(part.threads);
     const int64_t cells = shape_.padded() * k;
     const bool incremental = labelling.counted_ && labelling.labelled_ && cells * 8 * part.threads <= kDeltaBytes;
@@ -128,8 +151,8 @@ int64_t Rows::assign(Labelling& labelling, Matrix<const int32_t> table, int bits
     std::vector<AssignResult> results((size_t)part.threads);
 
     // until the pass is over nothing derived from the labels can be trusted
-    labelling.counted_ = labelling.bounded_ = false;
-    without_gil(part.threads, part.tasks, [&](int64_t t, int slot) {
+    labelling.counted_ = labelling.bounded_ = labelling.summed_ = false;
+    const bool finished = run_free(part.threads, part.tasks, [&](int64_t t, int slot) {
         AssignJob mine = job;
         if (incremental) mine.delta = slot ? delta[slot].data() : labelling.alpha_.data();
         AssignResult result;
@@ -139,52 +162,181 @@ int64_t Rows::assign(Labelling& labelling, Matrix<const int32_t> table, int bits
         results[slot].evaluated += result.evaluated;
         results[slot].redone += result.redone;
     });
+    if (!finished) return false;
     if (incremental)
         for (int i = 1; i < part.threads; ++i)
             for (int64_t c = 0; c < cells; ++c) labelling.alpha_[c] += delta[i][c];
-    int64_t moved = 0;
+    moved = 0;
     labelling.evaluated_ = labelling.redone_ = 0;
     for (const AssignResult& result : results) {
         moved += result.moved;
         labelling.evaluated_ += result.evaluated;
         labelling.redone_ += result.redone;
     }
-    labelling.before_.assign(table.data(), table.data() + size);
-    labelling.before_bits_ = bits;
+    labelling.earlier_.swap(labelling.table_);
+    labelling.table_.swap(labelling.next_);
+    labelling.earlier_bits_ = labelling.bits_;
+    labelling.bits_ = bits;
     labelling.counted_ = incremental;
     labelling.bounded_ = labelling.labelled_ = true;
-    return moved;
+    return true;
+}
+
+void Rows::free_blocked() {
+    const auto lock = locked();
+    if (blocked_.use_count() == 1) {  // nobody is reading it
+        const std::lock_guard<std::mutex> taking(spare_->mutex);
+        if (!spare_->buffer || spare_->buffer->bytes() < blocked_->bytes()) spare_->buffer = blocked_;
+    }
+    blocked_.reset();
+}
+
+void Rows::descend(const Rows& parent, const Labelling& labelling, int64_t cluster) {
+    spare_ = parent.spare_;
+    if (!labelling.counted_ || cluster < 0 || cluster >= labelling.k_) return;
+    auto whole = std::make_shared<std::vector<int64_t>>((size_t)shape_.padded());
+    for (size_t f = 0; f < whole->size(); ++f) (*whole)[f] = labelling.alpha_[f * labelling.k_ + cluster];
+    const auto lock = locked();
+    whole_ = whole;
+}
+
+void Rows::set_whole(Vector<const int64_t> counts) {
+    if ((int64_t)counts.shape(0) != shape_.padded()) throw std::invalid_argument("one count per padded row is needed");
+    const auto lock = locked();
+    whole_ = std::make_shared<const std::vector<int64_t>>(counts.data(), counts.data() + counts.shape(0));
+}
+
+bool Rows::whole(Matrix<int64_t> alpha, Vector<int64_t> size) {
+    if ((int64_t)alpha.shape(0) != shape_.d || alpha.shape(1) != 1 || size.shape(0) != 1)
+        throw std::invalid_argument("whole needs arrays of one column");
+    const auto lock = locked();
+    if (!whole_) return false;
+    for (int64_t j = 0; j < shape_.p; ++j)
+        std::copy_n(whole_->data() + shape_.first[j], shape_.n_clusters[j], alpha.data() + shape_.first[j] - j);
+    size(0) = 0;
+    for (int64_t f = 0; f <= shape_.n_clusters[0]; ++f) size(0) += (*whole_)[(size_t)f];
+    return true;
+}
+
+// Of two clusters only the smaller is counted; the other is the rest.
+bool Rows::count_smaller(Labelling& labelling, const std::vector<int64_t>& whole) {
+    int64_t ones = 0;
+    for (int64_t i = 0; i < view_.n; ++i) ones += labelling.labels_[i];
+    const int32_t side = 2 * ones <= view_.n;
+    const Cut part = cut((double)view_.p * 10, kLanes);
+    std::vector<std::vector<int64_t>> own((size_t)part.threads, std::vector<int64_t>(whole.size(), 0));
+    const int64_t step = part.blocks * kLanes;
+    const bool finished = run_free(part.threads, part.tasks, [&](int64_t t, int slot) {
+        kernels_->count_side_chunk(view_, labelling.labels_, side, t * step, std::min(view_.n, (t + 1) * step),
+                                   own[slot].data());
+    });
+    for (int i = 1; i < part.threads; ++i)
+        for (size_t f = 0; f < whole.size(); ++f) own[0][f] += own[i][f];
+    for (size_t f = 0; f < whole.size(); ++f) {
+        labelling.alpha_[2 * f + side] = own[0][f];
+        labelling.alpha_[2 * f + !side] = whole[f] - own[0][f];
+    }
+    labelling.counted_ = finished;
+    return finished;
+}
+
+bool Rows::count(const View& rows, Labelling& labelling) {
+    const int64_t k = labelling.k_, cells = shape_.padded() * k;
+    labelling.alpha_.assign((size_t)cells, 0);
+    labelling.summed_ = false;
+    std::shared_ptr<const std::vector<int64_t>> whole;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        whole = whole_;
+    }
+    if (k == 2 && whole) return count_smaller(labelling, *whole);
+    int64_t* shared = labelling.alpha_.data();
+    const Cut part = cut((double)view_.p * 40, kLanes);
+    std::vector<Buffer> scratch = scratches(part.threads);
+    bool finished;
+    if (cells * 8 * part.threads <= kDeltaBytes) {
+        std::vector<std::vector<int64_t>> own((size_t)part.threads);
+        for (int i = 1; i < part.threads; ++i) own[i].assign((size_t)cells, 0);
+        finished = run_free(part.threads, part.tasks, [&](int64_t t, int slot) {
+            kernels_->count_chunk(rows, labelling.labels_, (int32_t)k, t * part.blocks,
+                                  std::min(blocks(), (t + 1) * part.blocks), 0, view_.p,
+                                  slot ? own[slot].data() : shared, scratch[slot].data());
+        });
+        for (int i = 1; i < part.threads; ++i)
+            for (int64_t c = 0; c < cells; ++c) shared[c] += own[i][c];
+    } else {  // a large table is shared: each task owns one partition's rows of it
+        finished = run_free(part.threads, view_.p, [&](int64_t j, int slot) {
+            kernels_->count_chunk(rows, labelling.labels_, (int32_t)k, 0, blocks(), j, j + 1, shared,
+                                  scratch[slot].data());
+        });
+    }
+    labelling.counted_ = finished;
+    if (finished && k == 1) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        whole_ = std::make_shared<const std::vector<int64_t>>(labelling.alpha_);
+    }
+    return finished;
+}
+
+nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights, nb::object centres, int64_t limit,
+                              double before) {
+    const int64_t k = labelling.k_;
+    if ((int64_t)weights.shape(0) != shape_.p || labelling.n_ != view_.n)
+        throw std::invalid_argument("the weights or the labelling do not fit the rows");
+    const int64_t* given = nullptr;
+    if (!centres.is_none()) {
+        auto alpha = nb::cast<Matrix<const int64_t>>(centres);
+        if ((int64_t)alpha.shape(0) != shape_.d || (int64_t)alpha.shape(1) != k)
+            throw std::invalid_argument("the centres must have a row per base cluster and a column per cluster");
+        given = alpha.data();
+    } else if (!labelling.labelled_) {
+        throw std::invalid_argument("centres are needed for a labelling without labels");
+    }
+    std::shared_ptr<Buffer> hold;
+    const View rows = view(hold, (limit > 1 || labelling.bounded_) && kernels_->permutes && plan_.possible);
+    std::vector<int64_t> moves;
+    std::vector<double> losses;
+    int64_t empty = 0;
+    bool finished = true;
+    {
+        nb::gil_scoped_release release;
+        for (bool on = true; on && finished && (int64_t)losses.size() < limit; given = nullptr) {
+            int64_t moved = 0;
+            if (!given && !labelling.counted_) finished = count(rows, labelling);
+            if (finished) {
+                const int bits = next_table(*kernels_, shape_, labelling, given, weights.data());
+                finished = assign_next(rows, labelling, bits, moved);
+            }
+            if (finished && !labelling.counted_) finished = count(rows, labelling);
+            if (!finished) break;
+            sum_counts(*kernels_, shape_, labelling);
+            const double loss = kmeans_loss(shape_, labelling, weights.data());
+            empty = count_empty(shape_, labelling);
+            const bool first = std::isinf(before);
+            on = empty == 0 && (first || (moved > 0 && loss < before));
+            before = loss;
+            moves.push_back(moved);
+            losses.push_back(loss);
+        }
+    }
+    check_finished(finished);
+    return nb::make_tuple(moves, losses, empty);
 }
 
 void Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes) {
-    const int64_t k = labelling.k_, cells = shape_.padded() * k;
+    const int64_t k = labelling.k_;
     if ((int64_t)alpha.shape(0) != shape_.d || (int64_t)alpha.shape(1) != k || (int64_t)sizes.shape(0) != k ||
         !labelling.labelled_)
         throw std::invalid_argument("counts need a labelled labelling and arrays of its shape");
     if (!labelling.counted_) {
         std::shared_ptr<Buffer> hold;
         const View rows = view(hold, false);
-        labelling.alpha_.assign((size_t)cells, 0);
-        int64_t* shared = labelling.alpha_.data();
-        const Cut part = cut((double)view_.p * 10, kLanes);
-        std::vector<Buffer> scratch = scratches(part.threads);
-        if (cells * 8 * part.threads <= kDeltaBytes) {
-            std::vector<std::vector<int64_t>> own((size_t)part.threads);
-            for (int i = 1; i < part.threads; ++i) own[i].assign((size_t)cells, 0);
-            without_gil(part.threads, part.tasks, [&](int64_t t, int slot) {
-                kernels_->count_chunk(rows, labelling.labels_, (int32_t)k, t * part.blocks,
-                                      std::min(blocks(), (t + 1) * part.blocks), 0, view_.p,
-                                      slot ? own[slot].data() : shared, scratch[slot].data());
-            });
-            for (int i = 1; i < part.threads; ++i)
-                for (int64_t c = 0; c < cells; ++c) shared[c] += own[i][c];
-        } else {  // a large table is shared: each task owns one partition's rows of it
-            without_gil(part.threads, view_.p, [&](int64_t j, int slot) {
-                kernels_->count_chunk(rows, labelling.labels_, (int32_t)k, 0, blocks(), j, j + 1, shared,
-                                      scratch[slot].data());
-            });
+        bool finished;
+        {
+            nb::gil_scoped_release release;
+            finished = count(rows, labelling);
         }
-        labelling.counted_ = true;
+        check_finished(finished);
     }
     for (int64_t j = 0; j < shape_.p; ++j)
         std::memcpy(alpha.data() + (shape_.first[j] - j) * k, labelling.alpha_.data() + shape_.first[j] * k,
@@ -211,16 +363,39 @@ void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t 
 }
 
 std::vector<int64_t> Rows::split_sizes(Labelling& labelling) {
-    std::vector<int64_t> sizes((size_t)labelling.k_, 0);
+    const size_t k = (size_t)labelling.k_;
+    std::vector<int64_t> sizes(k, 0);
+    if (labelling.counted_ && !view_.copies) {  // every row has one code of partition 0, missing included
+        for (size_t f = 0; f <= (size_t)shape_.n_clusters[0]; ++f)
+            for (size_t c = 0; c < k; ++c) sizes[c] += labelling.alpha_[f * k + c];
+        return sizes;
+    }
     for (int64_t i = 0; i < view_.n; ++i) ++sizes[(size_t)labelling.labels_[i]];
     return sizes;
 }
 
-void Rows::split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts) {
+void Rows::split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids) {
     std::vector<uint32_t*> to;
     for (const auto& part : parts) to.push_back(part.data());
     nb::gil_scoped_release release;
-    for (int64_t i = 0; i < view_.n; ++i) *to[(size_t)labelling.labels_[i]]++ = (uint32_t)i;
+    const uint32_t* names = ids ? view_.ids : nullptr;  // as the codes know the rows
+    const int32_t* labels = labelling.labels_;
+    if (to.size() == 2) {  // both are written, one is kept: no branch to guess
+        uint32_t *zero = to[0], *one = to[1];
+        uint32_t *const zero_end = zero + parts[0].shape(0), *const one_end = one + parts[1].shape(0);
+        for (int64_t i = 0; i < view_.n; ++i) {
+            const uint32_t name = names ? names[i] : (uint32_t)i;
+            if (zero == zero_end || one == one_end) {
+                *(labels[i] ? one++ : zero++) = name;
+                continue;
+            }
+            *zero = *one = name;
+            one += labels[i];
+            zero += 1 - labels[i];
+        }
+        return;
+    }
+    for (int64_t i = 0; i < view_.n; ++i) *to[(size_t)labels[i]]++ = names ? names[i] : (uint32_t)i;
 }
 
 }  // namespace coassoc

@@ -25,6 +25,7 @@ template <class T>
 using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using AnyRow = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // stops the jobs of the thread that carries it
@@ -34,27 +35,44 @@ struct Stopped : std::runtime_error {
     Stopped() : std::runtime_error("stopped by another thread") {}
 };
 
-// Calls body(task, slot) over the pool without the GIL; raises what a signal handler raised.
+// Calls body(task, slot) over the pool, the GIL not being held; false when it was stopped early.
 template <class Body>
-void without_gil(int n_threads, int64_t n_tasks, Body&& body) {
-    bool finished;
-    {
-        nb::gil_scoped_release release;
-        Run run;
-        run.n_threads = n_threads;
-        run.token = current_token;
-        run.interrupted = [] {
-            nb::gil_scoped_acquire acquire;
-            return PyErr_CheckSignals() != 0;
-        };
-        finished = run_tasks(run, n_tasks, body);
-    }
+bool run_free(int n_threads, int64_t n_tasks, Body&& body) {
+    Run run;
+    run.n_threads = n_threads;
+    run.token = current_token;
+    run.interrupted = [] {
+        nb::gil_scoped_acquire acquire;
+        return PyErr_CheckSignals() != 0;
+    };
+    return run_tasks(run, n_tasks, body);
+}
+
+// Raises what a signal handler raised, or Stopped, unless the work was finished.
+inline void check_finished(bool finished) {
     if (finished) return;
     if (PyErr_Occurred()) throw nb::python_error();
     throw Stopped();
 }
 
+// The two together, called with the GIL.
+template <class Body>
+void without_gil(int n_threads, int64_t n_tasks, Body&& body) {
+    bool finished;
+    {
+        nb::gil_scoped_release release;
+        finished = run_free(n_threads, n_tasks, body);
+    }
+    check_finished(finished);
+}
+
 class Labelling;
+
+// The copy of rows that are done with, for the next of their kin: fresh memory costs more than filling it.
+struct Spare {
+    std::mutex mutex;
+    std::shared_ptr<Buffer> buffer;
+};
 
 class Rows {
   public:
@@ -79,21 +97,38 @@ class Rows {
         return std::unique_lock<std::mutex>(mutex_);
     }
 
-    void free_blocked() {
-        const auto lock = locked();
-        blocked_.reset();
-    }
+    void free_blocked();
+
+    // These rows are one cluster of a split of `parent`: its counts are theirs, and so is the memory it is done with.
+    void descend(const Rows& parent, const Labelling& labelling, int64_t cluster);
+
+    // Counts of all rows (padded d + p,), where they are known beforehand.
+    void set_whole(Vector<const int64_t> counts);
+
+    // Those counts and how many rows there are, if they are known.
+    bool whole(Matrix<int64_t> alpha, Vector<int64_t> size);
 
     bool has_blocked() const { return (bool)blocked_; }
 
     int64_t assign(Labelling& labelling, Matrix<const int32_t> table, int bits);
     void counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes);
+    // Passes of k-means (table, labels, counts, loss) from the centres of `centres` (d, k), or of the labelling itself
+    // when None: `limit` at most, until one moves no row, does not take the loss below that `before` it (infinity:
+    // there was none), or leaves a cluster empty. Gives moved rows and loss of each, and how many clusters are empty.
+    nb::tuple kmeans_passes(Labelling& labelling, Vector<const double> weights, nb::object centres, int64_t limit,
+                            double before);
     void own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t start, int64_t stop,
                     Vector<int64_t> scores);
     std::vector<int64_t> split_sizes(Labelling& labelling);
-    void split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts);
+    // rows of each cluster in their present order: positions, or their ids in the codes
+    void split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids);
     void overlap(Matrix<int64_t> out);
     void weighted_overlap(Vector<const double> weights, Matrix<double> out);
+
+    // what follows runs without the GIL and says whether it finished
+    bool assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved);
+    bool count(const View& rows, Labelling& labelling);
+    bool count_smaller(Labelling& labelling, const std::vector<int64_t>& whole);
 
     std::vector<Buffer> scratches(int threads) const {
         std::vector<Buffer> out;
@@ -111,6 +146,8 @@ class Rows {
     bool blocked_copy_;
     std::mutex mutex_;
     std::shared_ptr<Buffer> blocked_;
+    std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
+    std::shared_ptr<const std::vector<int64_t>> whole_;  // padded (d + p,): counts of all rows; null while unknown
 };
 
 // Labels (an array of Python's), bounds of their gaps, and their counts.
@@ -119,11 +156,13 @@ class Labelling {
     Labelling(Vector<int32_t> labels, int32_t k, bool labelled)
         : keep_(nb::cast(labels)), labels_(labels.data()), n_((int64_t)labels.shape(0)), k_(k), labelled_(labelled) {}
 
-    // Gives back all that can be found again from the labels.
+    // Gives back all that can be found again from the labels, but for the counts, which a split hands on.
     void rest() {
-        counted_ = bounded_ = false;
-        alpha_ = {};
-        before_ = {};
+        bounded_ = summed_ = false;
+        table_ = {};
+        earlier_ = {};
+        next_ = {};
+        scores_ = {};
         bounds_ = Buffer();
         wide_ = Buffer();
         narrow_ = Buffer();
@@ -135,11 +174,15 @@ class Labelling {
     int32_t k_;
     bool labelled_;         // whether every row has a label
     bool counted_ = false;  // whether alpha_ is what the labels say
-    bool bounded_ = false;  // whether bounds_ hold for the table `before_`
+    bool bounded_ = false;  // whether bounds_ hold for the table `table_`
+    bool summed_ = false;   // whether cells_ and squares_ are what alpha_ says
     std::vector<int64_t> alpha_;  // padded (d + p, k)
+    std::vector<int64_t> cells_, squares_;  // (p, k)
     Buffer bounds_;
-    std::vector<int32_t> before_;
-    int before_bits_ = 0, unit_ = 0;  // a bound's unit is 2**unit_, in scores
+    std::vector<int32_t> table_, earlier_, next_;  // (d, k) the labels' table, the one before it, the one to come
+    int bits_ = 0, earlier_bits_ = 0;
+    int unit_ = 0;  // a bound's unit is 2**unit_, in scores
+    std::vector<double> scores_;  // room for the next table before it is rounded
     Buffer wide_, narrow_;
     int64_t evaluated_ = 0, redone_ = 0;
 };

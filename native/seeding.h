@@ -39,8 +39,13 @@ class Seeding {
     int64_t total() const { return total_; }
 
     void locate(Vector<const int64_t> targets, Vector<int64_t> found) {
-        for (size_t i = 0; i < targets.shape(0); ++i) {
-            int64_t left = targets(i), s = 0;
+        if (found.shape(0) != targets.shape(0)) throw std::invalid_argument("found must have one entry per target");
+        locate_all(targets.data(), (int64_t)targets.shape(0), found.data());
+    }
+
+    void locate_all(const int64_t* targets, int64_t m, int64_t* found) const {
+        for (int64_t i = 0; i < m; ++i) {
+            int64_t left = targets[i], s = 0;
             if (left < 0 || left >= total_) throw std::invalid_argument("targets must lie below the total");
             while (left >= sums_[s]) left -= sums_[s++];
             int64_t row = s * kSuperRows;
@@ -49,31 +54,61 @@ class Seeding {
                 if (left < term) break;
                 left -= term;
             }
-            found(i) = row;
+            found[i] = row;
         }
     }
 
     void potentials(AnyMatrix candidates, Vector<int64_t> totals) {
         check(candidates);
-        const int64_t m = (int64_t)candidates.shape(0);
-        if ((int64_t)totals.shape(0) != m) throw std::invalid_argument("totals must have one entry per candidate");
-        const bool keep = m <= kMaxCandidates && m * width_ <= 8;
-        tried_.clear();
-        for (int64_t from = 0; from < m; from += kMaxCandidates) {
-            const int count = (int)std::min<int64_t>(kMaxCandidates, m - from);
-            measure((const char*)candidates.data() + from * row_bytes(), count, keep);
-            for (int c = 0; c < count; ++c) totals((size_t)(from + c)) = sum_of(c);
+        if (totals.shape(0) != candidates.shape(0))
+            throw std::invalid_argument("totals must have one entry per candidate");
+        measure_all((const char*)candidates.data(), (int64_t)candidates.shape(0), totals.data());
+    }
+
+    // Locates, measures, adds the first of the best and gives its codes: a round of k-means++ in one call.
+    void choose(Vector<const int64_t> targets, AnyRow row) {
+        if ((int64_t)row.shape(0) != rows_.view_.p || row.dtype().bits != rows_.view_.width * 8)
+            throw std::invalid_argument("row must have room for a row of codes of the loaded type");
+        const int64_t m = (int64_t)targets.shape(0), bytes = row_bytes();
+        std::vector<int64_t> found((size_t)m), totals((size_t)m);
+        locate_all(targets.data(), m, found.data());
+        std::vector<char> candidates((size_t)(m * bytes));
+        for (int64_t i = 0; i < m; ++i) {
+            const int64_t at = rows_.view_.ids ? (int64_t)rows_.view_.ids[found[i]] : found[i];
+            std::memcpy(candidates.data() + i * bytes, (const char*)rows_.view_.codes + at * bytes, (size_t)bytes);
         }
-        if (keep) tried_.assign((const char*)candidates.data(), (const char*)candidates.data() + m * row_bytes());
+        int64_t best = 0;
+        if (m > 1) {
+            measure_all(candidates.data(), m, totals.data());
+            best = std::min_element(totals.begin(), totals.end()) - totals.begin();
+        }
+        std::memcpy((void*)row.data(), candidates.data() + best * bytes, (size_t)bytes);
+        add_row(candidates.data() + best * bytes);
     }
 
     void add(AnyMatrix row) {
         check(row);
+        add_row((const char*)row.data());
+    }
+
+  private:
+    void measure_all(const char* candidates, int64_t m, int64_t* totals) {
+        const bool keep = m <= kMaxCandidates && m * width_ <= 8;
+        tried_.clear();
+        for (int64_t from = 0; from < m; from += kMaxCandidates) {
+            const int count = (int)std::min<int64_t>(kMaxCandidates, m - from);
+            measure(candidates + from * row_bytes(), count, keep);
+            for (int c = 0; c < count; ++c) totals[from + c] = sum_of(c);
+        }
+        if (keep) tried_.assign(candidates, candidates + m * row_bytes());
+    }
+
+    void add_row(const char* row) {
         int64_t at = 0;
         const int64_t bytes = row_bytes(), n_tried = (int64_t)tried_.size() / bytes;
-        while (at < n_tried && std::memcmp(tried_.data() + at * bytes, row.data(), (size_t)bytes)) ++at;
+        while (at < n_tried && std::memcmp(tried_.data() + at * bytes, row, (size_t)bytes)) ++at;
         if (at == n_tried) {
-            measure((const char*)row.data(), 1, true);
+            measure(row, 1, true);
             at = 0;
         }
         std::swap(now_, next_[(size_t)at]);
@@ -82,7 +117,6 @@ class Seeding {
         tried_.clear();
     }
 
-  private:
     int64_t row_bytes() const { return rows_.view_.p * rows_.view_.width; }
 
     void check(const AnyMatrix& codes) const {

@@ -54,6 +54,16 @@ Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
 Buffer::~Buffer() { std::free(data_); }
 #endif
 
+void Buffer::trim(int64_t bytes) {
+    if (bytes >= bytes_) return;
+#if defined(__linux__)
+    if (!base_) return;
+    const int64_t kept = (bytes + kPage - 1) / kPage * kPage;
+    if (kept < bytes_) madvise((char*)data_ + kept, (size_t)(bytes_ - kept), MADV_DONTNEED);
+    bytes_ = bytes;
+#endif
+}
+
 Buffer::Buffer(Buffer&& other) noexcept { *this = std::move(other); }
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
@@ -70,21 +80,20 @@ void reserve(Buffer& space, int64_t bytes) {
     if (space.bytes() < bytes) space = Buffer(bytes);
 }
 
-// Smallest and largest entry of a partition, the zero of missing labels included when they occur.
-void range_of(const Shape& shape, const int32_t* values, int32_t k, int64_t j, int64_t& low, int64_t& high) {
-    const int32_t* part = values + (shape.first[j] - j) * k;
-    int32_t a = part[0], b = part[0];
-    for (int64_t i = 1; i < shape.n_clusters[j] * k; ++i) {
-        a = std::min(a, part[i]);
-        b = std::max(b, part[i]);
-    }
-    low = shape.missing[j] ? std::min(a, 0) : a;
-    high = shape.missing[j] ? std::max(b, 0) : b;
-}
-
 }  // namespace
 
-WideTable widen(const Shape& shape, const int32_t* values, int32_t k, Buffer& space) {
+Ranges ranges_of(const Kernels& kernels, const Shape& shape, const int32_t* values, int32_t k) {
+    Ranges out;
+    for (int64_t j = 0; j < shape.p; ++j) {
+        int32_t low, high;
+        kernels.range_of(values + (shape.first[j] - j) * k, shape.n_clusters[j] * k, &low, &high);
+        out.low.push_back(shape.missing[j] ? std::min(low, 0) : low);
+        out.high.push_back(shape.missing[j] ? std::max(high, 0) : high);
+    }
+    return out;
+}
+
+WideTable widen(const Shape& shape, const Ranges& ranges, const int32_t* values, int32_t k, Buffer& space) {
     WideTable out{};
     out.rows = shape.padded();
     out.k = k;
@@ -111,8 +120,7 @@ WideTable widen(const Shape& shape, const int32_t* values, int32_t k, Buffer& sp
     for (int64_t j = 0; j < shape.p; ++j) {
         const int64_t n = shape.n_clusters[j];
         const int32_t* part = values + (shape.first[j] - j) * k;
-        int64_t low, high;
-        range_of(shape, values, k, j, low, high);
+        const int64_t low = ranges.low[j], high = ranges.high[j];
         // any score is at least minus the sum of the largest sizes, so these columns never beat a real one
         const int32_t never = (int32_t)std::max<int64_t>(-std::max(std::abs(low), std::abs(high)), -2147483647);
         for (int32_t t = 0; t < out.n_tiles; ++t) {
@@ -161,18 +169,14 @@ NarrowPlan plan_narrow(const Shape& shape, int width) {
     return plan;
 }
 
-NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const int32_t* values, int32_t k,
-                   int shift, Buffer& space) {
+NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Ranges& ranges,
+                   const int32_t* values, int32_t k, int shift, Buffer& space) {
     NarrowTable out{};
     if (!plan.possible || k > 65535) return out;
     const int64_t top = std::min<int64_t>(127, 65535 / shape.p);
-    std::vector<int64_t> low((size_t)shape.p);
+    const std::vector<int64_t>& low = ranges.low;
     int64_t range = 0;
-    for (int64_t j = 0; j < shape.p; ++j) {
-        int64_t high;
-        range_of(shape, values, k, j, low[j], high);
-        range = std::max(range, high - low[j]);
-    }
+    for (int64_t j = 0; j < shape.p; ++j) range = std::max(range, ranges.high[j] - low[j]);
     // a common divisor makes the narrow scores exact: so it is when centres are single rows, full of ties
     int64_t common = range;
     for (int64_t j = 0; j < shape.p && common * top >= range && common > 0; ++j) {
@@ -193,9 +197,10 @@ NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan&
         const int32_t* part = values + (shape.first[j] - j) * k;
         uint8_t* to = bytes + plan.start[j];
         std::fill(worst.begin(), worst.end(), 0.0);
-        for (int64_t f = 0; f < n + shape.missing[j]; ++f)
-            kernels.narrow_row(f < n ? part + f * k : zeros.data(), k, (double)low[j], (double)step, (int32_t)top,
-                               worst.data(), to + f, plan.stride);
+        kernels.narrow_rows(part, n, k, (double)low[j], (double)step, (int32_t)top, worst.data(), to, plan.stride);
+        if (shape.missing[j])
+            kernels.narrow_rows(zeros.data(), 1, k, (double)low[j], (double)step, (int32_t)top, worst.data(), to + n,
+                                plan.stride);
         for (int32_t c = 0; c < k; ++c) error[c] += worst[c];
     }
     const int64_t bound = 2 * (int64_t)*std::max_element(error.begin(), error.end());
@@ -222,8 +227,7 @@ void measure_drop(const Kernels& kernels, const Shape& shape, const int32_t* bef
         const double none = shape.missing[j] ? 0.0 : -1e300;
         std::fill(high.begin(), high.end(), none);
         std::fill(low.begin(), low.end(), -none);
-        for (int64_t f = 0; f < shape.n_clusters[j]; ++f, a += k, b += k)
-            kernels.change_row(a, b, k, scale, high.data(), low.data());
+        kernels.change_rows(a, b, shape.n_clusters[j], k, scale, high.data(), low.data());
         for (int32_t c = 0; c < k; ++c) {
             gained[c] += high[c];
             least[c] += low[c];

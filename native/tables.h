@@ -20,6 +20,7 @@ class Buffer {
     ~Buffer();
     char* data() const { return (char*)data_; }
     int64_t bytes() const { return bytes_; }
+    void trim(int64_t bytes);  // gives back what lies behind, where the system takes it
 
   private:
     void *data_ = nullptr, *base_ = nullptr;  // base_: of the mapping, where there is one
@@ -39,8 +40,14 @@ struct Shape {
     }
 };
 
+// Smallest and largest entry of each partition of a (d, k) table, the zero of missing labels included when they occur.
+struct Ranges {
+    std::vector<int64_t> low, high;
+};
+Ranges ranges_of(const Kernels& kernels, const Shape& shape, const int32_t* values, int32_t k);
+
 // (d, k) int32 -> tiles with a zero row after each partition and columns past k that never win.
-WideTable widen(const Shape& shape, const int32_t* values, int32_t k, Buffer& space);
+WideTable widen(const Shape& shape, const Ranges& ranges, const int32_t* values, int32_t k, Buffer& space);
 
 // (d, k) int32 -> padded (d + p, k) with zero rows.
 void pad_rows(const Shape& shape, const int32_t* values, int32_t k, int32_t* out);
@@ -56,8 +63,8 @@ struct NarrowPlan {
 NarrowPlan plan_narrow(const Shape& shape, int width);
 
 // (d, k) int32 -> 7-bit table; `values` stays null when the scores cannot be told apart in 7 bits.
-NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const int32_t* values, int32_t k, int shift,
-                   Buffer& space);
+NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Ranges& ranges,
+                   const int32_t* values, int32_t k, int shift, Buffer& space);
 
 // Units of 2**shift (of the new table) that a bound of a row labelled c can have lost between two tables:
 // the most any other cluster gained, less the least that c gained, summed over partitions.

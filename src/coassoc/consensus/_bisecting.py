@@ -31,6 +31,7 @@ class _Leaf:
     table: Any = None  # the split's table: its argmax is the side of a row
     gain: float = -math.inf  # n·ΔS of the split
     tried: bool = False
+    children: list[_Leaf] | None = None  # its two halves, made when it is split or looked ahead at
 
 
 class BisectingConsensus(ConsensusEstimator):
@@ -271,56 +272,72 @@ class _Grower:
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree = Tree()
-        whole = self.rows.counts(self.rows.labelling_of(np.zeros(self.rows.n_rows, np.int32), 1))
+        whole = self.rows.whole_counts()
         tree.add(-1, int(whole.sizes[0]), density_from_counts(whole, self.v))
         open_leaves = {0: _Leaf(self.rows, whole, ())}
         n = int(whole.sizes[0])
         while len(open_leaves) < most:
-            node = self._next(open_leaves)
+            node = self._next(open_leaves, most - len(open_leaves))
             if node is None:
                 break
             leaf = open_leaves.pop(node)
             assert leaf.pieces is not None
-            parts = leaf.rows.split(leaf.labelling)
             pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, cluster_densities(leaf.pieces, self.v))
-            for side, (child, part) in enumerate(zip(pair, parts)):
-                counts = Counts(leaf.pieces.alpha[:, [side]], leaf.pieces.sizes[[side]], leaf.pieces.layout)
-                open_leaves[child] = _Leaf(part, counts, (*leaf.path, side))
+            open_leaves.update(zip(pair, self._children(leaf)))
             self.tables[node] = leaf.table
-            del leaf.rows, leaf.labelling  # the node's own copy of its rows can go
+            del leaf.rows  # the node's own copy of its rows can go
             if self.verbose:
                 print(
                     f"BisectingConsensus: {len(open_leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}"
                 )
         return tree, [open_leaves[node] for node in tree.leaves()]
 
-    def _next(self, open_leaves: dict[int, _Leaf]) -> int | None:
-        """The leaf to split, its split tried; None when no leaf can be split."""
+    def _next(self, open_leaves: dict[int, _Leaf], n_splits: int) -> int | None:
+        """The leaf to split, its split tried; None when no leaf can be split. `n_splits` are still to come."""
         if self.criterion == "gain":  # every leaf's gain must be known
-            self._try([leaf for leaf in open_leaves.values() if not leaf.tried])
-            ready = {node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None}
-            return max(ready, key=lambda node: (ready[node], -node)) if ready else None
+            untried = [leaf for leaf in open_leaves.values() if not leaf.tried]
+            self._try(untried + self._ahead(open_leaves, n_splits, len(untried)))
+            ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
+            return ready[0] if ready else None
         worth = {
             node: float(leaf.counts.sizes[0]) if self.criterion == "size" else loss_from_counts(leaf.counts, self.v)
             for node, leaf in open_leaves.items()
             if leaf.pieces is not None or not leaf.tried
         }
-        while worth:
-            node = max(worth, key=lambda node: (worth[node], -node))
-            self._try([open_leaves[node]])
+        order = _by_worth(worth)
+        for at, node in enumerate(order):
+            if not open_leaves[node].tried:  # the next in line come along: they will hardly be overtaken for good
+                self._try([open_leaves[other] for other in order[at : at + min(n_splits, self.engine.tasks_at_once)]])
             if open_leaves[node].pieces is not None:
                 return node
-            del worth[node]
         return None
 
+    def _ahead(self, open_leaves: dict[int, _Leaf], n_splits: int, n_tasks: int) -> list[_Leaf]:
+        """Halves of the leaf that comes next, to keep every thread busy: they are as good as certain to be needed."""
+        ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
+        if self.engine.tasks_at_once < 2 or n_tasks > 2 or n_splits < 3 or not ready:
+            return []
+        leaf = open_leaves[ready[0]]
+        return [] if self._large(leaf) else [half for half in self._children(leaf) if not half.tried]
+
+    def _children(self, leaf: _Leaf) -> list[_Leaf]:
+        if leaf.children is None:
+            assert leaf.pieces is not None
+            leaf.children = []
+            for side, part in enumerate(leaf.rows.split(leaf.labelling)):
+                counts = Counts(leaf.pieces.alpha[:, [side]], leaf.pieces.sizes[[side]], leaf.pieces.layout)
+                leaf.children.append(_Leaf(part, counts, (*leaf.path, side)))
+            leaf.labelling = None
+        return leaf.children
+
+    def _large(self, leaf: _Leaf) -> bool:
+        return self.engine.large_rows is not None and leaf.rows.n_rows >= self.engine.large_rows
+
     def _try(self, leaves: list[_Leaf]) -> None:
-        waiting = [leaf for leaf in leaves if not leaf.tried]
-        large = self.engine.large_rows
-        if large is not None and any(leaf.rows.n_rows >= large for leaf in waiting):
-            outcomes = [self._two_means(leaf) for leaf in waiting]
-        else:
-            outcomes = self.engine.side_by_side(self._two_means, waiting)
-        for leaf, outcome in zip(waiting, outcomes):
+        large = [leaf for leaf in leaves if not leaf.tried and self._large(leaf)]
+        small = [leaf for leaf in leaves if not leaf.tried and not self._large(leaf)]
+        outcomes = [self._two_means(leaf) for leaf in large] + self.engine.side_by_side(self._two_means, small)
+        for leaf, outcome in zip(large + small, outcomes):
             leaf.tried = True
             if outcome is not None:
                 leaf.labelling, leaf.pieces, leaf.table, n_iter = outcome
@@ -344,6 +361,11 @@ class _Grower:
             return None
         leaf.rows.rest(best.labelling)  # many leaves wait for their split at a time
         return best.labelling, best.counts, best.table, best.n_iter
+
+
+def _by_worth(worth: dict[int, float]) -> list[int]:
+    """Nodes by falling worth, the first of equals first."""
+    return sorted(worth, key=lambda node: (-worth[node], node))
 
 
 def _merged(leaf_counts: list[Counts], cluster_of_leaf: np.ndarray, k: int) -> Counts:

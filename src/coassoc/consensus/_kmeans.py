@@ -131,7 +131,7 @@ class TableConsensus(ConsensusEstimator):
             counts = rows.counts(rows.labelling_of(np.where(init < 0, k, init), k + 1))
             return Counts(counts.alpha[:, :k].copy(), counts.sizes[:k].copy(), counts.layout)
         if k == 1:
-            return rows.counts(rows.labelling_of(np.zeros(rows.n_rows, np.int32), 1))
+            return rows.whole_counts()
         chosen = random_rows(rows, k, rng) if init == "random" else seed_rows(rows, k, seeding_weights(v), rng)
         return Counts.of_rows(chosen, rows.layout)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..engines._verbs import Counts, Labelling, Rows, ScoreTable
+from ._descent import descent_on
 from ._objectives import Objective, fix_table
 
 
@@ -19,8 +20,8 @@ class Fit:
     table: ScoreTable  # the labels are exactly its argmax
     counts: Counts
     labelling: Labelling
-    losses: list[float] = field(default_factory=list)
-    stop: str = "max_iter"  # "fixed_point", "no_gain" or "max_iter"
+    losses: list[float]
+    stop: str  # "fixed_point", "no_gain" or "max_iter"
 
     @property
     def loss(self) -> float:
@@ -54,10 +55,7 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator,
         if seeding.total == 0:
             raise TooFewRows(k, len(chosen))
         targets = rng.integers(seeding.total, size=n_candidates if chosen else 1)
-        candidates = seeding.locate(targets)
-        best = int(np.argmin(seeding.potentials(candidates))) if len(candidates) > 1 else 0
-        chosen.append(candidates[best])
-        seeding.add(candidates[best])
+        chosen.append(seeding.choose(targets))
     return np.array(chosen)
 
 
@@ -105,37 +103,29 @@ def lloyd(
     """
     if labelling is None:
         labelling = rows.labelling(start.n_clusters)
-    table = fix_table(objective.table(start), rows.layout)
-    rows.assign(labelling, table)
-    counts = rows.counts(labelling)
-    fit = Fit(table, counts, labelling, [objective.loss(counts)])
-    while fit.n_iter < max_iter:
-        table = fix_table(objective.table(_refilled(rows, labelling, fit.counts, objective)), rows.layout)
-        moved = rows.assign(labelling, table)
-        if moved == 0:
-            fit.table, fit.stop = table, "fixed_point"
-            break
-        counts = rows.counts(labelling)
-        if np.array_equal(counts.alpha, fit.counts.alpha):  # only rows that count 0 times moved: the table stays
-            fit.table, fit.stop = table, "fixed_point"
-            break
-        loss = objective.loss(counts)
-        if not loss < fit.loss:
-            rows.assign(labelling, fit.table)  # labels are a function of the table: this takes the pass back
-            fit.stop = "no_gain"
-            break
-        fit.table, fit.counts = table, counts
-        fit.losses.append(loss)
-        if report is not None:
-            report(fit.n_iter, loss, moved)
-    return fit
+    descent = descent_on(rows, objective, labelling)
+    losses: list[float] = []
+    centres: Counts | None = start
+    stop = "max_iter"
+    while stop == "max_iter" and len(losses) < max_iter:
+        for moved, loss in descent.passes(centres, max_iter - len(losses), losses):
+            if losses and moved == 0:
+                stop = "fixed_point"
+            elif losses and not loss < losses[-1]:
+                # a pass that changed no count (rows that count 0 times moved, say) leaves the table as it is
+                stop = "no_gain" if descent.take_back() else "fixed_point"
+            else:
+                losses.append(loss)
+                if report is not None and len(losses) > 1:
+                    report(len(losses), loss, moved)
+        refill = descent.n_empty and stop == "max_iter"
+        centres = _refilled(rows, labelling, descent.counts, objective) if refill else None
+    return Fit(descent.table, descent.counts, labelling, losses, stop)
 
 
 def _refilled(rows: Rows, labelling: Labelling, counts: Counts, objective: Objective) -> Counts:
     """Counts in which each empty cluster sits on one of the worst-placed rows, so that the loss must fall."""
     empty = np.flatnonzero(counts.sizes == 0)
-    if not len(empty):
-        return counts
     cost = fix_table(objective.cost_table(counts), rows.layout)
     worst, costs = rows.worst_rows(labelling, cost, len(empty))
     worst = worst[costs > 0]

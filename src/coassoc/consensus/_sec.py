@@ -104,5 +104,5 @@ class SEC(TableConsensus):
         self.verbose = verbose
 
     def _objective(self, rows: Rows, v: np.ndarray) -> SECObjective:
-        whole = rows.counts(rows.labelling_of(np.zeros(rows.n_rows, np.int32), 1))
+        whole = rows.whole_counts()
         return SECObjective(v, whole.alpha[:, 0])

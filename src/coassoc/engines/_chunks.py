@@ -160,6 +160,7 @@ class Chunk:
             n_samples=len(codes),
             n_partitions=codes.shape[1],
             sizes=sizes,
+            exact_sizes=False,
             has_missing=bool(self.missing.any()),
             unlabelled=lambda: unlabelled,
         )

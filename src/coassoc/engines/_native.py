@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -100,27 +101,56 @@ class Native(Engine):
             "chunk_rows": self.chunk_rows or 0,
             "blocked_copy": self.blocked_copy,
         }
-        return NativeRows(np.ascontiguousarray(ensemble.codes), layout, missing, copies, None, settings)
+        rows = NativeRows(np.ascontiguousarray(ensemble.codes), layout, missing, copies, None, settings)
+        if copies is None and getattr(ensemble, "exact_sizes", True):
+            # what all rows count together is known: the sizes, and after each partition its missing labels
+            absent = ensemble.n_samples - observed
+            rows.core.set_whole(np.insert(ensemble.sizes, layout.offsets[1:], absent).astype(np.int64))
+        return rows
+
+    @property
+    def tasks_at_once(self) -> int:  # type: ignore[override]
+        return self.n_threads or default_threads()
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         """Results of independent tasks, in order. Small tasks keep to one thread each, large ones share all."""
-        workers = min(self.n_threads or default_threads(), len(tasks))
-        if workers < 2:
+        workers = min(self.tasks_at_once, len(tasks))
+        if workers < 2 or getattr(_worker, "busy", False):  # a task that has tasks of its own does them itself
             return [function(task) for task in tasks]
         token = _kernels.Token()
 
         def call(task: Any) -> Any:
             _kernels.use_token(token)
-            return function(task)
+            _worker.busy = True
+            try:
+                return function(task)
+            finally:
+                _worker.busy = False
+                _kernels.use_token(None)
 
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="coassoc")
+        futures = [_threads(self.tasks_at_once).submit(call, task) for task in tasks]
         try:
-            return list(pool.map(call, tasks))
+            return [future.result() for future in futures]
         except BaseException:
             token.cancel()  # Ctrl-C reaches the main thread only
+            for future in futures:
+                future.cancel()
             raise
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            wait(futures)
+
+
+# Threads for tasks side by side: starting them anew takes longer than a small task.
+_pools: dict[int, ThreadPoolExecutor] = {}
+_worker = threading.local()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)
+
+
+def _threads(n: int) -> ThreadPoolExecutor:
+    if n not in _pools:
+        _pools[n] = ThreadPoolExecutor(n, thread_name_prefix="coassoc")
+    return _pools[n]
 
 
 class NativeLayout(Layout):
@@ -156,6 +186,8 @@ class _NativeLabelling(Labelling):
 
 
 class NativeRows(Rows):
+    fuses_kmeans = True
+
     def __init__(self, codes, layout, missing, copies, ids, settings):
         self.codes = codes  # every row loaded; `ids` says which are ours
         self.layout = layout
@@ -176,11 +208,26 @@ class NativeRows(Rows):
     def assign(self, labelling: Any, table: ScoreTable) -> int:
         return self.core.assign(labelling.core, np.ascontiguousarray(table.values), table.bits)
 
+    def kmeans_passes(
+        self, labelling: Any, weights: np.ndarray, centres: Counts | None, limit: int, before: float = np.inf
+    ) -> tuple[list[int], list[float], int]:
+        start = None if centres is None else _as(centres.alpha, np.int64)
+        return self.core.kmeans_passes(labelling.core, weights, start, limit, before)
+
+    def last_table(self, labelling: Any, earlier: bool = False) -> ScoreTable:
+        values = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int32)
+        return ScoreTable(values, labelling.core.table(values, earlier))
+
     def counts(self, labelling: Any) -> Counts:
         alpha = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int64)
         sizes = np.empty(labelling.n_clusters, dtype=np.int64)
         self.core.counts(labelling.core, alpha, sizes)
         return Counts(alpha, sizes, self.layout)
+
+    def whole_counts(self) -> Counts:
+        alpha = np.empty((self.layout.n_codes, 1), dtype=np.int64)
+        size = np.empty(1, dtype=np.int64)
+        return Counts(alpha, size, self.layout) if self.core.whole(alpha, size) else super().whole_counts()
 
     def labels(self, labelling: Any) -> np.ndarray:
         return labelling.labels
@@ -226,15 +273,19 @@ class NativeRows(Rows):
     def split(self, labelling: Any) -> list[Rows]:
         if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):
             raise ValueError(f"splitting works on fewer than 2**32 rows, got {self.n_rows}.")
-        parts = [np.empty(size, dtype=np.uint32) for size in self.core.split_sizes(labelling.core)]
-        self.core.split(labelling.core, parts)
         self.core.free_blocked()  # the children gather from the codes themselves
-        return [self._take(part) for part in parts]
-
-    def _take(self, rows: np.ndarray) -> NativeRows:
-        copies = None if self.copies is None else self.copies[rows]
-        ids = rows if self.ids is None else self.ids[rows]
-        return NativeRows(self.codes, self.layout, self.missing, copies, ids, self.settings)
+        parts = [np.empty(size, dtype=np.uint32) for size in self.core.split_sizes(labelling.core)]
+        copies: list[Any] = [None] * len(parts)
+        if self.copies is not None:
+            self.core.split(labelling.core, parts, False)
+            copies = [self.copies[part] for part in parts]
+        self.core.split(labelling.core, parts, True)
+        children: list[Rows] = []
+        for cluster, (ids, own) in enumerate(zip(parts, copies)):
+            child = NativeRows(self.codes, self.layout, self.missing, own, ids, self.settings)
+            child.core.descend(self.core, labelling.core, cluster)
+            children.append(child)
+        return children
 
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
         labels = np.zeros(self.n_rows, dtype=np.int32)
@@ -298,6 +349,11 @@ class NativeSeeding(Seeding):
 
     def add(self, row: np.ndarray) -> None:
         self.core.add(self._as_codes(row[None, :]))
+
+    def choose(self, targets: np.ndarray) -> np.ndarray:
+        row = np.empty(self.rows.layout.n_partitions, dtype=self.rows.codes.dtype)
+        self.core.choose(_as(targets, np.int64), row)
+        return row
 
     def _as_codes(self, rows: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(rows, dtype=self.rows.codes.dtype)
@@ -365,13 +421,18 @@ def default_threads() -> int:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         allowed = os.cpu_count() or 1
-    quota = _container_cpus()
+    quota = _read_once(_container_cpus)
     if quota is not None:
         allowed = min(allowed, max(1, int(quota)))
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if asked.isdigit() and int(asked) > 0:
         allowed = min(allowed, int(asked))
     return allowed
+
+
+@functools.cache
+def _read_once(read: Callable[[], float | None]) -> float | None:
+    return read()
 
 
 def _container_cpus(root: str = "/sys/fs/cgroup") -> float | None:

@@ -9,6 +9,7 @@ threads nor the engine can change an answer, and a lost chunk is recomputed, not
     rows.labelling_of(labels, k)            -> a labelling that holds given labels
     rows.assign(labelling, table)           -> how many rows changed; labels are now argmax of the table's scores
     rows.counts(labelling)                  -> Counts: α (d, k) and sizes (k,), exact int64
+    rows.kmeans_passes(labelling, weights…) -> both for k-means, with tables and losses, where an engine has them in one
     rows.labels(labelling)                  -> the labels, as an array where the caller lives
     rows.worst_rows(labelling, cost, m)     -> codes of the m different rows with the largest cost
     rows.seeding(weights)                   -> Seeding, for k-means++ with integer distances
@@ -131,9 +132,10 @@ class Counts:
     @classmethod
     def of_rows(cls, rows: np.ndarray, layout: Layout) -> Counts:
         """Counts of clusters that hold one row of codes each."""
-        k = len(rows)
-        empty = cls(np.zeros((layout.n_codes, k), np.int64), np.zeros(k, np.int64), layout)
-        return empty.with_rows(np.arange(k), rows)
+        alpha = np.zeros((layout.n_codes, len(rows)), np.int64)
+        clusters, partitions = np.nonzero(rows < layout.n_clusters)
+        alpha[rows[clusters, partitions] + layout.offsets[partitions], clusters] = 1
+        return cls(alpha, np.ones(len(rows), np.int64), layout)
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,13 @@ class Seeding(ABC):
     def add(self, row: np.ndarray) -> None:
         """Add one row of codes to the chosen ones; updates `total`."""
 
+    def choose(self, targets: np.ndarray) -> np.ndarray:
+        """Codes of the row at one of `targets` that leaves the least `total`, the first of equals; adds it."""
+        candidates = self.locate(targets)
+        best = int(np.argmin(self.potentials(candidates))) if len(candidates) > 1 else 0
+        self.add(candidates[best])
+        return candidates[best]
+
 
 class Rows(ABC):
     """The rows of an ensemble, kept where the engine works. See the module's page for the verbs."""
@@ -185,6 +194,8 @@ class Rows(ABC):
     layout: Layout
     n_rows: int
     n_copies: int  # Σ multiplicities of the rows that take part
+    #: whether `kmeans_passes` and `last_table` are there
+    fuses_kmeans = False
 
     @abstractmethod
     def labelling(self, k: int) -> Labelling: ...
@@ -198,6 +209,10 @@ class Rows(ABC):
     @abstractmethod
     def counts(self, labelling: Labelling) -> Counts: ...
 
+    def whole_counts(self) -> Counts:
+        """Counts of all rows as one cluster."""
+        return self.counts(self.labelling_of(np.zeros(self.n_rows, np.int32), 1))
+
     @abstractmethod
     def labels(self, labelling: Labelling) -> Any: ...
 
@@ -210,6 +225,22 @@ class Rows(ABC):
 
     @abstractmethod
     def seeding(self, weights: np.ndarray) -> Seeding: ...
+
+    def kmeans_passes(
+        self, labelling: Labelling, weights: np.ndarray, centres: Counts | None, limit: int, before: float = np.inf
+    ) -> tuple[list[int], list[float], int]:
+        """Whole passes of k-means in one call: fixed-point table, `assign`, `counts` and exact loss, `limit` at most.
+
+        From the centres of `centres`, or of the labelling's own counts when None, until a pass moves no row, does
+        not lower the loss (`before`: that of the pass before the first), or leaves a cluster empty. Gives the rows
+        that moved and the loss of each pass and the number of empty clusters, the same to the last bit as the verbs
+        one by one, which take longer than the work itself when rows are few.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no k-means passes of its own.")
+
+    def last_table(self, labelling: Labelling, earlier: bool = False) -> ScoreTable:
+        """The table of the labelling's latest pass, or of the one before it."""
+        raise NotImplementedError(f"{type(self).__name__} keeps no tables.")
 
     def rest(self, labelling: Labelling) -> None:  # noqa: B027 - not every engine keeps anything
         """Drop what speeds passes up and can be made again: these rows wait, labelled so, for a split."""
@@ -278,6 +309,8 @@ class Engine(ABC):
     name: str
     #: tasks over at least this many rows keep every thread busy by themselves: side by side they only take more memory
     large_rows: int | None = None
+    #: how many tasks `side_by_side` really runs at a time
+    tasks_at_once: int = 1
 
     @abstractmethod
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> Rows: ...

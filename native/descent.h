@@ -1,0 +1,23 @@
+// The table of k-means from counts, and its loss: what a pass needs besides the rows. Operation for operation what
+// coassoc/consensus/_objectives.py does in NumPy, so that the numbers are the same to the last bit.
+#pragma once
+
+#include "rows.h"
+
+namespace coassoc {
+
+// Sets labelling.next_ to the fixed-point table of the centres `given` (d, k), or of the labelling's own counts when
+// null; returns its bits.
+int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling, const int64_t* given,
+               const double* weights);
+
+// Sets cells_ and squares_ from alpha_, unless they are known.
+void sum_counts(const Kernels& kernels, const Shape& shape, Labelling& labelling);
+
+// Loss of the labelling's counts; sum_counts comes first.
+double kmeans_loss(const Shape& shape, const Labelling& labelling, const double* weights);
+
+// Clusters that no row is in, copies counted.
+int64_t count_empty(const Shape& shape, const Labelling& labelling);
+
+}  // namespace coassoc
