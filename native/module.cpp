@@ -65,6 +65,7 @@ NB_MODULE(_kernels, m) {
         .def("overlap", &Rows::overlap)
         .def("weighted_overlap", &Rows::weighted_overlap)
         .def("free_blocked", &Rows::free_blocked)
+        .def("free_spare", &Rows::free_spare)
         .def_prop_ro("has_blocked", &Rows::has_blocked);
 
     nb::class_<Seeding>(m, "Seeding")

@@ -80,7 +80,9 @@ View Rows::view(std::shared_ptr<Buffer>& hold, bool build) {
             std::shared_ptr<Buffer> fresh;
             {
                 const std::lock_guard<std::mutex> taking(spare_->mutex);
-                if (spare_->buffer && spare_->buffer->bytes() >= bytes) fresh.swap(spare_->buffer);
+                // a much larger one is kept for larger rows
+                if (spare_->buffer && spare_->buffer->bytes() >= bytes && spare_->buffer->bytes() / 4 <= bytes)
+                    fresh.swap(spare_->buffer);
             }
             if (fresh)
                 fresh->trim(bytes);
@@ -100,6 +102,7 @@ View Rows::view(std::shared_ptr<Buffer>& hold, bool build) {
 }
 
 int64_t Rows::assign(Labelling& labelling, Matrix<const int32_t> table, int bits) {
+    labelling.check_awake();
     if ((int64_t)table.shape(0) != shape_.d || (int64_t)table.shape(1) != labelling.k_ || labelling.n_ != view_.n)
         throw std::invalid_argument("the table's shape does not fit the rows and the labelling");
     std::shared_ptr<Buffer> hold;
@@ -191,6 +194,11 @@ void Rows::free_blocked() {
     blocked_.reset();
 }
 
+void Rows::free_spare() {
+    const std::lock_guard<std::mutex> taking(spare_->mutex);
+    spare_->buffer.reset();
+}
+
 void Rows::descend(const Rows& parent, const Labelling& labelling, int64_t cluster) {
     spare_ = parent.spare_;
     if (!labelling.counted_ || cluster < 0 || cluster >= labelling.k_) return;
@@ -280,6 +288,7 @@ bool Rows::count(const View& rows, Labelling& labelling) {
 
 nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights, nb::object centres, int64_t limit,
                               double before) {
+    labelling.check_awake();
     const int64_t k = labelling.k_;
     if ((int64_t)weights.shape(0) != shape_.p || labelling.n_ != view_.n)
         throw std::invalid_argument("the weights or the labelling do not fit the rows");
@@ -329,6 +338,7 @@ void Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> s
         !labelling.labelled_)
         throw std::invalid_argument("counts need a labelled labelling and arrays of its shape");
     if (!labelling.counted_) {
+        labelling.check_awake();
         std::shared_ptr<Buffer> hold;
         const View rows = view(hold, false);
         bool finished;
@@ -349,6 +359,7 @@ void Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> s
 
 void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t start, int64_t stop,
                       Vector<int64_t> scores) {
+    labelling.check_awake();
     const int32_t k = labelling.k_;
     if ((int64_t)cost.shape(0) != shape_.d || (int64_t)cost.shape(1) != k || start < 0 || stop > view_.n ||
         (int64_t)scores.shape(0) != stop - start || !labelling.labelled_)
@@ -370,32 +381,46 @@ std::vector<int64_t> Rows::split_sizes(Labelling& labelling) {
             for (size_t c = 0; c < k; ++c) sizes[c] += labelling.alpha_[f * k + c];
         return sizes;
     }
-    for (int64_t i = 0; i < view_.n; ++i) ++sizes[(size_t)labelling.labels_[i]];
+    if (labelling.labels_)
+        for (int64_t i = 0; i < view_.n; ++i) ++sizes[(size_t)labelling.labels_[i]];
+    else
+        for (int64_t i = 0; i < view_.n; ++i) ++sizes[(uint8_t)labelling.packed_.data()[i]];
     return sizes;
 }
 
-void Rows::split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids) {
-    std::vector<uint32_t*> to;
-    for (const auto& part : parts) to.push_back(part.data());
-    nb::gil_scoped_release release;
-    const uint32_t* names = ids ? view_.ids : nullptr;  // as the codes know the rows
-    const int32_t* labels = labelling.labels_;
-    if (to.size() == 2) {  // both are written, one is kept: no branch to guess
+namespace {
+
+// Names of the rows of each cluster, in their present order; `ids` null: rows are named by position.
+template <class Label>
+void sort_rows(const Label* labels, const uint32_t* ids, int64_t n, std::vector<uint32_t*> to,
+               const std::vector<int64_t>& sizes) {
+    int64_t i = 0;
+    const auto name = [ids](int64_t row) { return ids ? ids[row] : (uint32_t)row; };
+    if (to.size() == 2 && sizes[0] && sizes[1]) {  // both are written, one is kept: no branch to guess
         uint32_t *zero = to[0], *one = to[1];
-        uint32_t *const zero_end = zero + parts[0].shape(0), *const one_end = one + parts[1].shape(0);
-        for (int64_t i = 0; i < view_.n; ++i) {
-            const uint32_t name = names ? names[i] : (uint32_t)i;
-            if (zero == zero_end || one == one_end) {
-                *(labels[i] ? one++ : zero++) = name;
-                continue;
-            }
-            *zero = *one = name;
+        const uint32_t *zero_end = zero + sizes[0], *one_end = one + sizes[1];
+        for (; i < n && zero != zero_end && one != one_end; ++i) {
+            *zero = *one = name(i);
             one += labels[i];
             zero += 1 - labels[i];
         }
-        return;
+        to[0] = zero, to[1] = one;
     }
-    for (int64_t i = 0; i < view_.n; ++i) *to[(size_t)labels[i]]++ = names ? names[i] : (uint32_t)i;
+    for (; i < n; ++i) *to[(size_t)labels[i]]++ = name(i);
+}
+
+}  // namespace
+
+void Rows::split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids) {
+    std::vector<uint32_t*> to;
+    std::vector<int64_t> sizes;
+    for (const auto& part : parts) to.push_back(part.data()), sizes.push_back((int64_t)part.shape(0));
+    nb::gil_scoped_release release;
+    const uint32_t* names = ids ? view_.ids : nullptr;
+    if (labelling.labels_)
+        sort_rows(labelling.labels_, names, view_.n, to, sizes);
+    else
+        sort_rows((const uint8_t*)labelling.packed_.data(), names, view_.n, to, sizes);
 }
 
 }  // namespace coassoc

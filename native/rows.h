@@ -98,6 +98,7 @@ class Rows {
     }
 
     void free_blocked();
+    void free_spare();
 
     // These rows are one cluster of a split of `parent`: its counts are theirs, and so is the memory it is done with.
     void descend(const Rows& parent, const Labelling& labelling, int64_t cluster);
@@ -156,8 +157,15 @@ class Labelling {
     Labelling(Vector<int32_t> labels, int32_t k, bool labelled)
         : keep_(nb::cast(labels)), labels_(labels.data()), n_((int64_t)labels.shape(0)), k_(k), labelled_(labelled) {}
 
-    // Gives back all that can be found again from the labels, but for the counts, which a split hands on.
+    // Gives back all that can be found again from the labels, but for the counts, which a split hands on. The labels
+    // themselves are packed in bytes if that is enough for them; only a split is possible then.
     void rest() {
+        if (labels_ && labelled_ && k_ <= 256) {
+            packed_ = Buffer(n_);
+            for (int64_t i = 0; i < n_; ++i) packed_.data()[i] = (char)(uint8_t)labels_[i];
+            labels_ = nullptr;
+            keep_ = nb::none();
+        }
         bounded_ = summed_ = false;
         table_ = {};
         earlier_ = {};
@@ -168,8 +176,13 @@ class Labelling {
         narrow_ = Buffer();
     }
 
+    void check_awake() const {
+        if (!labels_) throw std::invalid_argument("the labelling rests: nothing but a split is left to it");
+    }
+
     nb::object keep_;
-    int32_t* labels_;
+    int32_t* labels_;  // null: packed
+    Buffer packed_;
     int64_t n_;
     int32_t k_;
     bool labelled_;         // whether every row has a label

@@ -290,7 +290,10 @@ class _Grower:
                 print(
                     f"BisectingConsensus: {len(open_leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}"
                 )
-        return tree, [open_leaves[node] for node in tree.leaves()]
+        leaves = [open_leaves[node] for node in tree.leaves()]
+        for leaf in leaves:
+            leaf.labelling = leaf.children = None  # splits that were tried in vain
+        return tree, leaves
 
     def _next(self, open_leaves: dict[int, _Leaf], n_splits: int) -> int | None:
         """The leaf to split, its split tried; None when no leaf can be split. `n_splits` are still to come."""

@@ -268,6 +268,7 @@ class NativeRows(Rows):
 
     def rest(self, labelling: Any) -> None:
         labelling.core.rest()
+        labelling.labels = None  # packed
         self.core.free_blocked()
 
     def split(self, labelling: Any) -> list[Rows]:
@@ -288,6 +289,7 @@ class NativeRows(Rows):
         return children
 
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
+        self.core.free_spare()  # the splitting is over
         labels = np.zeros(self.n_rows, dtype=np.int32)
         for position, leaf in enumerate(leaves):
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
