@@ -30,6 +30,7 @@ class _Leaf:
     labelling: Any = None
     table: Any = None  # the split's table: its argmax is the side of a row
     gain: float = -math.inf  # n·ΔS of the split
+    n_iter: int = 1  # passes of the split
     tried: bool = False
     children: list[_Leaf] | None = None  # its two halves, made when it is split or looked ahead at
 
@@ -285,6 +286,7 @@ class _Grower:
             pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, cluster_densities(leaf.pieces, self.v))
             open_leaves.update(zip(pair, self._children(leaf)))
             self.tables[node] = leaf.table
+            self.n_iter = max(self.n_iter, leaf.n_iter)  # of splits made: how many are tried depends on the engine
             del leaf.rows  # the node's own copy of its rows can go
             if self.verbose:
                 print(
@@ -343,8 +345,7 @@ class _Grower:
         for leaf, outcome in zip(large + small, outcomes):
             leaf.tried = True
             if outcome is not None:
-                leaf.labelling, leaf.pieces, leaf.table, n_iter = outcome
-                self.n_iter = max(self.n_iter, n_iter)
+                leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = outcome
                 leaf.gain = split_gain_from_counts(leaf.pieces, self.v)
 
     def _two_means(self, leaf: _Leaf):
