@@ -33,6 +33,7 @@ from ._dask_tasks import (
 )
 from ._verbs import MAX_COPIES, Engine, Layout, ScoreTable
 
+_CHUNKS_PER_THREAD = 4  # enough to even out, few enough to schedule
 _LEAST_ROWS = 1 << 17  # below this a chunk costs more to schedule than to work on
 _MOST_ROWS = 1 << 23
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
@@ -138,7 +139,11 @@ class Dask(Engine):
             missing = np.add.reduceat(ensemble.sizes, layout.offsets[:-1]) < ensemble.n_samples
             distributed = source is not None
             if source is not None and not ensemble.is_coded:
-                sizes, rows = ensemble.block_sizes, session.coded_blocks(source, ensemble.coding)
+                sizes, groups = ensemble.block_sizes, None
+                if source.kind != "dask":  # labels of a collection keep its blocks; those of a file are ours to join
+                    groups = groups_of(np.array(sizes), self._step(session, sum(sizes)))
+                    sizes = [sum(sizes[b] for b in group) for group in groups]
+                rows = session.coded_blocks(source, ensemble.coding, groups)
             else:
                 sizes, rows = self._cut_codes(session, ensemble.codes)
             slots = 2 * (self.n_starts or 4) + 2
@@ -155,9 +160,7 @@ class Dask(Engine):
     def _cut_codes(self, session: Session, codes: np.ndarray) -> tuple[list[int], list]:
         """Sizes of chunks and what gives each of them: a file that workers can read, or the codes themselves."""
         n, row_bytes = len(codes), codes.shape[1] * codes.dtype.itemsize
-        step = self.chunk_rows
-        if step is None:
-            step = min(max(-(-n // (4 * session.n_threads())), _LEAST_ROWS), _MOST_ROWS)
+        step = self._step(session, n)
         starts = range(0, n, step)
         sizes = [min(step, n - start) for start in starts]
         path = getattr(codes, "filename", None)
@@ -165,6 +168,12 @@ class Dask(Engine):
             where = [(str(path), codes.dtype.str, codes.offset + s * row_bytes, size) for s, size in zip(starts, sizes)]
             return sizes, [session.submit(read_rows, *place, codes.shape[1]) for place in where]
         return sizes, [session.send(np.asarray(codes[s : s + size])) for s, size in zip(starts, sizes)]
+
+    def _step(self, session: Session, n: int) -> int:
+        """Rows of a chunk."""
+        if self.chunk_rows is not None:
+            return self.chunk_rows
+        return min(max(-(-n // (_CHUNKS_PER_THREAD * session.n_threads())), _LEAST_ROWS), _MOST_ROWS)
 
     def starts_at_once(self, rows: Any) -> int:
         if self.n_starts is not None:
@@ -244,7 +253,10 @@ class DaskChunks(Chunks):
         return self.session.gather(self._tasks(function, *args, per_chunk=per_chunk, which=which))
 
     def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
-        return self.session.gather(self.session.reduce(add_results, self._tasks(function, *args, per_chunk=per_chunk)))
+        tasks = self._tasks(function, *args, per_chunk=per_chunk)
+        if len(tasks) <= FAN_IN:  # one more task to add them would take longer than fetching them all
+            return add_results(self.session.gather(tasks))
+        return self.session.gather(self.session.reduce(add_results, tasks))
 
     def _tasks(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
         chunks = self.futures if which is None else [self.futures[int(c)] for c in which]
@@ -271,7 +283,7 @@ class DaskChunks(Chunks):
         return self.session.gather(result)
 
     def share(self, value: Any) -> Any:
-        if len(self.futures) == 1:
+        if len(self.futures) <= FAN_IN:  # sent with each task: a step less to wait for
             return value
         if isinstance(value, ScoreTable):
             return self.session.submit(ScoreTable, self.session.send(value.values), value.bits)

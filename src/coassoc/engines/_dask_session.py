@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._dask_tasks import code_rows, join_pieces, same, tally_rows
+from ._dask_tasks import code_blocks, code_rows, join_pieces, same, tally_rows
 
 FAN_IN = 8  # partial results added by one task
 _PIECE_BYTES = 1 << 23  # data inside one task; larger ones draw a warning from Dask
@@ -110,8 +110,11 @@ class Session:
         parts = self._blocks(source, tally_rows, source.names, missing)
         return self.gather(self.reduce(merge_tallies, parts))
 
-    def coded_blocks(self, source: Any, coding: Any) -> list:
-        return self._blocks(source, code_rows, coding)
+    def coded_blocks(self, source: Any, coding: Any, groups: list[list[int]] | None = None) -> list:
+        """Codes of each block, or of each group of neighbouring blocks of a file."""
+        if groups is None:
+            return self._blocks(source, code_rows, coding)
+        return [self.submit(code_blocks, [source.blocks[b] for b in group], coding) for group in groups]
 
     def _blocks(self, source: Any, function: Callable, *args: Any) -> list:
         if source.kind != "dask":

@@ -55,8 +55,23 @@ def code_rows(block: Any, coding: Any) -> np.ndarray:
     return coding.codes_of(_table(block))
 
 
+def code_blocks(blocks: Sequence[Any], coding: Any) -> np.ndarray:
+    """Codes of neighbouring blocks of a file."""
+    codes = np.empty((sum(block.rows for block in blocks), len(coding.names)), dtype=coding.dtype)
+    start = 0
+    for block in blocks:
+        coding.codes_of(block.read(), codes[start : start + block.rows])
+        start += block.rows
+    return codes
+
+
 def make_chunk(
-    codes: np.ndarray, layout: Layout, copies: np.ndarray | None, missing: np.ndarray, local: str, slots: int
+    codes: np.ndarray,
+    layout: Layout,
+    copies: np.ndarray | None,
+    missing: np.ndarray,
+    local: str,
+    slots: int,
 ) -> Chunk:
     return Chunk(np.ascontiguousarray(codes), layout, copies, missing=missing, engine=local, slots=slots)
 

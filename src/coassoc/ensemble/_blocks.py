@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ._encode import encode_column, smallest_unsigned
+from ._integers import code_integers, tally_integers
 from ._tables import check_table_shape, columns_of
 
 BLOCK_ROWS = 1 << 20  # rows of a block, where a file leaves the choice
@@ -187,6 +188,10 @@ class Tally:
 
 def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[list[int], list[Tally]]:
     """Rows of a block (a list of one) and the tally of each column."""
+    whole = tally_integers(table, missing != "nan")
+    if whole is not None and len(names) == len(whole.counts):
+        tallies = [Tally(whole.labels(j), whole.sizes(j), int(whole.missing[j])) for j in range(len(names))]
+        return [len(table)], tallies
     n_rows, columns = _columns(table, names)
     found = []
     for name, (values, nulls) in zip(names, columns):
@@ -277,10 +282,15 @@ class Coding:
     def offsets(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(self.n_clusters)]).astype(np.int64)
 
-    def codes_of(self, table: Any) -> np.ndarray:
-        """Codes (rows, n_partitions) of a block."""
+    def codes_of(self, table: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """Codes (rows, n_partitions) of a block, in `out` when given."""
+        fits = getattr(table, "ndim", 0) == 2 and table.shape[1] == len(self.names)
+        if fits and all(known.dtype == np.int64 for known in self.labels):
+            quickly = code_integers(table, self.labels, self.missing != "nan", self.dtype, out)
+            if quickly is not None:
+                return quickly
         n_rows, columns = _columns(table, self.names)
-        codes = np.empty((n_rows, len(self.names)), dtype=self.dtype)
+        codes = np.empty((n_rows, len(self.names)), dtype=self.dtype) if out is None else out
         for j, (values, nulls) in enumerate(columns):
             if n_rows == 0:
                 break

@@ -10,6 +10,7 @@ import numpy as np
 
 from ._blocks import is_dask
 from ._encode import Column, check_missing_rule, encode_column, smallest_unsigned
+from ._integers import code_integers, tally_integers, turned_blocks
 from ._tables import check_table_shape, column_values, columns_of
 from ._vocabulary import Vocabulary
 
@@ -101,7 +102,7 @@ class Ensemble:
             return
         if isinstance(partitions, np.ndarray) and partitions.dtype.kind in "iufb":
             check_table_shape(partitions.shape)
-            if self._adopt(partitions):
+            if self._adopt(partitions) or self._encode_integers(partitions, missing):
                 return
         names, columns, n_rows = columns_of(partitions)
         check_table_shape((n_rows, len(names)))
@@ -204,6 +205,21 @@ class Ensemble:
         names = [str(j) for j in range(table.shape[1])]
         sizes = [c[:k] for c, k in zip(counts, n_clusters)]
         self._store(table, n_clusters, sizes, names, [np.arange(k) for k in n_clusters])
+        return True
+
+    def _encode_integers(self, table: np.ndarray, missing: str) -> bool:
+        """Code a table of small integers by blocks of rows; False, and nothing is done, for any other."""
+        tally = tally_integers(table, missing != "nan")
+        if tally is None or (tally.missing.any() and missing != "negative"):
+            return False
+        labels = [tally.labels(j) for j in range(table.shape[1])]
+        n_clusters = np.array([len(known) for known in labels], dtype=np.int64)
+        if not n_clusters.all():  # a column without a label: refused where columns are named
+            return False
+        dtype = smallest_unsigned(int((n_clusters + (tally.missing > 0)).max()))
+        codes = code_integers(table, labels, missing != "nan", dtype)
+        sizes = [tally.sizes(j) for j in range(table.shape[1])]
+        self._store(codes, n_clusters, sizes, [str(j) for j in range(table.shape[1])], labels)
         return True
 
     def _encode(self, names: list[str], columns: Iterator, n_rows: int, missing: str) -> None:
@@ -441,8 +457,8 @@ def _count_codes(codes: np.ndarray, n_values: int) -> np.ndarray:
     """How often each code value occurs in each column, shape (n_partitions, n_values)."""
     longest = int(codes.max()) + 1 if codes.size else 0
     counts = np.zeros((codes.shape[1], max(n_values, longest)), dtype=np.int64)
-    for start, stop in row_chunks(codes):
-        for j in range(codes.shape[1]):
-            found = np.bincount(codes[start:stop, j])
+    for _, columns in turned_blocks(codes):
+        for j, column in enumerate(columns):
+            found = np.bincount(column)
             counts[j, : len(found)] += found
     return counts

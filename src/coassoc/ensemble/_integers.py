@@ -1,0 +1,108 @@
+"""Whole tables of small integers, coded by blocks of rows.
+
+Column after column, a row-wise table is walked through the memory once for every step of every column; a block that
+fits in the cache is turned once, and each column is then at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_BLOCK_CELLS = 1 << 17  # cells turned at a time
+_MOST_VALUES = 1 << 16  # numbers between the least and the greatest label of a column
+
+
+@dataclass(frozen=True)
+class IntegerTally:
+    """How often each number from ``low[j]`` on occurs in each column; negative numbers, if missing, counted apart."""
+
+    low: np.ndarray  # (p,) int64
+    counts: list[np.ndarray]
+    missing: np.ndarray  # (p,) int64
+
+    def labels(self, j: int) -> np.ndarray:
+        """The labels of column j, sorted."""
+        return np.flatnonzero(self.counts[j]) + self.low[j]
+
+    def sizes(self, j: int) -> np.ndarray:
+        """How often each of them occurs."""
+        return self.counts[j][self.counts[j] > 0]
+
+
+def ranges_of(table: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Least and greatest number of each column of an integer table; None for any other and for wide ranges."""
+    if type(table) not in (np.ndarray, np.memmap) or table.dtype.kind not in "iu" or table.ndim != 2 or not table.size:
+        return None
+    low, high = table.min(axis=0), table.max(axis=0)
+    if table.dtype == np.uint64 and int(high.max()) >= 1 << 63:
+        return None
+    low, high = low.astype(np.int64), high.astype(np.int64)
+    if any(b - a >= _MOST_VALUES for a, b in zip(low.tolist(), high.tolist())):
+        return None
+    return low, high
+
+
+def tally_integers(table: Any, negative_is_missing: bool) -> IntegerTally | None:
+    """Labels of every column; None when the table must go the long way."""
+    ranges = ranges_of(table)
+    if ranges is None:
+        return None
+    low, high = ranges
+    counts = [np.zeros(b - a + 1, dtype=np.int64) for a, b in zip(low.tolist(), high.tolist())]
+    for _, columns in turned_blocks(table, low):
+        for column, count in zip(columns, counts):
+            count += np.bincount(column, minlength=len(count))
+    missing = np.zeros(len(low), dtype=np.int64)
+    if negative_is_missing:
+        for j in np.flatnonzero(low < 0).tolist():
+            n_negative = min(-int(low[j]), len(counts[j]))
+            missing[j] = counts[j][:n_negative].sum()
+            counts[j] = counts[j][n_negative:]
+        low = np.maximum(low, 0)
+    return IntegerTally(low, counts, missing)
+
+
+def code_integers(
+    table: Any, labels: Sequence[np.ndarray], negative_is_missing: bool, dtype: Any, out: np.ndarray | None = None
+) -> np.ndarray | None:
+    """Codes (n, p): the place of each label among the sorted `labels` of its column, their number when missing.
+
+    Every label must be among them. None when the table must go the long way.
+    """
+    ranges = ranges_of(table)
+    if ranges is None:
+        return None
+    low, high = ranges
+    lookups = []
+    for a, b, known in zip(low.tolist(), high.tolist(), labels):
+        lookup = np.searchsorted(known, np.arange(a, b + 1))
+        if negative_is_missing and a < 0:
+            lookup[: min(-a, len(lookup))] = len(known)
+        lookups.append(lookup.astype(dtype))
+    codes = np.empty(table.shape, dtype=dtype) if out is None else out
+    room = None
+    for start, columns in turned_blocks(table, low):
+        room = np.empty(columns.shape, dtype=dtype) if room is None else room
+        turned = room[:, : columns.shape[1]]
+        for column, lookup, row in zip(columns, lookups, turned):
+            np.take(lookup, column, out=row, mode="clip")  # nothing to clip: "raise" would make a copy
+        codes[start : start + columns.shape[1]] = turned.T
+    return codes
+
+
+def turned_blocks(table: np.ndarray, low: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    """First row and (p, rows) of each block, until the next: numbers counted from `low` (0), as NumPy likes indices."""
+    step = min(max(1, _BLOCK_CELLS // table.shape[1]), len(table))
+    shift = low[:, None] if low is not None and low.any() else None
+    room = np.empty((table.shape[1], step), dtype=np.intp)  # used again: fresh memory costs more than the work
+    for start in range(0, len(table), step):
+        block = table[start : start + step]
+        columns = room[:, : len(block)]
+        np.copyto(columns, block.T, casting="unsafe")
+        if shift is not None:
+            columns -= shift
+        yield start, columns
