@@ -41,6 +41,9 @@ class _Each:
     def __repr__(self) -> str:
         return "EACH"
 
+    def __reduce__(self) -> str:
+        return "EACH"  # the same one wherever it is sent
+
 
 EACH: Any = _Each()
 

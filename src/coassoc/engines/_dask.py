@@ -23,12 +23,14 @@ from ._dask_tasks import (
     label_shares,
     make_chunk,
     moved_labels,
+    on_chunks,
     own_ids,
     presented_labels,
     read_rows,
     run_on_chunk,
     same,
     sort_ids,
+    sum_on_chunks,
     take_label,
 )
 from ._verbs import MAX_COPIES, Engine, Layout, ScoreTable
@@ -250,27 +252,58 @@ class DaskChunks(Chunks):
         return self
 
     def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
-        return self.session.gather(self._tasks(function, *args, per_chunk=per_chunk, which=which))
+        if which is not None or self.places is None:
+            return self.session.gather(self._tasks(function, *args, per_chunk=per_chunk, which=which))
+        results: list[Any] = [None] * len(self.futures)
+        here, tasks = self._grouped(on_chunks, function, args, per_chunk)
+        for group, found in zip(here, self.session.gather(tasks)):
+            for c, result in zip(group, found):
+                results[c] = result
+        return results
 
     def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
-        tasks = self._tasks(function, *args, per_chunk=per_chunk)
+        if self.places is None:
+            tasks = self._tasks(function, *args, per_chunk=per_chunk)
+        else:
+            _, tasks = self._grouped(sum_on_chunks, function, args, per_chunk)
         if len(tasks) <= FAN_IN:  # one more task to add them would take longer than fetching them all
             return add_results(self.session.gather(tasks))
         return self.session.gather(self.session.reduce(add_results, tasks))
 
+    def _grouped(self, how: Callable, function: Callable, args: tuple, per_chunk: Sequence | None) -> tuple:
+        """One task for each thread of each worker, over the chunks it has: a task costs more to manage than to send."""
+        groups, tasks = [], []
+        for worker, here in self._by_worker().items():
+            n_threads = self.session.workers().get(worker, {}).get("nthreads", 1)
+            for part in np.array_split(here, min(n_threads, len(here))):
+                group = part.tolist()
+                pieces = [None if per_chunk is None else per_chunk[c] for c in group]
+                columns = [[self.futures[c] for c in group]], [function], [args], [pieces]
+                groups.append(group)
+                tasks += self.session.map(how, *columns, worker=worker)
+        return groups, tasks
+
+    def _by_worker(self) -> dict[str, list[int]]:
+        """The chunks each worker has to work on, shared out anew when one has joined or gone."""
+        assert self.places is not None
+        workers = self.session.workers()
+        if workers and set(workers) != set(self.places) and len(self.futures) > 1:
+            self.places = balanced(self.places, list(workers)) or self.places
+        here: dict[str, list[int]] = {}
+        for c, place in enumerate(self.places):
+            here.setdefault(place, []).append(c)
+        return here
+
     def _tasks(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+        """A task for each chunk."""
         chunks = self.futures if which is None else [self.futures[int(c)] for c in which]
         pieces = [None] * len(chunks) if per_chunk is None else per_chunk
         filled = [arguments_for(args, piece) for piece in pieces]
         columns = [chunks, *(list(column) for column in zip(*filled))]
         if self.places is None or which is not None:
             return self.session.map(function, *columns)
-        workers = self.session.workers()
-        if workers and set(workers) != set(self.places) and len(self.futures) > 1:
-            self.places = balanced(self.places, list(workers)) or self.places  # one has joined or gone
         tasks: list[Any] = [None] * len(chunks)
-        for worker in dict.fromkeys(self.places):
-            here = [c for c, place in enumerate(self.places) if place == worker]
+        for worker, here in self._by_worker().items():
             found = self.session.map(function, *([column[c] for c in here] for column in columns), worker=worker)
             for c, task in zip(here, found):
                 tasks[c] = task
@@ -283,7 +316,8 @@ class DaskChunks(Chunks):
         return self.session.gather(result)
 
     def share(self, value: Any) -> Any:
-        if len(self.futures) <= FAN_IN:  # sent with each task: a step less to wait for
+        n_tasks = len(self.futures) if self.places is None else min(len(self.futures), self.session.n_threads())
+        if n_tasks <= FAN_IN:  # sent with each task: a step less to wait for
             return value
         if isinstance(value, ScoreTable):
             return self.session.submit(ScoreTable, self.session.send(value.values), value.bits)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._chunked import ChunkedRows, Chunks, arguments_for
-from ._chunks import Chunk, Past, chunk_labels
+from ._chunks import Chunk, Past, add_results, chunk_labels
 from ._verbs import Layout
 
 
@@ -155,6 +155,18 @@ def fill_positions(chunk: Chunk, parts: Sequence, marked: bool = False) -> np.nd
         if len(part):
             labels[part[0]] = part[1]
     return _marked(chunk, labels) if marked else labels
+
+
+# -- several chunks at once ----------------------------------------------------------------------------------------
+
+
+def on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, pieces: Sequence) -> list:
+    """``function(chunk, *args)`` of each chunk, `EACH` among the arguments standing for its piece."""
+    return [function(chunk, *arguments_for(args, piece)) for chunk, piece in zip(chunks, pieces)]
+
+
+def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, pieces: Sequence) -> tuple:
+    return add_results(on_chunks(chunks, function, args, pieces))
 
 
 # -- whole tasks on one chunk --------------------------------------------------------------------------------------

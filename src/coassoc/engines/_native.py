@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +128,10 @@ class Native(Engine):
                 _worker.busy = False
                 _kernels.use_token(None)
 
-        futures = [_threads(self.tasks_at_once).submit(call, task) for task in tasks]
+        futures: list[Future] = []
         try:
+            for task in tasks:
+                futures.append(_threads(self.tasks_at_once).submit(call, task))
             return [future.result() for future in futures]
         except BaseException:
             token.cancel()  # Ctrl-C reaches the main thread only
