@@ -130,13 +130,17 @@ def test_a_labelling_used_before_changes_nothing(case, other):
     k = start.n_clusters
     rng = np.random.default_rng(other[4])
     before = starts(rng, ensemble, copies, k, "labels")
-    truth = outcome(Numpy().load(ensemble, copies), weights, start, max_iter)
-    for engine in natives((3,)):
-        rows = engine.load(ensemble, copies)
+    plain = Numpy().load(ensemble, copies)
+    truth = outcome(plain, weights, start, max_iter)
+    ways = [engine.load(ensemble, copies) for engine in natives((3,))]
+    for rows in [*ways, verb_by_verb(natives()[-1].load(ensemble, copies)), plain]:
         labelling = rows.labelling(k)
         outcome(rows, weights[::-1].copy(), before, other[4], labelling)
-        assert outcome(rows, weights, start, max_iter, labelling) == truth, engine
-        assert outcome(rows, weights, start, max_iter, labelling) == truth, engine  # and where it already ended
+        assert outcome(rows, weights, start, max_iter, labelling) == truth
+        assert outcome(rows, weights, start, max_iter, labelling) == truth  # and where it already ended
+        table = fix_table(KMeansObjective(weights).table(Counts(start.alpha, start.sizes, rows.layout)), rows.layout)
+        rows.assign(labelling, table)  # the first pass moves nothing
+        assert outcome(rows, weights, start, max_iter, labelling) == truth
 
 
 @pytest.mark.parametrize("k", [2, 3, 20])
@@ -285,6 +289,29 @@ def test_max_iter_ends_between_passes_of_one_call():
         assert truth[1] == ("max_iter" if max_iter <= n else "fixed_point")
 
 
+def test_a_call_after_a_refill_is_told_the_loss_to_beat():
+    rng = np.random.default_rng(3)
+    ensemble = make_ensemble(rng, 120, 4, 4, missing=0.0, width=np.uint8, noise=0.5)
+    rows = _native.Native().load(ensemble)
+    start = starts(rng, ensemble, None, 8, "equal")
+    asked, given = [], []
+    real = rows.kmeans_passes
+
+    def spy(labelling, weights, centres, limit, before):
+        asked.append((limit, before))
+        given.append(real(labelling, weights, centres, limit, before))
+        return given[-1]
+
+    rows.kmeans_passes = spy
+    fit = lloyd(rows, KMeansObjective(np.ones(4)), Counts(start.alpha, start.sizes, rows.layout), 50)
+    assert len(asked) > 1
+    losses = []
+    for (limit, before), (_, found, _) in zip(asked, given):
+        assert (limit, before) == (50 - len(losses), losses[-1] if losses else np.inf)
+        losses += found
+    assert losses[: len(fit.losses)] == fit.losses
+
+
 def test_only_plain_k_means_goes_in_one_call():
     class Other(KMeansObjective):
         pass
@@ -390,18 +417,23 @@ def test_passes_counted_do_not_depend_on_the_threads(criterion):
             assert len(found) == 1, (seed, most, found)
 
 
-def test_no_more_splits_than_wanted_are_made_ahead(monkeypatch):
-    """Looking ahead never splits a leaf that no tree of this size could need."""
+def test_no_more_splits_than_wanted_are_tried_ahead(monkeypatch):
+    """With two splits to come or fewer, only what one thread would try is tried."""
     tried = []
     real = _bisecting._Grower._two_means
     monkeypatch.setattr(
         _bisecting._Grower, "_two_means", lambda self, leaf: tried.append(leaf.path) or real(self, leaf)
     )
-    table, _ = trees(2)
-    for most in (1, 2, 3, 4):
-        tried.clear()
-        fitted(table, _native.Native(n_threads=5), criterion="gain", max_leaves=most)
-        assert len(tried) == len(set(tried)) <= (0, 1, 3, 7)[most - 1]
+    for seed in range(8):
+        table, _ = trees(seed)
+        for most in (1, 2, 3, 4, 5):
+            found = []
+            for threads in (1, 5):
+                tried.clear()
+                fitted(table, _native.Native(n_threads=threads), criterion="gain", max_leaves=most)
+                assert len(tried) == len(set(tried))
+                found.append(set(tried))
+            assert found[0] == found[1] and len(found[0]) == max(0, 2 * most - 3)
 
 
 def test_a_larger_tree_is_numpys_with_large_and_small_nodes(monkeypatch):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from coassoc.consensus._objectives import KMeansObjective, fix_table
 from coassoc.engines import Counts, Numpy, ScoreTable, _native
 from coassoc.ensemble import Ensemble
 
@@ -215,6 +216,22 @@ def test_passes_go_on_from_what_the_labelling_counts():
                 assert np.array_equal(rows.labels(one), rows.labels(other))
 
 
+def test_passes_of_a_relabelled_labelling_start_from_its_new_labels():
+    rng = np.random.default_rng(9)
+    ensemble = make_ensemble(rng, 200, 6, 7, noise=0.7)
+    for engine in natives((3,)):
+        rows = engine.load(ensemble)
+        for k in (2, 4):
+            labelling = rows.labelling_of(rng.integers(k, size=200), k)
+            rows.kmeans_passes(labelling, np.ones(6), None, 2)
+            rows.relabel(labelling, np.arange(150), rng.integers(k, size=150))
+            fresh = rows.labelling_of(labelling.labels.copy(), k)
+            found = rows.kmeans_passes(labelling, np.ones(6), None, 5)
+            assert found == rows.kmeans_passes(fresh, np.ones(6), None, 5)
+            assert np.array_equal(rows.labels(labelling), rows.labels(fresh))
+            assert np.array_equal(rows.counts(labelling).alpha, rows.counts(fresh).alpha)
+
+
 def two_rows(p):
     """Two rows that differ everywhere: in one cluster a partition of weight v costs 2 v − v."""
     return Ensemble(np.array([[0] * p, [1] * p]))
@@ -281,6 +298,20 @@ def test_scores_half_way_between_table_entries_go_to_even():
             check_passes(engine, hand, ensemble, None, [0, 0, 0], 1, True, 1, math.inf)
 
 
+@pytest.mark.parametrize("weight", [1.109765308460418, 0.7081263659272145, 1.4809266017373677, 0.550650116420869])
+def test_penalties_are_divided_twice_as_numpy_does(weight):
+    """Weights (found by search) for which Σα² / n² instead of Σα² / n / n would change a table entry."""
+    ensemble = Ensemble(np.repeat([[0], [1]], [10, 3], axis=0))
+    plain = Numpy().load(ensemble)
+    counts = plain.counts(plain.labelling_of(np.zeros(13, int), 1))
+    wanted = fix_table(KMeansObjective(np.array([weight])).table(counts), plain.layout)
+    once = (10 * 10 + 3 * 3) / (13 * 13)
+    assert [round(weight * (2.0 * x / 13 - once) * 2.0**wanted.bits) for x in (10, 3)] != wanted.values.ravel().tolist()
+    hand = ByHand(ensemble, None, [weight])
+    for engine in natives((1,)):
+        check_passes(engine, hand, ensemble, None, [0] * 13, 1, True, 1, math.inf)
+
+
 def test_losses_of_billions_of_copies_have_the_last_bit_right():
     rng = np.random.default_rng(11)
     for seed in range(30):
@@ -337,8 +368,8 @@ def test_choosing_is_locating_measuring_and_adding_by_hand(case, kind, seed):
     loaded += [rows.split(rows.labelling_of(np.zeros(rows.n_rows, int), 1))[0] for rows in loaded[::4]]  # with ids
     seedings = [rows.seeding(weights) for rows in loaded]
     twins = [rows.seeding(weights) for rows in loaded]
-    nearest = None
-    for n_candidates in (1, 2, 3, 8, 9, 1, 5):
+    nearest, candidates = None, []
+    for n_candidates in (1, 2, 1, 3, 8, 1, 9, 1, 5):
         terms = [t * (1 if nearest is None else d) for t, d in zip(times, nearest or times)]
         total = sum(terms)
         assert [s.total for s in seedings] == [total] * len(seedings)
@@ -347,6 +378,9 @@ def test_choosing_is_locating_measuring_and_adding_by_hand(case, kind, seed):
         targets = rng.integers(total, size=n_candidates)
         targets[0] = rng.choice([0, total - 1, targets[0]])
         running = np.array(terms, object).cumsum()
+        again = [i for i, t in enumerate(terms) if t and any((ensemble.codes[i] == c).all() for c in candidates)]
+        if n_candidates == 1 and again:  # one that was measured, and passed over, is taken after all
+            targets[0] = running[again[0]] - 1
         candidates = [ensemble.codes[next(i for i, r in enumerate(running) if r > t)] for t in targets.tolist()]
         after = [distances(ensemble, weights, c) for c in candidates]
         if nearest is not None:
@@ -432,6 +466,24 @@ def test_whole_counts_and_halves_are_brute_force_down_a_tree(with_copies, missin
                             check(part, kept, depth - 1)
 
         check(rows, np.arange(n), 2 if engine.n_threads == 3 and engine.chunk_rows else 1)
+
+
+def test_counts_of_a_relabelled_labelling_are_not_handed_down():
+    rng = np.random.default_rng(5)
+    ensemble = make_ensemble(rng, 90, 4, 5)
+    layout = Numpy().load(ensemble).layout
+    labels = rng.integers(2, size=90)
+    for engine in natives((1,)):
+        rows = engine.load(ensemble)
+        labelling = rows.labelling_of(labels, 2)
+        rows.counts(labelling)
+        rows.relabel(labelling, np.arange(40), 1 - labels[:40])
+        now = np.append(1 - labels[:40], labels[40:])
+        for side, part in enumerate(rows.split(labelling)):
+            ids = np.flatnonzero(now == side)
+            assert np.array_equal(part.ids, ids)
+            wanted = brute_counts(ensemble.codes[ids], layout, np.ones(len(ids), int), np.zeros(len(ids), int), 1)
+            check_counts(part.whole_counts(), wanted)
 
 
 def test_whole_counts_of_many_rows_on_three_threads():
@@ -520,6 +572,17 @@ def test_a_labelling_at_rest_splits_rightly_and_nothing_else(k, with_copies):
                         rows.counts(labelling)
             with pytest.raises(ValueError, match="no table"):
                 rows.last_table(labelling)
+            if k > 256:  # not packed, so passes are still possible, if without what sped them up
+                table = fix_table(rng.normal(size=(ensemble.n_codes, k)), rows.layout)
+                twin = rows.labelling_of(labels, k)
+                rows.kmeans_passes(twin, np.ones(5), None, 1)
+                rows.rest(twin)
+                plain = Numpy().load(ensemble, copies)
+                truth = plain.labelling(k)
+                plain.assign(truth, table)
+                rows.assign(twin, table)
+                assert np.array_equal(rows.counts(twin).alpha, plain.counts(truth).alpha)
+                assert rows.assign(twin, table) == 0
             parts = rows.split(labelling)
             assert len(parts) == k
             for c, part in enumerate(parts):
@@ -560,9 +623,33 @@ def test_memory_of_a_parent_serves_its_children():
             assert not node.core.has_blocked
 
 
-def numpy_pass(rows, labelling, weights):
-    from coassoc.consensus._objectives import KMeansObjective, fix_table
+def test_memory_too_small_for_kin_is_left_alone():
+    """A half that is done leaves its memory to a whole that needs more, over and over."""
+    rng = np.random.default_rng(8)
+    n, p = 60_000, 16
+    ensemble = make_ensemble(rng, n, p, 60, noise=0.9)
+    rows = _native.Native(n_threads=1, simd=LEVELS[-1]).load(ensemble)
+    labels = (rng.random(n) < 0.35).astype(int)
+    most, some = rows.split(rows.labelling_of(labels, 2))
+    ones = np.ones(p, np.int64)
+    for _ in range(3):
+        rows.core.free_spare()
+        some.seeding(ones)
+        some.core.free_blocked()  # spare from now on
+        kept, total = [], []
+        for part, side in ((most, 0), (some, 1)):  # too small for the first, right for the second
+            part.seeding(ones)
+            kept.append(part)
+            seeding = part.seeding(ones)
+            seeding.choose(np.array([5]))
+            total.append(seeding.total)
+            own = ensemble.codes[labels == side]
+            assert total[-1] == (own != own[5]).sum()
+        for part in kept:
+            part.core.free_blocked()
 
+
+def numpy_pass(rows, labelling, weights):
     objective = KMeansObjective(weights)
     moved = rows.assign(labelling, fix_table(objective.table(rows.counts(labelling)), rows.layout))
     return moved, objective.loss(rows.counts(labelling))
@@ -694,6 +781,36 @@ def test_an_interrupt_cancels_what_runs_and_what_waits(some_rows):
     assert set(started) < set(range(12)) and len(started) <= 4
     truth = [fit_once(some_rows, seed) for seed in range(4)]
     assert engine.side_by_side(lambda seed: fit_once(some_rows, seed), range(4)) == truth
+
+
+def test_an_interrupt_while_tasks_are_handed_out_stops_those_under_way(some_rows, monkeypatch):
+    engine = _native.Native(n_threads=2)
+    running, ends = threading.Event(), []
+    real = _native._threads
+
+    class Interrupted:
+        @staticmethod
+        def submit(call, task):
+            if task == 1:
+                running.wait(30)
+                raise KeyboardInterrupt
+            return real(2).submit(call, task)
+
+    def work(_):
+        labelling = some_rows.labelling(4)
+        deadline = time.monotonic() + 30
+        try:
+            while time.monotonic() < deadline:
+                some_rows.assign(labelling, ScoreTable(np.zeros((some_rows.layout.n_codes, 4), np.int32), 0))
+                running.set()
+        except _native._kernels.Stopped:
+            ends.append("stopped")
+            raise
+
+    monkeypatch.setattr(_native, "_threads", lambda n: Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.side_by_side(work, range(3))
+    assert ends == ["stopped"]
 
 
 def test_a_stopped_pass_leaves_a_labelling_that_can_be_used(some_rows):
