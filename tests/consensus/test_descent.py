@@ -379,7 +379,10 @@ def test_looking_ahead_changes_no_tree(criterion, monkeypatch):
     for seed in range(14):
         table, options = trees(seed)
         options["criterion"] = criterion
-        truth = facts(fitted(table, "numpy", **options))
+        first = fitted(table, "numpy", **options)
+        truth = facts(first)
+        case = oracle.Case(table, first.labels_, options["copies"], options["partition_weights"])
+        assert first.loss_ == pytest.approx(oracle.loss(*case.repeated(), case.v))  # from the counts of the leaves
         together.clear()
         assert facts(fitted(table, _native.Native(n_threads=1), **options)) == truth
         assert max(together) <= 2  # alone there is nothing to gain by looking ahead
@@ -404,17 +407,29 @@ def test_where_rows_become_large_changes_no_tree(criterion, large, monkeypatch):
 
 
 @pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
-def test_passes_counted_do_not_depend_on_the_threads(criterion):
+def test_passes_counted_are_those_of_the_splits_made(criterion, monkeypatch):
+    """How many splits are tried depends on the threads; `n_iter_` does not."""
+    took = {}
+    real = _bisecting._Grower._two_means
+
+    def watch(self, leaf):
+        out = real(self, leaf)
+        took[leaf.path] = 0 if out is None else out[3]
+        return out
+
+    monkeypatch.setattr(_bisecting._Grower, "_two_means", watch)
     for seed in (6, 16, 25, 30):  # here a split that is only tried takes the most passes
         table = oracle.planted(np.random.default_rng(seed), n=300, p=5, k=8, noise=0.5, most=6)
         for most in (4, 7):
-            found = {
-                ca.BisectingConsensus(max_leaves=most, criterion=criterion, random_state=seed, engine=engine)
-                .fit(table)
-                .n_iter_
-                for engine in ("numpy", *(_native.Native(n_threads=threads) for threads in (1, 2, 5)))
-            }
-            assert len(found) == 1, (seed, most, found)
+            for engine in ("numpy", *(_native.Native(n_threads=threads) for threads in (1, 2, 5))):
+                took.clear()
+                model = ca.BisectingConsensus(max_leaves=most, criterion=criterion, random_state=seed, engine=engine)
+                tree = model.fit(table).tree_
+                paths = {0: ()}
+                for node in range(tree.n_nodes):
+                    if tree.rank[node]:
+                        paths[tree.left[node]], paths[tree.right[node]] = (*paths[node], 0), (*paths[node], 1)
+                assert model.n_iter_ == max(took[paths[node]] for node in paths if tree.rank[node])
 
 
 def test_no_more_splits_than_wanted_are_tried_ahead(monkeypatch):
@@ -434,6 +449,16 @@ def test_no_more_splits_than_wanted_are_tried_ahead(monkeypatch):
                 assert len(tried) == len(set(tried))
                 found.append(set(tried))
             assert found[0] == found[1] and len(found[0]) == max(0, 2 * most - 3)
+
+
+@pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
+def test_of_equal_leaves_the_first_is_split_first(criterion):
+    """Two halves that are copies of one another but for the names."""
+    table = np.repeat([[0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 2], [1, 1, 1, 3]], 10, axis=0)
+    for engine in (Numpy(), *(_native.Native(n_threads=threads) for threads in (1, 2, 5))):
+        tree = fitted(table, engine, criterion=criterion, max_leaves=4).tree_
+        assert tree.size[1] == tree.size[2] == 20
+        assert list(tree.rank[:3]) == [1, 2, 3]
 
 
 def test_a_larger_tree_is_numpys_with_large_and_small_nodes(monkeypatch):
