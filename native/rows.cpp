@@ -374,6 +374,8 @@ void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t 
 }
 
 std::vector<int64_t> Rows::split_sizes(Labelling& labelling) {
+    if (!labelling.labelled_ || labelling.n_ != view_.n)
+        throw std::invalid_argument("a split needs a label for every row");
     const size_t k = (size_t)labelling.k_;
     std::vector<int64_t> sizes(k, 0);
     if (labelling.counted_ && !view_.copies) {  // every row has one code of partition 0, missing included
@@ -412,6 +414,8 @@ void sort_rows(const Label* labels, const uint32_t* ids, int64_t n, std::vector<
 }  // namespace
 
 void Rows::split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids) {
+    if (!labelling.labelled_ || labelling.n_ != view_.n || (int64_t)parts.size() != labelling.k_)
+        throw std::invalid_argument("a split needs a label for every row and a part for every cluster");
     std::vector<uint32_t*> to;
     std::vector<int64_t> sizes;
     for (const auto& part : parts) to.push_back(part.data()), sizes.push_back((int64_t)part.shape(0));

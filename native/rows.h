@@ -158,8 +158,8 @@ class Labelling {
         : keep_(nb::cast(labels)), labels_(labels.data()), n_((int64_t)labels.shape(0)), k_(k), labelled_(labelled) {}
 
     // Gives back all that can be found again from the labels, but for the counts, which a split hands on. The labels
-    // themselves are packed in bytes if that is enough for them; only a split is possible then.
-    void rest() {
+    // themselves are packed in bytes if that is enough for them (true); only a split is possible then.
+    bool rest() {
         if (labels_ && labelled_ && k_ <= 256) {
             packed_ = Buffer(n_);
             for (int64_t i = 0; i < n_; ++i) packed_.data()[i] = (char)(uint8_t)labels_[i];
@@ -167,13 +167,14 @@ class Labelling {
             keep_ = nb::none();
         }
         bounded_ = summed_ = false;
-        table_ = {};
-        earlier_ = {};
-        next_ = {};
-        scores_ = {};
+        std::vector<int32_t>().swap(table_);
+        std::vector<int32_t>().swap(earlier_);
+        std::vector<int32_t>().swap(next_);
+        std::vector<double>().swap(scores_);
         bounds_ = Buffer();
         wide_ = Buffer();
         narrow_ = Buffer();
+        return !labels_;
     }
 
     void check_awake() const {

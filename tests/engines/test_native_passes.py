@@ -879,3 +879,9 @@ def test_a_forked_child_shares_out_tasks_on_threads_of_its_own(some_rows):
         os.waitpid(child, 0)
         pytest.fail("the forked child hangs")
     assert fits() == truth
+
+
+def test_a_split_needs_labels():
+    rows = _native.Native().load(Ensemble.from_codes(np.zeros((5, 2), np.uint8), [1, 1]))
+    with pytest.raises(ValueError, match="a split needs a label for every row"):
+        rows.split(rows.labelling(2))

@@ -269,8 +269,8 @@ class NativeRows(Rows):
         return NativeSeeding(self, weights)
 
     def rest(self, labelling: Any) -> None:
-        labelling.core.rest()
-        labelling.labels = None  # packed
+        if labelling.core.rest():
+            labelling.labels = None  # packed
         self.core.free_blocked()
 
     def split(self, labelling: Any) -> list[Rows]:
