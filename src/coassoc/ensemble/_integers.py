@@ -34,9 +34,11 @@ class IntegerTally:
 
 
 def ranges_of(table: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Least and greatest number of each column of an integer table; None for any other and for wide ranges."""
+    """Bounds of the numbers in each column of an integer table; None for any other table and for wide ranges."""
     if type(table) not in (np.ndarray, np.memmap) or table.dtype.kind not in "iu" or table.ndim != 2 or not table.size:
         return None
+    if table.dtype == np.uint8:  # narrow enough without looking
+        return np.zeros(table.shape[1], np.int64), np.full(table.shape[1], 255, np.int64)
     low, high = table.min(axis=0), table.max(axis=0)
     if table.dtype == np.uint64 and int(high.max()) >= 1 << 63:
         return None
@@ -77,6 +79,11 @@ def code_integers(
     if ranges is None:
         return None
     low, high = ranges
+    if table.dtype == dtype and all(len(known) and known[-1] == len(known) - 1 and known[0] == 0 for known in labels):
+        if out is None:  # the labels are the codes
+            return np.array(table, order="C")
+        out[:] = table
+        return out
     lookups = []
     for a, b, known in zip(low.tolist(), high.tolist(), labels):
         lookup = np.searchsorted(known, np.arange(a, b + 1))
