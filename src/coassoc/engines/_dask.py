@@ -272,16 +272,16 @@ class DaskChunks(Chunks):
 
     def _grouped(self, how: Callable, function: Callable, args: tuple, per_chunk: Sequence | None) -> tuple:
         """One task for each thread of each worker, over the chunks it has: a task costs more to manage than to send."""
-        groups, tasks = [], []
+        groups: list[list[int]] = []
+        columns: dict[str, tuple[list, ...]] = {}
         for worker, here in self._by_worker().items():
             n_threads = self.session.workers().get(worker, {}).get("nthreads", 1)
-            for part in np.array_split(here, min(n_threads, len(here))):
-                group = part.tolist()
-                pieces = [None if per_chunk is None else per_chunk[c] for c in group]
-                columns = [[self.futures[c] for c in group]], [function], [args], [pieces]
-                groups.append(group)
-                tasks += self.session.map(how, *columns, worker=worker)
-        return groups, tasks
+            parts = [part.tolist() for part in np.array_split(here, min(n_threads, len(here)))]
+            pieces = [[None if per_chunk is None else per_chunk[c] for c in part] for part in parts]
+            futures = [[self.futures[c] for c in part] for part in parts]
+            columns[worker] = futures, [function] * len(parts), [args] * len(parts), pieces
+            groups += parts
+        return groups, [task for tasks in self.session.map_by_worker(how, columns) for task in tasks]
 
     def _by_worker(self) -> dict[str, list[int]]:
         """The chunks each worker has to work on, shared out anew when one has joined or gone."""
@@ -302,12 +302,12 @@ class DaskChunks(Chunks):
         columns = [chunks, *(list(column) for column in zip(*filled))]
         if self.places is None or which is not None:
             return self.session.map(function, *columns)
-        tasks: list[Any] = [None] * len(chunks)
-        for worker, here in self._by_worker().items():
-            found = self.session.map(function, *([column[c] for c in here] for column in columns), worker=worker)
-            for c, task in zip(here, found):
-                tasks[c] = task
-        return tasks
+        by_worker = self._by_worker()
+        found = self.session.map_by_worker(
+            function, {worker: [[column[c] for c in here] for column in columns] for worker, here in by_worker.items()}
+        )
+        tasks = dict(zip((c for here in by_worker.values() for c in here), (t for part in found for t in part)))
+        return [tasks[c] for c in range(len(chunks))]
 
     def fold(self, function: Callable, *args: Any) -> Any:
         result = None

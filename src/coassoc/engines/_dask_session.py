@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
@@ -17,6 +18,7 @@ from ._dask_tasks import code_blocks, code_rows, join_pieces, same, tally_rows
 
 FAN_IN = 8  # partial results added by one task
 _PIECE_BYTES = 1 << 23  # data inside one task; larger ones draw a warning from Dask
+_LET_GO_AFTER = 0.2  # seconds
 _ASK_EVERY = 2.0  # seconds after which the workers are counted again
 
 
@@ -30,6 +32,7 @@ class Session:
         self._futures: weakref.WeakSet = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False
+        self._gathered: deque[tuple[float, Any]] = deque()  # when, and what is not yet let go of
         self._workers: dict[str, dict] = {}
         self._asked = -_ASK_EVERY - 1.0
 
@@ -43,14 +46,31 @@ class Session:
     def submit(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
         key = f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}"
         with self:  # an interrupt may come at any moment
-            return self.watch(self.client.submit(function, *args, key=key, pure=False, **kwargs))
+            future = self.watch(self.client.submit(function, *args, key=key, pure=False, **kwargs))
+        self._let_go()
+        return future
 
     def map(self, function: Callable, *columns: Sequence, worker: str | None = None) -> list:
         """One task for each row of the columns, sent as one message; at `worker` while it lives."""
+        return self.map_by_worker(function, {worker: columns})[0]
+
+    def map_by_worker(self, function: Callable, columns: dict[Any, Any]) -> list[list]:
+        """The same for several workers at once."""
+
+        async def together() -> list:
+            # where messages are sent from: they leave as one, while a second one would wait for 10 ms
+            return [self._map(function, rows, worker) for worker, rows in columns.items()]
+
+        with self:
+            found = self.client.sync(together)
+            futures = [[self.watch(future) for future in part] for part in found]
+        self._let_go()
+        return futures
+
+    def _map(self, function: Callable, columns: Sequence[Sequence], worker: str | None) -> list:
         keys = [f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}" for _ in columns[0]]
         where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-        with self:
-            return [self.watch(f) for f in self.client.map(function, *columns, key=keys, pure=False, **where)]
+        return self.client.map(function, *columns, key=keys, pure=False, **where)
 
     def watch(self, future: Any) -> Any:
         with self._lock:
@@ -70,8 +90,21 @@ class Session:
         return self.submit(join_pieces, pieces)
 
     def gather(self, futures: Any) -> Any:
+        """The results."""
         with self:
-            return self.client.gather(futures)
+            results = self.client.gather(futures)
+        self._gathered.append((time.monotonic(), futures))
+        return results
+
+    def _let_go(self) -> None:
+        """Forget results gathered a while ago.
+
+        A client sends every 10 ms at most: a word that results are no longer needed would, sent at once, hold up the
+        next tasks, for which everybody waits.
+        """
+        old = time.monotonic() - _LET_GO_AFTER
+        while self._gathered and self._gathered[0][0] < old:
+            self._gathered.popleft()
 
     def cancel(self) -> None:
         """Leave no task and no data of this fit on the cluster."""
