@@ -1,0 +1,204 @@
+"""Tasks side by side on the native engine: order, errors, Ctrl-C, nesting, fork."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from by_hand import make_ensemble
+from coassoc.engines import ScoreTable, _native
+
+pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+
+# -- tasks side by side ----------------------------------------------------------------------------------------
+
+
+def fit_once(rows, seed):
+    labelling = rows.labelling_of(np.random.default_rng(seed).integers(4, size=rows.n_rows), 4)
+    found = rows.kmeans_passes(labelling, np.ones(rows.layout.n_partitions), None, 8)
+    return found, rows.labels(labelling).tolist()
+
+
+@pytest.fixture
+def some_rows():
+    return _native.Native(n_threads=3).load(make_ensemble(np.random.default_rng(0), 3000, 8, 9, noise=0.7))
+
+
+def test_tasks_give_results_in_order_and_the_first_error(some_rows):
+    engine = _native.Native(n_threads=3)
+    truth = [fit_once(some_rows, seed) for seed in range(12)]
+    for n in (0, 1, 2, 12):
+        assert engine.side_by_side(lambda seed: fit_once(some_rows, seed), range(n)) == truth[:n]
+
+    def slow_to_fast(task):
+        time.sleep(0.02 * (3 - task))
+        if task > 0:
+            raise KeyError(task)
+        return task
+
+    with pytest.raises(KeyError, match="1"):
+        engine.side_by_side(slow_to_fast, [0, 1, 2])
+    assert engine.side_by_side(lambda seed: fit_once(some_rows, seed), range(3)) == truth[:3]  # nothing is left over
+
+
+def test_tasks_really_run_at_the_same_time_on_threads_that_stay():
+    engine = _native.Native(n_threads=3)
+    meeting = threading.Barrier(3, timeout=30)
+
+    def meet(_):
+        meeting.wait()
+        return threading.get_ident()
+
+    first = set(engine.side_by_side(meet, range(3)))
+    assert len(first) == 3 and threading.get_ident() not in first
+    assert set(engine.side_by_side(meet, range(3))) == first
+
+
+def test_tasks_within_a_task_run_in_its_own_thread():
+    engine, other = _native.Native(n_threads=2), _native.Native(n_threads=3)
+
+    def outer(task):
+        inner = [e.side_by_side(lambda x: (x, threading.get_ident()), range(4)) for e in (engine, other)]
+        return threading.get_ident(), inner
+
+    for ident, inner in engine.side_by_side(outer, range(5)):
+        assert ident != threading.get_ident()
+        assert inner == [[(x, ident) for x in range(4)]] * 2
+    # and afterwards the main thread shares out again
+    assert threading.get_ident() not in engine.side_by_side(lambda _: threading.get_ident(), range(2))
+
+
+def test_an_interrupt_cancels_what_runs_and_what_waits(some_rows):
+    engine = _native.Native(n_threads=2)
+    table = [ScoreTable(np.full((some_rows.layout.n_codes, 4), x, np.int32), 0) for x in (0, 1)]
+    running, ends, started = threading.Event(), [], []
+
+    def task(name):
+        started.append(name)
+        if name == 0:
+            running.wait(30)
+            raise KeyboardInterrupt
+        if name > 1:
+            time.sleep(0.2)  # so that whatever still starts is seen
+            return
+        labelling = some_rows.labelling(4)
+        deadline = time.monotonic() + 60
+        try:
+            while time.monotonic() < deadline:
+                some_rows.assign(labelling, table[0])
+                running.set()
+                some_rows.assign(labelling, table[1])
+            ends.append("never stopped")
+        except BaseException as error:
+            ends.append(type(error).__name__)
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.side_by_side(task, range(12))
+    assert ends == ["Stopped"]
+    assert set(started) < set(range(12))
+    truth = [fit_once(some_rows, seed) for seed in range(4)]
+    assert engine.side_by_side(lambda seed: fit_once(some_rows, seed), range(4)) == truth
+
+
+def test_an_interrupt_while_tasks_are_handed_out_stops_those_under_way(some_rows, monkeypatch):
+    engine = _native.Native(n_threads=2)
+    running, ends = threading.Event(), []
+    real = _native._threads
+
+    class Interrupted:
+        @staticmethod
+        def submit(call, task):
+            if task == 1:
+                running.wait(30)
+                raise KeyboardInterrupt
+            return real(2).submit(call, task)
+
+    def work(_):
+        labelling = some_rows.labelling(4)
+        deadline = time.monotonic() + 30
+        try:
+            while time.monotonic() < deadline:
+                some_rows.assign(labelling, ScoreTable(np.zeros((some_rows.layout.n_codes, 4), np.int32), 0))
+                running.set()
+        except _native._kernels.Stopped:
+            ends.append("stopped")
+            raise
+
+    monkeypatch.setattr(_native, "_threads", lambda n: Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.side_by_side(work, range(3))
+    assert ends == ["stopped"]
+
+
+def test_a_stopped_pass_leaves_a_labelling_that_can_be_used(some_rows):
+    """Passes that a token stops raise, and the labelling counts anew what it holds."""
+    start = np.random.default_rng(1).integers(2, size=some_rows.n_rows)
+    for counted in (False, True):
+        labelling = some_rows.labelling_of(start, 2)
+        if counted:
+            some_rows.counts(labelling)
+        token = _native._kernels.Token()
+        token.cancel()
+        _native._kernels.use_token(token)
+        try:
+            with pytest.raises(_native._kernels.Stopped):
+                some_rows.kmeans_passes(labelling, np.ones(8), None, 5)
+        finally:
+            _native._kernels.use_token(None)
+        labelling.labels[:] = start
+        other = some_rows.labelling_of(start, 2)
+        assert np.array_equal(some_rows.counts(labelling).alpha, some_rows.counts(other).alpha)
+        found = some_rows.kmeans_passes(labelling, np.ones(8), None, 5)
+        assert found == some_rows.kmeans_passes(other, np.ones(8), None, 5)
+
+
+def test_user_threads_share_out_tasks_at_once(some_rows):
+    engine = _native.Native(n_threads=2)
+    truth = [fit_once(some_rows, seed) for seed in range(6)]
+    found: dict[int, list] = {}
+
+    def use(name):
+        for _ in range(5):
+            found[name] = engine.side_by_side(lambda seed: fit_once(some_rows, seed), range(6))
+
+    users = [threading.Thread(target=use, args=(name,)) for name in range(4)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert found == dict.fromkeys(range(4), truth)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_shares_out_tasks_on_threads_of_its_own(some_rows):
+    engine = _native.Native(n_threads=3)
+
+    def fits():
+        return engine.side_by_side(lambda seed: fit_once(some_rows, seed), range(6))
+
+    truth = fits()
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if fits() == truth else 1)
+        finally:
+            os._exit(2)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert os.waitstatus_to_exitcode(status) == 0
+            break
+        time.sleep(0.01)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the forked child hangs")
+    assert fits() == truth
