@@ -2,49 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 namespace coassoc {
-namespace {
 
-// A count, 0 <= x < 2**52, as a double: exact, and unlike a plain cast done on whole vectors by every CPU.
-inline double as_double(int64_t x) {
-    const int64_t bits = x | 0x4330000000000000;
-    double above;
-    std::memcpy(&above, &bits, 8);
-    return above - 4503599627370496.0;
+void partition_sums(const Kernels& kernels, const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k,
+                    int64_t* cells, int64_t* squares) {
+    for (int64_t j = 0; j < p; alpha += n_clusters[j++] * k, cells += k, squares += k)
+        kernels.sum_rows(alpha, n_clusters[j], k, cells, squares);
 }
 
-}  // namespace
-
-void partition_sums(const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k, int64_t* cells,
-                    int64_t* squares) {
-    std::fill(cells, cells + p * k, 0);
-    std::fill(squares, squares + p * k, 0);
-    for (int64_t j = 0; j < p; ++j, cells += k, squares += k)
-        for (int64_t f = 0; f < n_clusters[j]; ++f, alpha += k)
-            for (int64_t c = 0; c < k; ++c) {
-                cells[c] += alpha[c];
-                squares[c] += alpha[c] * alpha[c];
-            }
+void centre_terms(const int64_t* cells, const int64_t* squares, int64_t k, double* size, double* penalty) {
+    for (int64_t c = 0; c < k; ++c) {
+        size[c] = (double)std::max<int64_t>(cells[c], 1);
+        penalty[c] = (double)squares[c] / size[c] / size[c];
+    }
 }
 
-void mean_scores(const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k, const int64_t* cells,
-                 const int64_t* squares, const double* weights, double* scores) {
-    bool weighted = false;
-    for (int64_t j = 0; j < p; ++j) weighted = weighted || weights[j] != 1.0;
+void mean_scores(const Kernels& kernels, const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k,
+                 const int64_t* cells, const int64_t* squares, const double* weights, double* scores) {
     std::vector<double> size((size_t)k), penalty((size_t)k);
     for (int64_t j = 0; j < p; ++j, cells += k, squares += k) {
-        for (int64_t c = 0; c < k; ++c) {
-            size[c] = (double)std::max<int64_t>(cells[c], 1);
-            penalty[c] = (double)squares[c] / size[c] / size[c];
-        }
-        for (int64_t f = 0; f < n_clusters[j]; ++f, alpha += k, scores += k) {
-            for (int64_t c = 0; c < k; ++c) scores[c] = 2.0 * as_double(alpha[c]) / size[c] - penalty[c];
-            if (weighted)
-                for (int64_t c = 0; c < k; ++c) scores[c] *= weights[j];
-        }
+        centre_terms(cells, squares, k, size.data(), penalty.data());
+        kernels.score_rows(alpha, n_clusters[j], k, size.data(), penalty.data(), weights[j], scores);
+        alpha += n_clusters[j] * k;
+        scores += n_clusters[j] * k;
     }
 }
 
@@ -62,12 +44,6 @@ void largest_scores(const double* scores, const int64_t* n_clusters, int64_t p, 
         largest[j] = std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
         scores += n;
     }
-}
-
-void rounded_scores(const double* scores, int64_t n, double scale, int32_t* values) {
-    // adding and taking away 1.5 * 2**52 leaves a double rounded to even, as rint does
-    const double magic = 6755399441055744.0;
-    for (int64_t i = 0; i < n; ++i) values[i] = (int32_t)((scores[i] * scale + magic) - magic);
 }
 
 double exact_sum(const double* values, int64_t n) {

@@ -4,21 +4,23 @@
 
 #include <cstdint>
 
+#include "kernels.h"
+
 namespace coassoc {
 
 // cells, squares (p, k): sums of alpha and of its squares over each partition
-void partition_sums(const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k, int64_t* cells,
-                    int64_t* squares);
+void partition_sums(const Kernels& kernels, const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k,
+                    int64_t* cells, int64_t* squares);
+
+// what the scores of one partition need of each cluster (k,): cells, at least 1, and squares / cells / cells
+void centre_terms(const int64_t* cells, const int64_t* squares, int64_t k, double* size, double* penalty);
 
 // scores (d, k): weight * (2 alpha / cells - squares / cells / cells), cells at least 1; 0 <= alpha < 2**52
-void mean_scores(const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k, const int64_t* cells,
-                 const int64_t* squares, const double* weights, double* scores);
+void mean_scores(const Kernels& kernels, const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k,
+                 const int64_t* cells, const int64_t* squares, const double* weights, double* scores);
 
 // largest (p,): the largest size of a score in each partition
 void largest_scores(const double* scores, const int64_t* n_clusters, int64_t p, int64_t k, double* largest);
-
-// values (n,): score * scale rounded to even; sizes below 2**31
-void rounded_scores(const double* scores, int64_t n, double scale, int32_t* values);
 
 // the sum of n finite numbers, exactly rounded: no order of them can matter
 double exact_sum(const double* values, int64_t n);

@@ -35,10 +35,7 @@ int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling,
             kernels.sum_rows(alpha, n, k, own.data(), own.data() + k);
             cells = own.data(), squares = own.data() + k;
         }
-        for (int64_t c = 0; c < k; ++c) {
-            size[c] = (double)std::max<int64_t>(cells[c], 1);
-            penalty[c] = (double)squares[c] / size[c] / size[c];
-        }
+        centre_terms(cells, squares, k, size.data(), penalty.data());
         largest[j] = kernels.score_rows(alpha, n, k, size.data(), penalty.data(), weights[j],
                                         labelling.scores_.data() + at);
     }
@@ -84,11 +81,7 @@ double kmeans_loss(const Shape& shape, const Labelling& labelling, const double*
 }
 
 int64_t count_empty(const Shape& shape, const Labelling& labelling) {
-    const int64_t k = labelling.k_;
-    std::vector<int64_t> sizes((size_t)k, 0);
-    // every row has one code of partition 0, missing included
-    for (int64_t f = 0; f <= shape.n_clusters[0]; ++f)
-        for (int64_t c = 0; c < k; ++c) sizes[c] += labelling.alpha_[f * k + c];
+    const std::vector<int64_t> sizes = cluster_sizes(shape, labelling.alpha_.data(), labelling.k_);
     return std::count(sizes.begin(), sizes.end(), 0);
 }
 

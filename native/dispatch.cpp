@@ -76,4 +76,11 @@ const Level* levels() {
     return found.all;
 }
 
+const Kernels& best_kernels() {
+    const Kernels* best = nullptr;
+    for (int i = 0; i < kLevels; ++i)
+        if (levels()[i].kernels && levels()[i].runs_here) best = levels()[i].kernels;
+    return *best;  // the baseline always is
+}
+
 }  // namespace coassoc

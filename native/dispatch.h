@@ -16,4 +16,7 @@ constexpr int kLevels = 3;
 // From slowest to fastest: "baseline", "avx2", "avx512" (F, BW, DQ, VL and VBMI).
 const Level* levels();
 
+// The fastest that is compiled in and runs here.
+const Kernels& best_kernels();
+
 }  // namespace coassoc

@@ -79,15 +79,15 @@ NB_MODULE(_kernels, m) {
     m.def("partition_sums", [](Matrix<const int64_t> alpha, Vector<const int64_t> n_clusters, Matrix<int64_t> cells,
                                Matrix<int64_t> squares) {
         check_rows(n_clusters, (int64_t)alpha.shape(0));
-        partition_sums(alpha.data(), n_clusters.data(), (int64_t)n_clusters.shape(0), (int64_t)alpha.shape(1),
-                       cells.data(), squares.data());
+        partition_sums(best_kernels(), alpha.data(), n_clusters.data(), (int64_t)n_clusters.shape(0),
+                       (int64_t)alpha.shape(1), cells.data(), squares.data());
     });
     m.def("mean_scores", [](Matrix<const int64_t> alpha, Vector<const int64_t> n_clusters, Matrix<const int64_t> cells,
                             Matrix<const int64_t> squares, Vector<const double> weights, Matrix<double> scores) {
         check_rows(n_clusters, (int64_t)alpha.shape(0));
         if (weights.shape(0) != n_clusters.shape(0)) throw std::invalid_argument("one weight per partition is needed");
-        mean_scores(alpha.data(), n_clusters.data(), (int64_t)n_clusters.shape(0), (int64_t)alpha.shape(1),
-                    cells.data(), squares.data(), weights.data(), scores.data());
+        mean_scores(best_kernels(), alpha.data(), n_clusters.data(), (int64_t)n_clusters.shape(0),
+                    (int64_t)alpha.shape(1), cells.data(), squares.data(), weights.data(), scores.data());
     });
     m.def("largest_scores", [](Matrix<const double> scores, Vector<const int64_t> n_clusters, Vector<double> largest) {
         check_rows(n_clusters, (int64_t)scores.shape(0));
@@ -95,7 +95,7 @@ NB_MODULE(_kernels, m) {
                        largest.data());
     });
     m.def("rounded_scores", [](Matrix<const double> scores, double scale, Matrix<int32_t> values) {
-        rounded_scores(scores.data(), (int64_t)(scores.shape(0) * scores.shape(1)), scale, values.data());
+        best_kernels().round_scores(scores.data(), (int64_t)(scores.shape(0) * scores.shape(1)), scale, values.data());
     });
 
     bind_exchange(m);

@@ -221,8 +221,7 @@ bool Rows::whole(Matrix<int64_t> alpha, Vector<int64_t> size) {
     if (!whole_) return false;
     for (int64_t j = 0; j < shape_.p; ++j)
         std::copy_n(whole_->data() + shape_.first[j], shape_.n_clusters[j], alpha.data() + shape_.first[j] - j);
-    size(0) = 0;
-    for (int64_t f = 0; f <= shape_.n_clusters[0]; ++f) size(0) += (*whole_)[(size_t)f];
+    size(0) = cluster_sizes(shape_, whole_->data(), 1)[0];
     return true;
 }
 
@@ -351,10 +350,8 @@ void Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> s
     for (int64_t j = 0; j < shape_.p; ++j)
         std::memcpy(alpha.data() + (shape_.first[j] - j) * k, labelling.alpha_.data() + shape_.first[j] * k,
                     8 * (size_t)(shape_.n_clusters[j] * k));
-    // every row has one code of partition 0, missing included
-    std::fill(sizes.data(), sizes.data() + k, 0);
-    for (int64_t f = 0; f <= shape_.n_clusters[0]; ++f)
-        for (int64_t c = 0; c < k; ++c) sizes.data()[c] += labelling.alpha_[f * k + c];
+    const std::vector<int64_t> found = cluster_sizes(shape_, labelling.alpha_.data(), k);
+    std::copy(found.begin(), found.end(), sizes.data());
 }
 
 void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t start, int64_t stop,
@@ -376,13 +373,8 @@ void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t 
 std::vector<int64_t> Rows::split_sizes(Labelling& labelling) {
     if (!labelling.labelled_ || labelling.n_ != view_.n)
         throw std::invalid_argument("a split needs a label for every row");
-    const size_t k = (size_t)labelling.k_;
-    std::vector<int64_t> sizes(k, 0);
-    if (labelling.counted_ && !view_.copies) {  // every row has one code of partition 0, missing included
-        for (size_t f = 0; f <= (size_t)shape_.n_clusters[0]; ++f)
-            for (size_t c = 0; c < k; ++c) sizes[c] += labelling.alpha_[f * k + c];
-        return sizes;
-    }
+    if (labelling.counted_ && !view_.copies) return cluster_sizes(shape_, labelling.alpha_.data(), labelling.k_);
+    std::vector<int64_t> sizes((size_t)labelling.k_, 0);
     if (labelling.labels_)
         for (int64_t i = 0; i < view_.n; ++i) ++sizes[(size_t)labelling.labels_[i]];
     else

@@ -245,4 +245,11 @@ void measure_drop(const Kernels& kernels, const Shape& shape, const int32_t* bef
     }
 }
 
+std::vector<int64_t> cluster_sizes(const Shape& shape, const int64_t* alpha, int64_t k) {
+    std::vector<int64_t> sizes((size_t)k, 0);
+    for (int64_t f = 0; f <= shape.n_clusters[0]; ++f)
+        for (int64_t c = 0; c < k; ++c) sizes[c] += alpha[f * k + c];
+    return sizes;
+}
+
 }  // namespace coassoc

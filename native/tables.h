@@ -71,4 +71,7 @@ NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan&
 void measure_drop(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
                   int32_t k, int shift, uint32_t* drop);
 
+// Rows in each cluster (k,), copies counted, from padded counts: every row has one code of partition 0, missing included.
+std::vector<int64_t> cluster_sizes(const Shape& shape, const int64_t* alpha, int64_t k);
+
 }  // namespace coassoc

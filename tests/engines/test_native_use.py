@@ -18,6 +18,7 @@ from coassoc.consensus._lloyd import lloyd, seed_rows
 from coassoc.consensus._objectives import KMeansObjective
 from coassoc.engines import Counts, _native
 from coassoc.ensemble import Ensemble
+from forked import exit_code
 
 needs_kernels = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 
@@ -253,17 +254,7 @@ def test_forked_child_gets_a_pool_of_its_own():
     child = os.fork()
     if child == 0:
         os._exit(0 if fitted_labels(rows) == truth else 1)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert os.waitstatus_to_exitcode(status) == 0
-            break
-        time.sleep(0.01)
-    else:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        pytest.fail("the forked child hangs")
+    assert exit_code(child) == 0
     assert fitted_labels(rows) == truth
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 
@@ -12,6 +11,7 @@ import pytest
 
 from by_hand import make_ensemble
 from coassoc.engines import ScoreTable, _native
+from forked import exit_code
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 
@@ -190,15 +190,5 @@ def test_a_forked_child_shares_out_tasks_on_threads_of_its_own(some_rows):
             os._exit(0 if fits() == truth else 1)
         finally:
             os._exit(2)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert os.waitstatus_to_exitcode(status) == 0
-            break
-        time.sleep(0.01)
-    else:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        pytest.fail("the forked child hangs")
+    assert exit_code(child) == 0
     assert fits() == truth
