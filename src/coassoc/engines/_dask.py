@@ -7,16 +7,18 @@ are part of a task and so are held by the scheduler. Nothing is scattered, so a 
 from __future__ import annotations
 
 import copy
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ._chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
 from ._chunks import add_results, chunk_describe, chunk_labels, new_version, smallest_label_type
-from ._dask_session import FAN_IN, Session, balanced, groups_of
+from ._dask_session import FAN_IN, Session, balanced, groups_of, rows_by_place
 from ._dask_tasks import (
     fill_positions,
     join_chunks,
@@ -38,6 +40,7 @@ from ._verbs import MAX_COPIES, Engine, Layout, ScoreTable
 _CHUNKS_PER_THREAD = 4  # enough to even out, few enough to schedule
 _LEAST_ROWS = 1 << 17  # below this a chunk costs more to schedule than to work on
 _MOST_ROWS = 1 << 23
+_SHORT = 0.25  # seconds of a round that is not worth a task; longer ones should be seen on the scheduler
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
 
 
@@ -135,21 +138,24 @@ class Dask(Engine):
         self._sessions.add(session)
         with session:
             source = getattr(ensemble, "source", None)
-            if source is not None and not ensemble.is_coded:
-                ensemble.scan(session.tally)
-            layout = Layout(ensemble.n_clusters, ensemble.offsets)
-            missing = np.add.reduceat(ensemble.sizes, layout.offsets[:-1]) < ensemble.n_samples
             distributed = source is not None
             if source is not None and not ensemble.is_coded:
-                sizes, groups = ensemble.block_sizes, None
+                groups, places = [], None
                 if source.kind != "dask":  # labels of a collection keep its blocks; those of a file are ours to join
-                    groups = groups_of(np.array(sizes), self._step(session, sum(sizes)))
-                    sizes = [sum(sizes[b] for b in group) for group in groups]
-                rows = session.coded_blocks(source, ensemble.coding, groups)
+                    groups = self._groups(session, source)
+                    sizes = [sum(block.rows for block in group) for group in groups]
+                    places = balanced([None] * len(sizes), list(session.workers()), sizes)
+                ensemble.scan(lambda source, missing: session.tally(source, missing, groups, places))
+                if source.kind == "dask":
+                    sizes = ensemble.block_sizes
+                    places = balanced([None] * len(sizes), list(session.workers()), sizes)
+                rows = session.coded_blocks(source, ensemble.coding, groups, places)
             else:
-                sizes, rows = self._cut_codes(session, ensemble.codes)
+                sizes, places, rows = self._cut_codes(session, ensemble.codes)
+            layout = Layout(ensemble.n_clusters, ensemble.offsets)
+            missing = np.add.reduceat(ensemble.sizes, layout.offsets[:-1]) < ensemble.n_samples
             slots = 2 * (self.n_starts or 4) + 2
-            chunks = DaskChunks.build(session, rows, sizes, layout, missing, multiplicity, self.local, slots)
+            chunks = DaskChunks.build(session, rows, sizes, places, layout, missing, multiplicity, self.local, slots)
             chunks.distributed = distributed
             chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
         rows_ = ChunkedRows(chunks)
@@ -159,23 +165,42 @@ class Dask(Engine):
             )
         return rows_
 
-    def _cut_codes(self, session: Session, codes: np.ndarray) -> tuple[list[int], list]:
-        """Sizes of chunks and what gives each of them: a file that workers can read, or the codes themselves."""
+    def _groups(self, session: Session, source: Any) -> list[list]:
+        """The blocks of a file that make each chunk; those of an NPY file are cut so that chunks are even."""
+        sizes, step = np.array([block.rows for block in source.blocks]), self._step(session, source.n_rows)
+        if source.kind != "npy":
+            return [[source.blocks[b] for b in group] for group in groups_of(sizes, step)]
+        first, most, groups = source.blocks[0], int(sizes.max()), []
+        for start in range(0, source.n_rows, step):
+            stop = min(start + step, source.n_rows)
+            cuts = range(start, stop, most)
+            groups.append([replace(first, start=cut, rows=min(most, stop - cut)) for cut in cuts])
+        return groups
+
+    def _cut_codes(self, session: Session, codes: np.ndarray) -> tuple[list[int], list[str] | None, list]:
+        """Sizes of chunks, their places, and what gives each: a file that workers can read, or the codes themselves."""
         n, row_bytes = len(codes), codes.shape[1] * codes.dtype.itemsize
         step = self._step(session, n)
         starts = range(0, n, step)
         sizes = [min(step, n - start) for start in starts]
+        places = balanced([None] * len(sizes), list(session.workers()), sizes)
         path = getattr(codes, "filename", None)
         if path is not None and codes.flags.c_contiguous and isinstance(codes, np.memmap):
             where = [(str(path), codes.dtype.str, codes.offset + s * row_bytes, size) for s, size in zip(starts, sizes)]
-            return sizes, [session.submit(read_rows, *place, codes.shape[1]) for place in where]
-        return sizes, [session.send(np.asarray(codes[s : s + size])) for s, size in zip(starts, sizes)]
+            columns = [list(column) for column in zip(*((*place, codes.shape[1]) for place in where))]
+            return sizes, places, session.map(read_rows, *columns, places=places)
+        return sizes, places, [session.send(np.asarray(codes[s : s + size])) for s, size in zip(starts, sizes)]
 
     def _step(self, session: Session, n: int) -> int:
-        """Rows of a chunk."""
+        """Rows of a chunk: a few for each thread, and as many for one as for another."""
         if self.chunk_rows is not None:
             return self.chunk_rows
-        return min(max(-(-n // (_CHUNKS_PER_THREAD * session.n_threads())), _LEAST_ROWS), _MOST_ROWS)
+        n_threads = session.n_threads()
+        step = min(max(-(-n // (_CHUNKS_PER_THREAD * n_threads)), _LEAST_ROWS), _MOST_ROWS)
+        n_chunks = -(-n // step)
+        if n_chunks > n_threads:
+            n_chunks = -(-n_chunks // n_threads) * n_threads
+        return -(-n // n_chunks)
 
     def starts_at_once(self, rows: Any) -> int:
         if self.n_starts is not None:
@@ -228,86 +253,114 @@ class DaskChunks(Chunks):
         self.all_sizes: list[int] = self.sizes.tolist()  # with the input's empty blocks
         self.spans = spans
         self.places: list[str] | None = None  # where each chunk is worked on; None: where Dask likes
+        self._took: dict[Callable, float] = {}  # seconds of the last round of each function
 
     @classmethod
     def build(
-        cls, session: Session, rows: list, sizes: list, layout: Layout, missing, multiplicity, local: str, slots: int
+        cls,
+        session: Session,
+        rows: list,
+        sizes: list,
+        places: list[str] | None,
+        layout: Layout,
+        missing: np.ndarray,
+        multiplicity: np.ndarray | None,
+        local: str,
+        slots: int,
     ) -> DaskChunks:
         ends = np.cumsum(sizes)
-        futures: list[Any] = []
-        places = balanced([None] * sum(size > 0 for size in sizes), list(session.workers()))
-        for part, size, end in zip(rows, sizes, ends):
-            if size:
-                copies = None if multiplicity is None else session.send(multiplicity[end - size : end])
-                columns = [part], [layout], [copies], [missing], [local], [slots]
-                futures += session.map(make_chunk, *columns, worker=places[len(futures)] if places else None)
-        kept = np.array([size for size in sizes if size], dtype=np.int64)
-        if multiplicity is None and not missing.all():
-            copies_of = kept
-        else:
+        kept = [c for c, size in enumerate(sizes) if size]
+        copies: list[Any] = [None] * len(kept)
+        if multiplicity is not None:
+            copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
+        common = [[value] * len(kept) for value in (missing, local, slots)]
+        places = None if places is None else [places[c] for c in kept]
+        columns = [rows[c] for c in kept], [layout] * len(kept), copies, *common
+        futures = session.map(make_chunk, *columns, places=places)
+        copies_of = kept_sizes = np.array([sizes[c] for c in kept], dtype=np.int64)
+        if multiplicity is not None or missing.all():
             copies_of = np.array([n for _, n in session.gather(session.map(chunk_describe, futures))])
-        self = cls(session, futures, kept, copies_of, layout)
+        self = cls(session, futures, kept_sizes, copies_of, layout)
         self.all_sizes = list(sizes)
         self.places = places
         return self
 
     def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
-        if which is not None or self.places is None:
+        if self.places is None:
             return self.session.gather(self._tasks(function, *args, per_chunk=per_chunk, which=which))
-        results: list[Any] = [None] * len(self.futures)
-        here, tasks = self._grouped(on_chunks, function, args, per_chunk)
-        for group, found in zip(here, self.session.gather(tasks)):
-            for c, result in zip(group, found):
-                results[c] = result
-        return results
+        here, found = self._round(on_chunks, function, args, per_chunk, which)
+        results = dict(zip((c for group in here for c in group), (result for part in found for result in part)))
+        return [results[int(c)] for c in (range(len(results)) if which is None else which)]
 
     def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
         if self.places is None:
             tasks = self._tasks(function, *args, per_chunk=per_chunk)
-        else:
-            _, tasks = self._grouped(sum_on_chunks, function, args, per_chunk)
-        if len(tasks) <= FAN_IN:  # one more task to add them would take longer than fetching them all
+            if len(tasks) > FAN_IN:
+                return self.session.gather(self.session.reduce(add_results, tasks))
             return add_results(self.session.gather(tasks))
-        return self.session.gather(self.session.reduce(add_results, tasks))
+        return add_results(self._round(sum_on_chunks, function, args, per_chunk, add=True)[1])
 
-    def _grouped(self, how: Callable, function: Callable, args: tuple, per_chunk: Sequence | None) -> tuple:
-        """One task for each thread of each worker, over the chunks it has: a task costs more to manage than to send."""
-        groups: list[list[int]] = []
-        columns: dict[str, tuple[list, ...]] = {}
-        for worker, here in self._by_worker().items():
-            n_threads = self.session.workers().get(worker, {}).get("nthreads", 1)
-            parts = [part.tolist() for part in np.array_split(here, min(n_threads, len(here)))]
-            pieces = [[None if per_chunk is None else per_chunk[c] for c in part] for part in parts]
-            futures = [[self.futures[c] for c in part] for part in parts]
-            columns[worker] = futures, [function] * len(parts), [args] * len(parts), pieces
-            groups += parts
-        return groups, [task for tasks in self.session.map_by_worker(how, columns) for task in tasks]
+    def _round(
+        self, how: Callable, function: Callable, args: tuple, per_chunk: Sequence | None, which=None, add: bool = False
+    ) -> tuple[list[list[int]], list]:
+        """One call for each thread of each worker, over the chunks it has: which these are, and what was found.
 
-    def _by_worker(self) -> dict[str, list[int]]:
-        """The chunks each worker has to work on, shared out anew when one has joined or gone."""
+        A call is a task, unless the last such round was so short that making tasks would take longer than the work.
+        """
+        wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
+        piece_of = {} if per_chunk is None else dict(zip(wanted, per_chunk))
+        workers, by_worker = self._workers(), {}
+        for worker, here in rows_by_place([self.places[c] for c in wanted]).items():  # type: ignore[index]
+            n_threads = workers.get(worker, {}).get("nthreads", 1)
+            own = [wanted[i] for i in here]
+            by_worker[worker] = [part.tolist() for part in np.array_split(own, min(n_threads, len(own)))]
+        groups = [part for parts in by_worker.values() for part in parts]
+        pieces = {worker: [[piece_of.get(c) for c in part] for part in parts] for worker, parts in by_worker.items()}
+        start, found = time.monotonic(), None
+        if self._took.get(function, _SHORT) < _SHORT and not _has_future((args, per_chunk)):
+            jobs = {
+                worker: [
+                    ([self.futures[c].key for c in part], function, args, own)
+                    for part, own in zip(parts, pieces[worker])
+                ]
+                for worker, parts in by_worker.items()
+            }
+            found = self.session.ask(how, jobs)
+        if found is None:
+            columns = {
+                worker: (
+                    [[self.futures[c] for c in part] for part in parts],
+                    [function] * len(parts),
+                    [args] * len(parts),
+                    pieces[worker],
+                )
+                for worker, parts in by_worker.items()
+            }
+            tasks = [task for part in self.session.map_by_worker(how, columns) for task in part]
+            if add and len(tasks) > FAN_IN:  # for fewer, one more task to add them takes longer than fetching them all
+                tasks = [self.session.reduce(add_results, tasks)]
+            found = self.session.gather(tasks)
+        self._took[function] = time.monotonic() - start
+        return groups, found
+
+    def _workers(self) -> dict[str, dict]:
+        """Who works; chunks are shared out anew when one has joined or gone."""
         assert self.places is not None
         workers = self.session.workers()
         if workers and set(workers) != set(self.places) and len(self.futures) > 1:
-            self.places = balanced(self.places, list(workers)) or self.places
-        here: dict[str, list[int]] = {}
-        for c, place in enumerate(self.places):
-            here.setdefault(place, []).append(c)
-        return here
+            self.places = balanced(self.places, list(workers), self.sizes.tolist()) or self.places
+        return workers
 
     def _tasks(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
         """A task for each chunk."""
-        chunks = self.futures if which is None else [self.futures[int(c)] for c in which]
-        pieces = [None] * len(chunks) if per_chunk is None else per_chunk
+        wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
+        pieces = [None] * len(wanted) if per_chunk is None else per_chunk
         filled = [arguments_for(args, piece) for piece in pieces]
-        columns = [chunks, *(list(column) for column in zip(*filled))]
-        if self.places is None or which is not None:
-            return self.session.map(function, *columns)
-        by_worker = self._by_worker()
-        found = self.session.map_by_worker(
-            function, {worker: [[column[c] for c in here] for column in columns] for worker, here in by_worker.items()}
-        )
-        tasks = dict(zip((c for here in by_worker.values() for c in here), (t for part in found for t in part)))
-        return [tasks[c] for c in range(len(chunks))]
+        columns = [[self.futures[c] for c in wanted], *(list(column) for column in zip(*filled))]
+        if self.places is not None:
+            self._workers()
+        places = None if self.places is None else [self.places[c] for c in wanted]
+        return self.session.map(function, *columns, places=places)
 
     def fold(self, function: Callable, *args: Any) -> Any:
         result = None
@@ -414,6 +467,13 @@ class DaskChunks(Chunks):
                 self.session.submit(moved_labels, chunk, labelling.key, labelling.n_clusters, past, where, to)
             )
         labelling.past, labelling.pieces = (new_version(), None, EACH), pieces
+
+
+def _has_future(value: Any) -> bool:
+    """Whether what is to be sent holds, in tuples or lists, something that only a task can be given."""
+    if isinstance(value, (tuple, list)):
+        return any(_has_future(part) for part in value)
+    return hasattr(value, "key") and hasattr(value, "client")
 
 
 def _item(parts: Sequence, c: int) -> Any:

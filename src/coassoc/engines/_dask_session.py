@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 import time
@@ -14,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ._dask_tasks import code_blocks, code_rows, join_pieces, same, tally_rows
+from ._dask_tasks import answer, code_blocks, code_rows, join_pieces, same, tally_blocks, tally_rows
 
 FAN_IN = 8  # partial results added by one task
 _PIECE_BYTES = 1 << 23  # data inside one task; larger ones draw a warning from Dask
 _LET_GO_AFTER = 0.2  # seconds
 _ASK_EVERY = 2.0  # seconds after which the workers are counted again
+_REACH_WITHIN = 2.0  # seconds for a connection to a worker; it answers by tasks if there is none
 
 
 class Session:
@@ -35,6 +37,7 @@ class Session:
         self._gathered: deque[tuple[float, Any]] = deque()  # when, and what is not yet let go of
         self._workers: dict[str, dict] = {}
         self._asked = -_ASK_EVERY - 1.0
+        self._reachable = True  # whether this process can talk to the workers itself
 
     def __enter__(self) -> Session:
         return self
@@ -50,12 +53,18 @@ class Session:
         self._let_go()
         return future
 
-    def map(self, function: Callable, *columns: Sequence, worker: str | None = None) -> list:
-        """One task for each row of the columns, sent as one message; at `worker` while it lives."""
-        return self.map_by_worker(function, {worker: columns})[0]
+    def map(self, function: Callable, *columns: Sequence, places: Sequence[str] | None = None) -> list:
+        """One task for each row of the columns, sent as one message; each at its place while that worker lives."""
+        if places is None:
+            return self.map_by_worker(function, {None: columns})[0]
+        by_worker = rows_by_place(places)
+        cut = {worker: [[column[i] for i in here] for column in columns] for worker, here in by_worker.items()}
+        found = [future for part in self.map_by_worker(function, cut) for future in part]
+        order = [i for here in by_worker.values() for i in here]
+        return [future for _, future in sorted(zip(order, found), key=lambda pair: pair[0])]
 
     def map_by_worker(self, function: Callable, columns: dict[Any, Any]) -> list[list]:
-        """The same for several workers at once."""
+        """One task for each row of the columns of each worker."""
 
         async def together() -> list:
             # where messages are sent from: they leave as one, while a second one would wait for 10 ms
@@ -71,6 +80,34 @@ class Session:
         keys = [f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}" for _ in columns[0]]
         where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         return self.client.map(function, *columns, key=keys, pure=False, **where)
+
+    def ask(self, how: Callable, jobs: dict[str, list[tuple]]) -> list | None:
+        """``how(chunks, *arguments)`` of each job of each worker without a task: the results, job after job.
+
+        A job is the keys of chunks that the worker holds, and the arguments. This takes a third of the time that tasks
+        take to be made, sent and gathered. None when it cannot be done (a chunk is elsewhere, a worker has died or
+        cannot be reached): tasks will do it, and see to everything.
+        """
+        if not self._reachable or self._closed:
+            return None
+
+        async def together() -> list:
+            return await asyncio.gather(*(self._ask(how, *job) for job in jobs.items()), return_exceptions=True)
+
+        with self:
+            found = self.client.sync(together)
+        if any(isinstance(part, BaseException) for part in found):
+            self._reachable = False
+            return None
+        return None if any(part is None for part in found) else [result for part in found for result in part]
+
+    async def _ask(self, how: Callable, worker: str, jobs: list[tuple]) -> list | None:
+        from distributed.protocol.pickle import dumps
+
+        pool = self.client.rpc
+        pool.reuse(worker, await pool.connect(worker, timeout=_REACH_WITHIN))
+        said = await pool(worker).run(function=dumps(answer), args=dumps((how, jobs)), kwargs=dumps({}))
+        return said["result"] if said["status"] == "OK" else None  # what went wrong, a task will tell
 
     def watch(self, future: Any) -> Any:
         with self._lock:
@@ -136,22 +173,26 @@ class Session:
 
     # -- tables that are not codes yet ---------------------------------------------------------------------------
 
-    def tally(self, source: Any, missing: str) -> tuple:
+    def tally(self, source: Any, missing: str, groups: Sequence, places: Sequence[str] | None) -> tuple:
         """The labels of every column, found by the workers."""
         from ..ensemble._blocks import merge_tallies
 
-        parts = self._blocks(source, tally_rows, source.names, missing)
+        if source.kind == "dask":
+            parts = self._blocks(source, tally_rows, source.names, missing)
+        else:
+            n = len(groups)
+            parts = self.map(tally_blocks, groups, [source.names] * n, [missing] * n, places=places)
+        if len(parts) <= FAN_IN:
+            return merge_tallies(self.gather(parts))
         return self.gather(self.reduce(merge_tallies, parts))
 
-    def coded_blocks(self, source: Any, coding: Any, groups: list[list[int]] | None = None) -> list:
-        """Codes of each block, or of each group of neighbouring blocks of a file."""
-        if groups is None:
+    def coded_blocks(self, source: Any, coding: Any, groups: Sequence, places: Sequence[str] | None) -> list:
+        """Codes of each block of a collection, or of each group of neighbouring blocks of a file."""
+        if source.kind == "dask":
             return self._blocks(source, code_rows, coding)
-        return [self.submit(code_blocks, [source.blocks[b] for b in group], coding) for group in groups]
+        return self.map(code_blocks, groups, [coding] * len(groups), places=places)
 
     def _blocks(self, source: Any, function: Callable, *args: Any) -> list:
-        if source.kind != "dask":
-            return [self.submit(function, block, *args) for block in source.blocks]
         from dask import delayed
 
         name = f"coassoc-{function.__name__}-{self._name}"
@@ -162,22 +203,35 @@ class Session:
         return [self.watch(future) for future in self.client.compute(tasks)]
 
 
-def balanced(places: Sequence[str | None], workers: list[str]) -> list[str] | None:
-    """A worker for each chunk: those they have where possible, no worker with two more than another."""
+def balanced(places: Sequence[str | None], workers: list[str], sizes: Sequence[int] | None = None) -> list[str] | None:
+    """A worker for each chunk: those they have where possible, no worker with a chunk too many for even shares."""
     if not workers:
         return None
+    rows = [1] * len(places) if sizes is None else [int(size) for size in sizes]
     kept = [place if place in workers else None for place in places]
-    held = {worker: kept.count(worker) for worker in workers}
+    held = dict.fromkeys(workers, 0)
+    for place, size in zip(kept, rows):
+        if place is not None:
+            held[place] += size
     for c, place in enumerate(kept):
         if place is None:
             kept[c] = min(workers, key=lambda worker: held[worker])
-            held[kept[c]] += 1  # type: ignore[index]
-    while max(held.values()) - min(held.values()) > 1:
+            held[kept[c]] += rows[c]  # type: ignore[index]
+    while True:
         most, least = max(workers, key=lambda w: held[w]), min(workers, key=lambda w: held[w])
-        last = len(kept) - 1 - kept[::-1].index(most)
+        last = len(kept) - 1 - kept[::-1].index(most) if most in kept else 0
+        if most == least or rows[last] >= held[most] - held[least]:
+            return kept  # type: ignore[return-value]
         kept[last] = least
-        held[most], held[least] = held[most] - 1, held[least] + 1
-    return kept  # type: ignore[return-value]
+        held[most], held[least] = held[most] - rows[last], held[least] + rows[last]
+
+
+def rows_by_place(places: Sequence[str]) -> dict[str, list[int]]:
+    """The positions at which each place stands."""
+    here: dict[str, list[int]] = {}
+    for i, place in enumerate(places):
+        here.setdefault(place, []).append(i)
+    return here
 
 
 def groups_of(sizes: np.ndarray, most: int) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -49,6 +50,13 @@ def tally_rows(block: Any, names: list[str], missing: str) -> tuple:
     from ..ensemble._blocks import tally_block
 
     return tally_block(_table(block), names, missing)
+
+
+def tally_blocks(blocks: Sequence[Any], names: list[str], missing: str) -> tuple:
+    """The same for neighbouring blocks of a file."""
+    from ..ensemble._blocks import merge_tallies
+
+    return merge_tallies([tally_rows(block, names, missing) for block in blocks])
 
 
 def code_rows(block: Any, coding: Any) -> np.ndarray:
@@ -167,6 +175,15 @@ def on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, piece
 
 def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, pieces: Sequence) -> tuple:
     return add_results(on_chunks(chunks, function, args, pieces))
+
+
+async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) -> list | None:
+    """``how(chunks, *arguments)`` of each job, in the threads that work on tasks; None if a chunk is not held here."""
+    held, loop = dask_worker.data, asyncio.get_running_loop()
+    if not all(key in held for keys, *_ in jobs for key in keys):
+        return None
+    ready = [([held[key] for key in keys], *args) for keys, *args in jobs]
+    return await asyncio.gather(*(loop.run_in_executor(dask_worker.executors["default"], how, *job) for job in ready))
 
 
 # -- whole tasks on one chunk --------------------------------------------------------------------------------------
