@@ -12,19 +12,21 @@ void partition_sums(const Kernels& kernels, const int64_t* alpha, const int64_t*
         kernels.sum_rows(alpha, n_clusters[j], k, cells, squares);
 }
 
-void centre_terms(const int64_t* cells, const int64_t* squares, int64_t k, double* size, double* penalty) {
-    for (int64_t c = 0; c < k; ++c) {
+Centres CentreTerms::of(const int64_t* cells, const int64_t* squares, double weight) {
+    double *size = terms_.data(), *inverse = size + k_, *penalty = inverse + k_;
+    for (int64_t c = 0; c < k_; ++c) {
         size[c] = (double)std::max<int64_t>(cells[c], 1);
+        inverse[c] = 1.0 / size[c];
         penalty[c] = (double)squares[c] / size[c] / size[c];
     }
+    return {size, inverse, penalty, weight};
 }
 
 void mean_scores(const Kernels& kernels, const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k,
                  const int64_t* cells, const int64_t* squares, const double* weights, double* scores) {
-    std::vector<double> size((size_t)k), penalty((size_t)k);
+    CentreTerms terms(k);
     for (int64_t j = 0; j < p; ++j, cells += k, squares += k) {
-        centre_terms(cells, squares, k, size.data(), penalty.data());
-        kernels.score_rows(alpha, n_clusters[j], k, size.data(), penalty.data(), weights[j], scores);
+        kernels.score_rows(alpha, n_clusters[j], k, terms.of(cells, squares, weights[j]), scores);
         alpha += n_clusters[j] * k;
         scores += n_clusters[j] * k;
     }

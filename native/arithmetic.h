@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels.h"
 
@@ -12,10 +13,18 @@ namespace coassoc {
 void partition_sums(const Kernels& kernels, const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k,
                     int64_t* cells, int64_t* squares);
 
-// what the scores of one partition need of each cluster (k,): cells, at least 1, and squares / cells / cells
-void centre_terms(const int64_t* cells, const int64_t* squares, int64_t k, double* size, double* penalty);
+// what the scores of one partition need of each cluster: cells, at least 1, and squares / cells / cells
+class CentreTerms {
+  public:
+    explicit CentreTerms(int64_t k) : k_(k), terms_((std::size_t)(3 * k)) {}
+    Centres of(const int64_t* cells, const int64_t* squares, double weight);
 
-// scores (d, k): weight * (2 alpha / cells - squares / cells / cells), cells at least 1; 0 <= alpha < 2**52
+  private:
+    int64_t k_;
+    std::vector<double> terms_;
+};
+
+// scores (d, k): weight * (2 alpha / cells - squares / cells / cells), cells at least 1; counts below 2**32
 void mean_scores(const Kernels& kernels, const int64_t* alpha, const int64_t* n_clusters, int64_t p, int64_t k,
                  const int64_t* cells, const int64_t* squares, const double* weights, double* scores);
 

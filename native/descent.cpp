@@ -25,24 +25,26 @@ int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling,
     const int64_t k = labelling.k_, p = shape.p;
     if (!given) sum_counts(kernels, shape, labelling);
     std::vector<int64_t> own(given ? (size_t)(2 * k) : 0);
-    std::vector<double> size((size_t)k), penalty((size_t)k), largest((size_t)p);
-    labelling.scores_.resize((size_t)(shape.d * k));
-    for (int64_t j = 0; j < p; ++j) {
-        const int64_t n = shape.n_clusters[j], at = (shape.first[j] - j) * k;
-        const int64_t* alpha = given ? given + at : labelling.alpha_.data() + shape.first[j] * k;
-        const int64_t *cells = labelling.cells_.data() + j * k, *squares = labelling.squares_.data() + j * k;
-        if (given) {
-            kernels.sum_rows(alpha, n, k, own.data(), own.data() + k);
-            cells = own.data(), squares = own.data() + k;
-        }
-        centre_terms(cells, squares, k, size.data(), penalty.data());
-        largest[j] = kernels.score_rows(alpha, n, k, size.data(), penalty.data(), weights[j],
-                                        labelling.scores_.data() + at);
-    }
-    const int bits = bits_for(largest);
+    std::vector<double> largest((size_t)p);
+    CentreTerms terms(k);
     labelling.next_.resize((size_t)(shape.d * k));
-    kernels.round_scores(labelling.scores_.data(), shape.d * k, std::ldexp(1.0, bits), labelling.next_.data());
-    return bits;
+    // tables seldom change their bits: those of the last one are tried first
+    for (int bits = labelling.bits_, found;; bits = found) {
+        const double scale = std::ldexp(1.0, bits);
+        for (int64_t j = 0; j < p; ++j) {
+            const int64_t n = shape.n_clusters[j], at = (shape.first[j] - j) * k;
+            const int64_t* alpha = given ? given + at : labelling.alpha_.data() + shape.first[j] * k;
+            const int64_t *cells = labelling.cells_.data() + j * k, *squares = labelling.squares_.data() + j * k;
+            if (given) {
+                kernels.sum_rows(alpha, n, k, own.data(), own.data() + k);
+                cells = own.data(), squares = own.data() + k;
+            }
+            largest[j] = kernels.fixed_score_rows(alpha, n, k, terms.of(cells, squares, weights[j]), scale,
+                                                  labelling.next_.data() + at);
+        }
+        found = bits_for(largest);
+        if (found == bits) return bits;
+    }
 }
 
 void sum_counts(const Kernels& kernels, const Shape& shape, Labelling& labelling) {
@@ -56,28 +58,28 @@ void sum_counts(const Kernels& kernels, const Shape& shape, Labelling& labelling
     labelling.summed_ = true;
 }
 
-double kmeans_loss(const Shape& shape, const Labelling& labelling, const double* weights) {
-    const int64_t k = labelling.k_;
-    bool plain = true;
-    for (int64_t j = 0; j < shape.p; ++j) plain = plain && weights[j] == 1.0;
-    std::vector<double> terms;
-    int64_t whole = 0, parts = 0;  // the exact sum is whole - parts / 2**52
-    for (int64_t j = 0, i = 0; j < shape.p; ++j)
-        for (int64_t c = 0; c < k; ++c, ++i) {
-            const int64_t cells = labelling.cells_[i];
-            const double kept = (double)labelling.squares_[i] / (double)std::max<int64_t>(cells, 1);
-            if (plain) {  // kept is 0 or at least 1, so its digits end at 2**-52
-                const int64_t floor = (int64_t)kept;
-                whole += cells - floor;
-                parts += (int64_t)((kept - (double)floor) * 4503599627370496.0);
-                if (parts >= int64_t(1) << 52) parts -= int64_t(1) << 52, --whole;
-            } else {
-                terms.push_back(weights[j] * (double)cells);
-                terms.push_back(weights[j] * -kept);
-            }
+double kmeans_loss(const Kernels& kernels, const Shape& shape, const Labelling& labelling, const double* weights) {
+    const int64_t n = shape.p * labelling.k_;
+    const int64_t *cells = labelling.cells_.data(), *squares = labelling.squares_.data();
+    if (std::all_of(weights, weights + shape.p, [](double weight) { return weight == 1.0; })) {
+        constexpr int64_t unit = int64_t(1) << 52;  // squares / cells is 0 or at least 1: its digits end at 2**-52
+        int64_t whole = 0, parts = 0;               // the exact sum is whole - parts / 2**52
+        for (int64_t i = 0; i < n; i += 1024) {
+            int64_t some, rest;
+            kernels.loss_sums(cells + i, squares + i, std::min<int64_t>(1024, n - i), &some, &rest);
+            parts += rest % unit;
+            whole += some - rest / unit - parts / unit;
+            parts %= unit;
         }
-    if (!plain) return exact_sum(terms.data(), (int64_t)terms.size());
-    return (double)whole - (double)parts / 4503599627370496.0;  // both exact, so rounded once
+        return (double)whole - (double)parts / (double)unit;  // both exact, so rounded once
+    }
+    std::vector<double> terms;
+    for (int64_t i = 0; i < n; ++i) {
+        const double weight = weights[i / labelling.k_];
+        terms.push_back(weight * (double)cells[i]);
+        terms.push_back(weight * -((double)squares[i] / (double)std::max<int64_t>(cells[i], 1)));
+    }
+    return exact_sum(terms.data(), (int64_t)terms.size());
 }
 
 int64_t count_empty(const Shape& shape, const Labelling& labelling) {

@@ -15,7 +15,7 @@ int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling,
 void sum_counts(const Kernels& kernels, const Shape& shape, Labelling& labelling);
 
 // Loss of the labelling's counts; sum_counts comes first.
-double kmeans_loss(const Shape& shape, const Labelling& labelling, const double* weights);
+double kmeans_loss(const Kernels& kernels, const Shape& shape, const Labelling& labelling, const double* weights);
 
 // Clusters that no row is in, copies counted.
 int64_t count_empty(const Shape& shape, const Labelling& labelling);

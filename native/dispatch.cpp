@@ -40,8 +40,8 @@ void detect(bool* avx2, bool* avx512) {
     *avx2 = *avx512 = false;
     if (!bit(one[2], 27)) return;  // the system does not save wide registers
     const unsigned long long state = saved_state();
-    const bool popcnt = bit(one[2], 23), bmi = bit(seven[1], 3) && bit(seven[1], 8);
-    *avx2 = (state & 0x6) == 0x6 && bit(one[2], 28) && bit(seven[1], 5) && bmi && popcnt;
+    const bool popcnt = bit(one[2], 23), bmi = bit(seven[1], 3) && bit(seven[1], 8), fma = bit(one[2], 12);
+    *avx2 = (state & 0x6) == 0x6 && bit(one[2], 28) && bit(seven[1], 5) && fma && bmi && popcnt;
     const bool foundation = bit(seven[1], 16), dq = bit(seven[1], 17), bw = bit(seven[1], 30), vl = bit(seven[1], 31);
     const bool vbmi = bit(seven[2], 1);
     *avx512 = *avx2 && (state & 0xE6) == 0xE6 && foundation && dq && bw && vl && vbmi;

@@ -75,6 +75,12 @@ struct SeedJob {
     int64_t n_super;
 };
 
+// What the scores weight * (2 alpha / size - penalty) of one partition need of each cluster, (k,).
+struct Centres {
+    const double *size, *inverse, *penalty;  // sizes are whole and below 2**32, inverse is 1 / size
+    double weight;
+};
+
 struct Kernels {
     // blocks [b0, b1) of the column-wise copy
     void (*block_codes)(const View&, int64_t b0, int64_t b1, void* out);
@@ -100,20 +106,23 @@ struct Kernels {
     // tables: n rows (those of one partition) of k columns
     // sums (k,) of counts and of their squares
     void (*sum_rows)(const int64_t* alpha, int64_t n, int64_t k, int64_t* cells, int64_t* squares);
-    // weight * (2 alpha / size - penalty), size and penalty (k,); returns the largest size of a score
-    double (*score_rows)(const int64_t* alpha, int64_t n, int64_t k, const double* size, const double* penalty,
-                         double weight, double* scores);
+    // sum of cells - squares / cells (0 where cells is) as whole - parts / 2**52, of n clusters, at most 1024
+    void (*loss_sums)(const int64_t* cells, const int64_t* squares, int64_t n, int64_t* whole, int64_t* parts);
+    // scores of the centres; returns the largest size of a score
+    double (*score_rows)(const int64_t* alpha, int64_t n, int64_t k, const Centres&, double* scores);
+    // the same, score * scale rounded to even; sizes below 2**31
+    double (*fixed_score_rows)(const int64_t* alpha, int64_t n, int64_t k, const Centres&, double scale,
+                               int32_t* values);
     // score * scale rounded to even, n of them; sizes below 2**31
     void (*round_scores)(const double* scores, int64_t n, double scale, int32_t* values);
-    // smallest and largest of n values, at least one
-    void (*range_of)(const int32_t* values, int64_t n, int32_t* low, int32_t* high);
-    // rows in whole steps above `base`, at most `top`: clusters `stride` bytes apart; raises worst (k,) to the
-    // largest distance from the true height
-    void (*narrow_rows)(const int32_t* rows, int64_t n, int32_t k, double base, double step, int32_t top,
-                        double* worst, uint8_t* out, int64_t stride);
-    // raises high and lowers low (k,) to the change after - before * scale of two tables
-    void (*change_rows)(const int32_t* before, const int32_t* after, int64_t n, int32_t k, double scale, double* high,
-                        double* low);
+    // smallest and largest value of the table `after`; where there is one before it, also raises high and lowers low
+    // (k,) to the changes (after >> after_shift) - (before >> before_shift), shifts being at least 1
+    void (*compare_rows)(const int32_t* before, int before_shift, const int32_t* after, int after_shift, int64_t n,
+                         int32_t k, int32_t* high, int32_t* low, int32_t* least, int32_t* most);
+    // rows, then a row of zeros if `missing`, in whole steps above `base`, at most `top`: clusters `stride` bytes
+    // apart; raises worst (k,) to the largest distance from the true height. Null where nothing permutes.
+    void (*narrow_rows)(const int32_t* rows, int64_t n, bool missing, int32_t k, int32_t base, uint32_t step,
+                        int32_t top, uint32_t* worst, uint8_t* out, int64_t stride);
     bool permutes;  // whether assign_chunk can use a NarrowTable
 };
 

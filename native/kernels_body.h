@@ -501,11 +501,11 @@ void weighted_overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1,
 const Kernels kTable = {
     block_codes,    assign_chunk,  count_chunk,
     count_side_chunk, own_scores_chunk, distance_chunk, overlap_chunk, weighted_overlap_chunk,
-    sum_rows, score_rows, round_scores, range_of, narrow_rows, change_rows,
+    sum_rows, loss_sums, score_rows, fixed_score_rows, round_scores, compare_rows,
 #if defined(__AVX512VBMI__)
-    true,
+    narrow_rows, true,
 #else
-    false,
+    nullptr, false,
 #endif
 };
 

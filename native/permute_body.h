@@ -5,6 +5,43 @@
 namespace coassoc {
 namespace {
 
+// Up to 64 clusters of 64 rows of the table, then across into bytes of each cluster.
+void narrow_tile(const int32_t* rows, int64_t n, int64_t real, int32_t k, int32_t m, int32_t base, uint32_t step,
+                 int32_t top, uint32_t* worst, uint8_t* out, int64_t stride) {
+    alignas(64) uint8_t level[kLanes][kLanes], turned[16 * kLanes];
+    const __m512i low = _mm512_set1_epi32(base), steps = _mm512_set1_epi32((int)step), most = _mm512_set1_epi32(top);
+    const __m512 inverse = _mm512_set1_ps(1.0f / (float)step);
+    for (int32_t c = 0; c < m; c += 16) {
+        const __mmask16 some = (__mmask16)((1u << smaller(m - c, 16)) - 1);
+        __m512i far = _mm512_maskz_loadu_epi32(some, worst + c);
+        for (int64_t f = 0; f < n; ++f) {
+            const __m512i value = f < real ? _mm512_maskz_loadu_epi32(some, rows + f * k + c) : _mm512_setzero_si512();
+            const __m512i height = _mm512_sub_epi32(value, low);  // below 2**32
+            const __m512 share = _mm512_mul_ps(_mm512_cvtepu32_ps(height), inverse);
+            const __m512i near = _mm512_min_epu32(_mm512_cvtps_epu32(share), most);
+            const __m512i off = _mm512_abs_epi32(_mm512_sub_epi32(height, _mm512_mullo_epi32(near, steps)));
+            far = _mm512_mask_max_epu32(far, some, far, off);
+            _mm_store_si128((__m128i*)(level[f] + c), _mm512_cvtepi32_epi8(near));
+        }
+        _mm512_mask_storeu_epi32(worst + c, some, far);
+    }
+    const uint8_t* row[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) row[lane] = level[smaller<int64_t>(lane, n - 1)];
+    for (int32_t c = 0; c < m; c += 16) {
+        transpose_tile(row, c, turned);
+        for (int32_t i = 0; i < smaller(m - c, 16); ++i)
+            _mm512_storeu_si512(out + (c + i) * stride, _mm512_load_si512(turned + i * kLanes));
+    }
+}
+
+void narrow_rows(const int32_t* rows, int64_t n, bool missing, int32_t k, int32_t base, uint32_t step, int32_t top,
+                 uint32_t* worst, uint8_t* out, int64_t stride) {
+    for (int64_t f = 0; f < n + missing; f += kLanes)
+        for (int32_t c = 0; c < k; c += kLanes)
+            narrow_tile(rows + f * k + c, smaller<int64_t>(kLanes, n + missing - f), n - f, k, smaller(k - c, kLanes),
+                        base, step, top, worst + c, out + c * stride + f, stride);
+}
+
 // A part of the narrow table in registers: 64, 128 or 256 entries.
 template <int P>
 struct Part {

@@ -122,17 +122,16 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     const int32_t k = labelling.k_;
     const int32_t* table = labelling.next_.data();
     AssignJob job{};
-    std::vector<uint32_t> drop((size_t)k);
     int shift = labelling.unit_ + bits;
     if (!labelling.bounds_.data()) labelling.bounds_ = Buffer(view_.n * 2);
-    if (labelling.bounded_ && shift >= 0 && shift <= 31 && std::abs(bits - labelling.bits_) < 20) {
-        measure_drop(*kernels_, shape_, labelling.table_.data(), labelling.bits_, table, bits, k, shift, drop.data());
-        job.drop = drop.data();
-    } else {
+    const bool bounded = labelling.bounded_ && shift >= 0 && shift <= 31 && std::abs(bits - labelling.bits_) < 20;
+    if (!bounded) {
         shift = 14;
         labelling.unit_ = shift - bits;
     }
-    const Ranges ranges = ranges_of(*kernels_, shape_, table, k);
+    const Comparison ranges = compare(*kernels_, shape_, bounded ? labelling.table_.data() : nullptr, labelling.bits_,
+                                      table, bits, k, shift);
+    if (bounded) job.drop = ranges.drop.data();
     job.wide = widen(shape_, ranges, table, k, labelling.wide_);
     // 7 bits pay when they told most rows apart last time and there are enough rows to make up for the table
     const bool sharp = labelling.redone_ * 2 <= labelling.evaluated_;
@@ -318,7 +317,7 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
             if (finished && !labelling.counted_) finished = count(rows, labelling);
             if (!finished) break;
             sum_counts(*kernels_, shape_, labelling);
-            const double loss = kmeans_loss(shape_, labelling, weights.data());
+            const double loss = kmeans_loss(*kernels_, shape_, labelling, weights.data());
             empty = count_empty(shape_, labelling);
             const bool first = std::isinf(before);
             on = empty == 0 && (first || (moved > 0 && loss < before));

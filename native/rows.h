@@ -170,7 +170,6 @@ class Labelling {
         std::vector<int32_t>().swap(table_);
         std::vector<int32_t>().swap(earlier_);
         std::vector<int32_t>().swap(next_);
-        std::vector<double>().swap(scores_);
         bounds_ = Buffer();
         wide_ = Buffer();
         narrow_ = Buffer();
@@ -196,7 +195,6 @@ class Labelling {
     std::vector<int32_t> table_, earlier_, next_;  // (d, k) the labels' table, the one before it, the one to come
     int bits_ = 0, earlier_bits_ = 0;
     int unit_ = 0;  // a bound's unit is 2**unit_, in scores
-    std::vector<double> scores_;  // room for the next table before it is rounded
     Buffer wide_, narrow_;
     int64_t evaluated_ = 0, redone_ = 0;
 };

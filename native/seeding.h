@@ -48,13 +48,14 @@ class Seeding {
             int64_t left = targets[i], s = 0;
             if (left < 0 || left >= total_) throw std::invalid_argument("targets must lie below the total");
             while (left >= sums_[s]) left -= sums_[s++];
-            int64_t row = s * kSuperRows;
-            for (;; ++row) {
-                const int64_t term = distance(row) * (rows_.view_.copies ? rows_.view_.copies[row] : 1);
-                if (left < term) break;
-                left -= term;
+            const int64_t row = s * kSuperRows;
+            switch (now_.data() ? width_ : 0) {
+                case 0: found[i] = row + find<uint8_t>(nullptr, row, left); break;
+                case 1: found[i] = row + find((const uint8_t*)now_.data() + row, row, left); break;
+                case 2: found[i] = row + find((const uint16_t*)now_.data() + row, row, left); break;
+                case 4: found[i] = row + find((const uint32_t*)now_.data() + row, row, left); break;
+                default: found[i] = row + find((const uint64_t*)now_.data() + row, row, left);
             }
-            found[i] = row;
         }
     }
 
@@ -124,14 +125,23 @@ class Seeding {
             throw std::invalid_argument("candidates must be rows of codes of the loaded type");
     }
 
-    int64_t distance(int64_t row) const {
-        const char* now = now_.data();
-        if (!now) return 1;
-        switch (width_) {
-            case 1: return ((const uint8_t*)now)[row];
-            case 2: return ((const uint16_t*)now)[row];
-            case 4: return ((const uint32_t*)now)[row];
-            default: return ((const int64_t*)now)[row];
+    // How many rows from `row` on lie before the one in which a running sum of copies * distance exceeds `left`.
+    template <class A>
+    int64_t find(const A* now, int64_t row, int64_t left) const {
+        const int64_t* copies = rows_.view_.copies ? rows_.view_.copies + row : nullptr;
+        int64_t at = 0;
+        if (!now && !copies) return left;
+        if (now && !copies)
+            for (;; at += kLanes) {  // a block at a time; those past the last row hold zeros
+                int64_t sum = 0;
+                for (int lane = 0; lane < kLanes; ++lane) sum += (int64_t)now[at + lane];
+                if (left < sum) break;
+                left -= sum;
+            }
+        for (;; ++at) {
+            const int64_t term = (now ? (int64_t)now[at] : 1) * (copies ? copies[at] : 1);
+            if (left < term) return at;
+            left -= term;
         }
     }
 

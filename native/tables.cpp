@@ -82,18 +82,45 @@ void reserve(Buffer& space, int64_t bytes) {
 
 }  // namespace
 
-Ranges ranges_of(const Kernels& kernels, const Shape& shape, const int32_t* values, int32_t k) {
-    Ranges out;
+Comparison compare(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits,
+                   const int32_t* after, int after_bits, int32_t k, int shift) {
+    Comparison out;
+    // both tables in the coarser one's units, and halved, so that no difference can overflow
+    const int finer = before ? after_bits - before_bits : 0;
+    const int after_shift = 1 + std::max(finer, 0), before_shift = 1 + std::max(-finer, 0);
+    std::vector<int64_t> gained((size_t)k, 0), least((size_t)k, 0);
+    std::vector<int32_t> high((size_t)k), low((size_t)k);
     for (int64_t j = 0; j < shape.p; ++j) {
-        int32_t low, high;
-        kernels.range_of(values + (shape.first[j] - j) * k, shape.n_clusters[j] * k, &low, &high);
-        out.low.push_back(shape.missing[j] ? std::min(low, 0) : low);
-        out.high.push_back(shape.missing[j] ? std::max(high, 0) : high);
+        const int64_t at = (shape.first[j] - j) * k, n = shape.n_clusters[j];
+        const int32_t none = shape.missing[j] || !n ? 0 : 2147483647;
+        int32_t smallest = 0, largest = 0;
+        std::fill(high.begin(), high.end(), -none);
+        std::fill(low.begin(), low.end(), none);
+        if (n)
+            kernels.compare_rows(before ? before + at : nullptr, before_shift, after + at, after_shift, n, k,
+                                 high.data(), low.data(), &smallest, &largest);
+        out.low.push_back(shape.missing[j] ? std::min(smallest, 0) : smallest);
+        out.high.push_back(shape.missing[j] ? std::max(largest, 0) : largest);
+        for (int32_t c = 0; c < k && before; ++c) {  // shifts round down: a change may be one more, or one less
+            gained[c] += (int64_t)high[c] + 1;
+            least[c] += (int64_t)low[c] - 1;
+        }
+    }
+    if (!before) return out;
+    const int64_t top = std::max_element(gained.begin(), gained.end()) - gained.begin();
+    int64_t other = least[top];  // the most gained by any cluster but `top`
+    for (int32_t c = 0; c < k; ++c)
+        if (c != top) other = std::max(other, gained[c]);
+    out.drop.resize((size_t)k);
+    for (int32_t c = 0; c < k; ++c) {
+        const int64_t lost = (c == top ? other : gained[top]) - least[c];
+        const double units = std::ceil(std::ldexp((double)std::max<int64_t>(lost, 0), after_shift - shift));
+        out.drop[c] = (uint32_t)std::min(units, 1e9);
     }
     return out;
 }
 
-WideTable widen(const Shape& shape, const Ranges& ranges, const int32_t* values, int32_t k, Buffer& space) {
+WideTable widen(const Shape& shape, const Comparison& ranges, const int32_t* values, int32_t k, Buffer& space) {
     WideTable out{};
     out.rows = shape.padded();
     out.k = k;
@@ -169,7 +196,7 @@ NarrowPlan plan_narrow(const Shape& shape, int width) {
     return plan;
 }
 
-NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Ranges& ranges,
+NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
                    const int32_t* values, int32_t k, int shift, Buffer& space) {
     NarrowTable out{};
     if (!plan.possible || k > 65535) return out;
@@ -182,28 +209,29 @@ NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan&
     for (int64_t j = 0; j < shape.p && common * top >= range && common > 0; ++j) {
         const int32_t* part = values + (shape.first[j] - j) * k;
         if (shape.missing[j]) common = std::gcd(common, -low[j]);
-        for (int64_t i = 0; i < shape.n_clusters[j] * k && common * top >= range; ++i)
-            if ((part[i] - low[j]) % common) common = std::gcd(common, part[i] - low[j]);
+        int32_t seen = part[0];  // such tables have few different values: most need no division
+        if ((seen - low[j]) % common) common = std::gcd(common, seen - low[j]);
+        for (int64_t i = 0; i < shape.n_clusters[j] * k && common * top >= range; ++i) {
+            if (part[i] == seen || part[i] == low[j]) continue;
+            seen = part[i];
+            if ((seen - low[j]) % common) common = std::gcd(common, seen - low[j]);
+        }
     }
     int64_t step = std::max<int64_t>(1, (range + top - 1) / top);
     if (common > 0 && common * top >= range) step = common;
 
     reserve(space, plan.stride * k);
     uint8_t* bytes = (uint8_t*)space.data();
-    std::vector<double> error((size_t)k, 0.0), worst((size_t)k);
-    const std::vector<int32_t> zeros(shape.any_missing() ? (size_t)k : 0, 0);
+    std::vector<int64_t> error((size_t)k, 0);
+    std::vector<uint32_t> worst((size_t)k);
     for (int64_t j = 0; j < shape.p; ++j) {
-        const int64_t n = shape.n_clusters[j];
-        const int32_t* part = values + (shape.first[j] - j) * k;
-        uint8_t* to = bytes + plan.start[j];
-        std::fill(worst.begin(), worst.end(), 0.0);
-        kernels.narrow_rows(part, n, k, (double)low[j], (double)step, (int32_t)top, worst.data(), to, plan.stride);
-        if (shape.missing[j])
-            kernels.narrow_rows(zeros.data(), 1, k, (double)low[j], (double)step, (int32_t)top, worst.data(), to + n,
-                                plan.stride);
+        std::fill(worst.begin(), worst.end(), 0);
+        kernels.narrow_rows(values + (shape.first[j] - j) * k, shape.n_clusters[j], shape.missing[j], k,
+                            (int32_t)low[j], (uint32_t)step, (int32_t)top, worst.data(), bytes + plan.start[j],
+                            plan.stride);
         for (int32_t c = 0; c < k; ++c) error[c] += worst[c];
     }
-    const int64_t bound = 2 * (int64_t)*std::max_element(error.begin(), error.end());
+    const int64_t bound = 2 * *std::max_element(error.begin(), error.end());
     const int64_t need = bound ? bound / step + 1 : 0;
     if (need > 65535) return out;
     out.values = bytes;
@@ -214,35 +242,6 @@ NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan&
     out.slack = (uint32_t)((bound + step - 1) / step);
     out.scale = (uint32_t)std::min<int64_t>(65535, step >> shift);
     return out;
-}
-
-void measure_drop(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
-                  int32_t k, int shift, uint32_t* drop) {
-    // in doubles: differences of integers scaled by powers of two, all exact
-    const double scale = std::ldexp(1.0, after_bits - before_bits);
-    std::vector<double> gained((size_t)k, 0.0), least((size_t)k, 0.0), high((size_t)k), low((size_t)k);
-    for (int64_t j = 0; j < shape.p; ++j) {
-        const int32_t* a = before + (shape.first[j] - j) * k;
-        const int32_t* b = after + (shape.first[j] - j) * k;
-        const double none = shape.missing[j] ? 0.0 : -1e300;
-        std::fill(high.begin(), high.end(), none);
-        std::fill(low.begin(), low.end(), -none);
-        kernels.change_rows(a, b, shape.n_clusters[j], k, scale, high.data(), low.data());
-        for (int32_t c = 0; c < k; ++c) {
-            gained[c] += high[c];
-            least[c] += low[c];
-        }
-    }
-    int32_t top = 0;
-    for (int32_t c = 1; c < k; ++c)
-        if (gained[c] > gained[top]) top = c;
-    double other = -1e300;  // the most gained by any cluster but `top`
-    for (int32_t c = 0; c < k; ++c)
-        if (c != top) other = std::max(other, gained[c]);
-    for (int32_t c = 0; c < k; ++c) {
-        const double lost = std::ceil(std::ldexp((c == top ? other : gained[top]) - least[c], -shift));
-        drop[c] = (uint32_t)std::min(std::max(lost, 0.0), 1e9);
-    }
 }
 
 std::vector<int64_t> cluster_sizes(const Shape& shape, const int64_t* alpha, int64_t k) {

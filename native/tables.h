@@ -40,14 +40,19 @@ struct Shape {
     }
 };
 
-// Smallest and largest entry of each partition of a (d, k) table, the zero of missing labels included when they occur.
-struct Ranges {
-    std::vector<int64_t> low, high;
+// A (d, k) table and how it differs from the one before it.
+struct Comparison {
+    std::vector<int64_t> low, high;  // smallest and largest entry of each partition, the zero of missing labels included
+    std::vector<uint32_t> drop;      // (k,) or empty: units a bound of a row can have lost, by its label
 };
-Ranges ranges_of(const Kernels& kernels, const Shape& shape, const int32_t* values, int32_t k);
+
+// Units are 2**shift of the new table. A row labelled c can have lost the most any other cluster gained, less the least
+// that c gained, summed over partitions. `before` null: nothing to compare with.
+Comparison compare(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits,
+                   const int32_t* after, int after_bits, int32_t k, int shift);
 
 // (d, k) int32 -> tiles with a zero row after each partition and columns past k that never win.
-WideTable widen(const Shape& shape, const Ranges& ranges, const int32_t* values, int32_t k, Buffer& space);
+WideTable widen(const Shape& shape, const Comparison& ranges, const int32_t* values, int32_t k, Buffer& space);
 
 // (d, k) int32 -> padded (d + p, k) with zero rows.
 void pad_rows(const Shape& shape, const int32_t* values, int32_t k, int32_t* out);
@@ -63,13 +68,8 @@ struct NarrowPlan {
 NarrowPlan plan_narrow(const Shape& shape, int width);
 
 // (d, k) int32 -> 7-bit table; `values` stays null when the scores cannot be told apart in 7 bits.
-NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Ranges& ranges,
+NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
                    const int32_t* values, int32_t k, int shift, Buffer& space);
-
-// Units of 2**shift (of the new table) that a bound of a row labelled c can have lost between two tables:
-// the most any other cluster gained, less the least that c gained, summed over partitions.
-void measure_drop(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits, const int32_t* after, int after_bits,
-                  int32_t k, int shift, uint32_t* drop);
 
 // Rows in each cluster (k,), copies counted, from padded counts: every row has one code of partition 0, missing included.
 std::vector<int64_t> cluster_sizes(const Shape& shape, const int64_t* alpha, int64_t k);
