@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.engines import Cuda
+from coassoc.engines import Cuda, _cuda_device, _verbs
 from coassoc.engines._cuda_device import has_device
-from coassoc.engines._cuda_twin import NumpyDevice
+from coassoc.engines._cuda_ensemble import ensemble_from_device
+from coassoc.engines._cuda_twin import NumpyDevice, OnCard
+from coassoc.ensemble._ensemble import lies_on_card
 
 WIDTHS = (np.uint8, np.uint16, np.uint32)
 
@@ -61,3 +63,61 @@ def planted(seed, n=None, p=None, width=None, most=None, missing=None):
     if copies is not None:
         copies[0] = 2
     return ca.Ensemble.from_codes(codes, n_clusters), copies
+
+
+def on_card(make, host):
+    """The same ensemble with its codes on a card, and an engine there."""
+    engine = make()
+    card = engine.open()
+    return ensemble_from_device(card.put(host.codes), host.n_clusters, card), engine, card
+
+
+class Watch:
+    """Notes the bytes of every array that crosses between a card and the host, and the moves settled at a time."""
+
+    def __init__(self, card, patch):
+        self.fetched, self.sent, self.moves = [], [], []
+        for name, noted in (("get", self.fetched), ("put", self.sent)):
+            patch.setattr(card, name, self._noting(getattr(card, name), noted, lambda array: array.nbytes))
+        patch.setattr(card, "settle_moves", self._noting(card.settle_moves, self.moves, lambda _, moves: len(moves)))
+
+    @staticmethod
+    def _noting(cross, noted, size):
+        def crossing(*args):
+            noted.append(size(*args[:2]))
+            return cross(*args)
+
+        return crossing
+
+    def large(self, which, least=5000):
+        """The crossings of at least so many bytes: more than any table here has."""
+        return [size for size in which if size >= least]
+
+
+class Guard:
+    """NumPy for the host's code, refusing what lies on the twin's card, as it would refuse CuPy's arrays."""
+
+    def __getattr__(self, name):
+        value = getattr(np, name)
+        if isinstance(value, (type, np.ufunc)) or not callable(value):
+            return value
+
+        def guarded(*args, **options):
+            assert not any(isinstance(a, OnCard) for a in args), f"np.{name} was given an array of the card"
+            return value(*args, **options)
+
+        return guarded
+
+
+def as_if_on_card(make, patch, card):
+    """Have the twin's arrays pass for those of a card at the estimators' doors, and refused by NumPy's functions."""
+    if make.kind is not Twin:
+        return
+    from coassoc.consensus import _base, _bisecting, _grow, _kmeans, _lloyd, _search
+    from coassoc.metrics import _labels
+
+    patch.setattr(_cuda_device, "device_of", lambda array: card)
+    for module in (_base, _bisecting, _grow, _labels):
+        patch.setattr(module, "lies_on_card", lambda array: isinstance(array, OnCard) or lies_on_card(array))
+    for module in (_base, _bisecting, _grow, _kmeans, _labels, _lloyd, _search, _verbs):
+        patch.setattr(module, "np", Guard())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from importlib.util import find_spec
 
 import numpy as np
@@ -11,12 +12,10 @@ pytest.importorskip("sklearn")
 
 import coassoc as ca
 import twin
-from coassoc.consensus import _base, _kmeans, _lloyd, _search
-from coassoc.engines import Numpy, _verbs
+from coassoc.engines import Numpy, _cuda_twin_settle
 from coassoc.engines._cuda_device import has_device
-from coassoc.engines._cuda_ensemble import ensemble_from_device
-from coassoc.engines._cuda_twin import OnCard
-from twin import Twin, planted
+from coassoc.engines._exchange import AgreementState, DensityState
+from twin import Watch, as_if_on_card, on_card, planted
 
 SEARCHES = ("DensityConsensus", "AgreementConsensus")
 
@@ -26,13 +25,6 @@ make = twin.engines  # a fixture
 def fitted(method, engine, ensemble, copies=None, **options):
     model = getattr(ca, method)(**{"n_clusters": 5, "random_state": 0, "engine": engine} | options)
     return model.fit(ensemble, sample_weight=copies)
-
-
-def on_card(make, host):
-    """The same ensemble with its codes on a card, and an engine there."""
-    engine = make()
-    card = engine.open()
-    return ensemble_from_device(card.put(host.codes), host.n_clusters, card), engine, card
 
 
 @pytest.mark.parametrize("method", SEARCHES)
@@ -56,71 +48,128 @@ def test_searches_equal_the_numpy_engine(make, method, seed):
     assert expected.n_rounds_ > 0
 
 
-class Watch:
-    """Notes the rows of every array that crosses between a card and the host."""
-
-    def __init__(self, card, patch):
-        self.fetched, self.sent = [], []
-        for name, noted in (("get", self.fetched), ("put", self.sent)):
-            patch.setattr(card, name, self._noting(getattr(card, name), noted))
-
-    @staticmethod
-    def _noting(cross, noted):
-        def crossing(array):
-            noted.append(array.shape[0] if array.ndim else 1)
-            return cross(array)
-
-        return crossing
-
-
-class Guard:
-    """NumPy for the host's code, refusing what lies on the twin's card, as it would refuse CuPy's arrays."""
-
-    def __getattr__(self, name):
-        value = getattr(np, name)
-        if isinstance(value, (type, np.ufunc)) or not callable(value):
-            return value
-
-        def guarded(*args, **options):
-            assert not any(isinstance(a, OnCard) for a in args), f"np.{name} was given an array of the card"
-            return value(*args, **options)
-
-        return guarded
+def small_tables():
+    """Many items, and tables so small that nothing that grows with the items, or the moves, could pass for one."""
+    host, _ = planted(6, n=12_000, p=4, width=np.uint8, most=6, missing=0.0)
+    return host, {"over_segment": 20, "max_rounds": 2}
 
 
 @pytest.mark.parametrize("start", ["over-segmentation", "init"])
 @pytest.mark.parametrize("method", SEARCHES)
-def test_no_array_of_all_items_crosses_during_a_search(make, method, start, monkeypatch):
-    n = 4000
-    host, _ = planted(6, n=n, p=8, width=np.uint8, most=30, missing=0.0)
-    options = {"init": np.arange(n) % 5} if start == "init" else {}
-    expected = fitted(method, Numpy(), host, **options)
+def test_only_tables_counts_and_scalars_cross_during_a_search(make, method, start, monkeypatch):
+    host, options = small_tables()
+    n = host.n_samples
+    given = np.arange(n) % 5
+    expected = fitted(method, Numpy(), host, **options, **({"init": given} if start == "init" else {}))
     assert expected.n_rounds_ > 0 and expected.n_iter_ > 0
     resident, engine, card = on_card(make, host)
+    init = {"init": card.put(given)} if start == "init" else {}
     with monkeypatch.context() as patch:
-        if make.kind is Twin:
-            patch.setattr(_base, "lies_on_card", lambda labels: isinstance(labels, OnCard))
-            for module in (_base, _kmeans, _lloyd, _search, _verbs):
-                patch.setattr(module, "np", Guard())
+        as_if_on_card(make, patch, card)
         watch = Watch(card, patch)
-        found = fitted(method, engine, resident, **options)
+        found = fitted(method, engine, resident, **options, **init)
     assert card.owns(found.labels_)
     np.testing.assert_array_equal(card.get(found.labels_), expected.labels_)
-    assert max(watch.fetched) < n  # tables, counts and moves
-    assert [rows for rows in watch.sent if rows >= n] == ([n] if start == "init" else [])
+    assert watch.large(watch.fetched) == watch.large(watch.sent) == []
+    assert max(watch.moves) > (5000 if start == "init" else 100)
 
 
 @pytest.mark.parametrize("method", SEARCHES)
-def test_items_of_the_host_cross_once_each_way(make, method, monkeypatch):
-    n = 4000
-    host, _ = planted(6, n=n, p=8, width=np.uint8, most=30, missing=0.0)
-    engine = make()
+@pytest.mark.parametrize("stream", [False, True])
+def test_items_of_the_host_cross_once_each_way(make, method, stream, monkeypatch):
+    host, options = small_tables()
+    n = host.n_samples
+    given = np.arange(n) % 5
+    engine = make(stream=stream, piece_rows=8192)
     with monkeypatch.context() as patch:
         watch = Watch(engine.open(), patch)
-        found = fitted(method, engine, host)
+        found = fitted(method, engine, host, init=given, **options)
     assert isinstance(found.labels_, np.ndarray)
-    assert [rows for rows in watch.sent if rows >= n] == [n]  # the codes
-    assert [rows for rows in watch.fetched if rows >= n] == [n]  # the labels
+    np.testing.assert_array_equal(found.labels_, fitted(method, Numpy(), host, init=given, **options).labels_)
+    assert watch.large(watch.sent) == ([] if stream else [4 * n]) + [n]  # the codes, unless they stream; the start
+    assert watch.large(watch.fetched) == [n]  # the labels
+    assert max(watch.moves) > 5000
+
+
+@pytest.mark.parametrize("state", [DensityState, AgreementState])
+@pytest.mark.parametrize("p", [3, 20, 40])
+@pytest.mark.parametrize("k", [2, 20, 120, 500])
+def test_moves_settled_on_the_card_equal_the_plain_loop(make, state, p, k, monkeypatch):
+    """Codes of every width, resident and streamed, counts in shared and in global memory, tickets shared or not."""
+    for case, width in enumerate(twin.WIDTHS):
+        missing, weighted, repeated = 0.2 * (case % 2), case != 1, (case + p) % 2
+        host, _ = planted(
+            100 * k + p + case, n=9000 if case == 2 and k == 20 else 700, p=p, width=width, most=9, missing=missing
+        )
+        rng = np.random.default_rng(case)
+        copies = rng.integers(0, 4, size=host.n_samples) if repeated else None
+        v = rng.random(p) + 0.1 if weighted else np.ones(p)
+        labels = rng.integers(k, size=host.n_samples)
+        engine = make(stream=case == 2, piece_rows=8192)
+        monkeypatch.setattr(engine.open(), "settle_limit", 0 if case == 0 else 232_448, raising=False)
+        monkeypatch.setattr(_cuda_twin_settle, "SLOTS", 7 if case == 0 else 1024)
+        ours, theirs = engine.load(host, copies), Numpy().load(host, copies)
+        mine, yours = ours.labelling_of(labels, k), theirs.labelling_of(labels, k)
+        least = 1 + case
+        live = [state(rows.counts(those), v, least, case > 0) for rows, those in ((ours, mine), (theirs, yours))]
+        table, start, made = live[1].table(), 0, 0
+        for limit in (3, 50, 300):
+            found, expected = (
+                rows.propose_moves(those, table, start, limit) for rows, those in ((ours, mine), (theirs, yours))
+            )
+            assert (len(found), found.stop) == (len(expected), expected.stop)
+            applied = theirs.apply_moves(yours, live[1], expected, table.threshold)
+            assert ours.apply_moves(mine, live[0], found, table.threshold) == applied
+            np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
+            for name in ("alpha", "sizes", "cells", "squares", "shared", "entropy"):
+                if hasattr(live[1], name):
+                    np.testing.assert_array_equal(getattr(live[0], name), getattr(live[1], name), err_msg=name)
+            np.testing.assert_array_equal(ours.counts(mine).alpha, live[1].alpha)
+            start, made = found.stop, made + applied
+        assert made > 25
+        monkeypatch.undo()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("state", [DensityState, AgreementState])
+@pytest.mark.parametrize("k", [2, 20, 300])
+def test_many_moves_on_a_card_again_and_again(state, k):
+    """Warps that do not wait for each other would show among many moves, and not every time the same."""
+    if not has_device():
+        pytest.skip("no CUDA device, or no CuPy")
+    host, _ = planted(5, n=40_000, p=5, width=np.uint8, most=12, missing=0.1)
+    labels = np.random.default_rng(0).integers(k, size=host.n_samples)
+    theirs = Numpy().load(host)
+    yours = theirs.labelling_of(labels, k)
+    plain = state(theirs.counts(yours), np.ones(5))
+    table = plain.table()
+    made = theirs.apply_moves(yours, plain, theirs.propose_moves(yours, table, 0, 1 << 20), table.threshold)
+    for repeat in range(8):
+        ours = twin.Cuda(stream=bool(repeat % 2)).load(host)
+        mine = ours.labelling_of(labels, k)
+        live = state(ours.counts(mine), np.ones(5))
+        ours.device.settle_limit = 0 if repeat % 4 > 1 else ours.device.shared_limit
+        assert ours.apply_moves(mine, live, ours.propose_moves(mine, table, 0, 1 << 20), table.threshold) == made > 9000
+        np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
+        np.testing.assert_array_equal(live.alpha, plain.alpha)
+
+
+def test_moves_of_the_card_leave_it_as_plain_ones(make):
+    """For a coordinator elsewhere, which settles them on the host."""
+    host, copies = planted(3, n=700, p=8, most=9, missing=0.2)
+    labels = np.random.default_rng(0).integers(6, size=host.n_samples)
+    for stream in (False, True):
+        ours, theirs = make(stream=stream).load(host, copies), Numpy().load(host, copies)
+        mine, yours = ours.labelling_of(labels, 6), theirs.labelling_of(labels, 6)
+        live = DensityState(theirs.counts(yours), np.ones(8))
+        table = live.table()
+        found, expected = ours.propose_moves(mine, table, 10, 99), theirs.propose_moves(yours, table, 10, 99)
+        sent = pickle.loads(pickle.dumps(found))
+        for name in ("indices", "sources", "targets", "codes", "copies", "stop"):
+            np.testing.assert_array_equal(getattr(sent, name), getattr(expected, name), err_msg=name)
+        assert ours.apply_moves(mine, live, sent, table.threshold) > 0
+        theirs.apply_moves(yours, DensityState(theirs.counts(yours), np.ones(8)), expected, table.threshold)
+        np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
 
 
 @pytest.mark.gpu

@@ -46,9 +46,10 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
     def _open(self, X: Any, sample_weight: Any) -> tuple[Ensemble, Rows, Engine]:
         """The doubted input, loaded where the engine works; sets what scikit-learn expects of the input."""
         ensemble = self._check_input(X)
-        # the number of items of a stored ensemble may take a pass to find
-        copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples)
         engine = resolve(self.engine, ensemble)
+        _check_place(engine, sample_weight=sample_weight, init=getattr(self, "init", None))
+        # the number of items of a stored ensemble may take a pass to find
+        copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_card=True)
         return ensemble, engine.load(ensemble, copies), engine
 
     def _check_input(self, X: Any) -> Ensemble:
@@ -119,6 +120,8 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         ndarray of shape (n_samples, n_clusters)
             Between 0 and 1; rows do not sum to 1. All 0 for a row without a single known label.
         """
+        if lies_on_card(X):
+            raise TypeError("transform works in the host's memory, got X on a card; copy it to the host.")
         X = self._check_new_rows(X)
         ensemble = self._vocabulary.ensemble_of(X)
         if ensemble is None:
@@ -131,6 +134,8 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return self._alpha.shape[1]
 
     def _predict(self, X: Any) -> np.ndarray:
+        if lies_on_card(X):
+            return self._predict_on_card(X)
         X = self._check_new_rows(X)
         ensemble = self._vocabulary.ensemble_of(X)
         if ensemble is None:  # no known label anywhere
@@ -142,12 +147,29 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
             labels[unlabelled] = -1
         return labels
 
-    def _labels_of(self, rows: Rows) -> np.ndarray:
+    def _predict_on_card(self, X: Any) -> Any:
+        """Labels of rows on a card, there."""
+        from ..engines._cuda_inputs import known_rows, no_labels
+
+        X = self._check_new_rows(X)
+        ensemble = known_rows(self._vocabulary, X)
+        if ensemble is None:
+            return no_labels(X)
+        engine = resolve(self.engine, ensemble)
+        _check_place(engine, X=X)
+        labels = self._labels_of(engine.load(ensemble))
+        unlabelled = ensemble.unlabelled()
+        if unlabelled is not None:
+            labels[unlabelled] = -1
+        return labels
+
+    def _labels_of(self, rows: Rows) -> Any:
         """Labels the model gives to rows."""
         assert self._table is not None
         labelling = rows.labelling(self._table.n_clusters)
         rows.assign(labelling, self._table)
-        return np.asarray(rows.labels(labelling))
+        labels = rows.labels(labelling)
+        return labels if lies_on_card(labels) else np.asarray(labels)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -165,6 +187,16 @@ def _check_table(X: Any) -> Any:
     if not hasattr(X, "shape") and hasattr(X, "__array__"):
         return np.asarray(X)
     return X
+
+
+def _check_place(engine: Engine, **given: Any) -> None:
+    """Refuse what lies on a card where the engine works elsewhere."""
+    for name, array in given.items():
+        if lies_on_card(array) and engine.name != "cuda":
+            raise TypeError(
+                f"{name} lies on a card, where engine {engine.name!r} does not work; copy it to the host, or pass "
+                "engine=coassoc.engines.Cuda()."
+            )
 
 
 def check_integer(value: Any, name: str, minimum: int = 1) -> int:

@@ -192,12 +192,7 @@ class BisectingConsensus(ConsensusEstimator):
             return self._leaf_of_item.map_blocks(
                 np.append(cluster_of_leaf, -1).__getitem__, dtype=cluster_of_leaf.dtype
             )
-        if lies_on_card(self._leaf_of_item):
-            from ..engines._cuda_ensemble import look_up
-
-            labels = look_up(cluster_of_leaf, self._leaf_of_item)
-        else:
-            labels = cluster_of_leaf[self._leaf_of_item]
+        labels = _look_up(cluster_of_leaf, self._leaf_of_item)
         if self._unlabelled is not None:
             labels[self._unlabelled] = -1
         return labels
@@ -224,7 +219,7 @@ class BisectingConsensus(ConsensusEstimator):
         """
         return self._predict(X)
 
-    def _labels_of(self, rows: Rows) -> np.ndarray:
+    def _labels_of(self, rows: Rows) -> Any:
         if self._table is not None:  # finished by passes over all items: one table says it all
             return super()._labels_of(rows)
         clusters = {node: cluster for cluster, node in enumerate(self.tree_.leaves(len(self.cluster_sizes_)))}
@@ -241,7 +236,7 @@ class BisectingConsensus(ConsensusEstimator):
             part.assign(labelling, self._split_tables[node])
             left, right = part.split(labelling)
             waiting += [(self.tree_.left[node], left), (self.tree_.right[node], right)]
-        return np.array(reached, dtype=np.int32)[np.asarray(rows.scatter(parts))]
+        return _look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
 
     def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
         counts = _merged(self._leaf_counts, self.tree_.cut(k), k)
@@ -365,6 +360,15 @@ class _Grower:
             return None
         leaf.rows.rest(best.labelling)  # many leaves wait for their split at a time
         return best.labelling, best.counts, best.table, best.n_iter
+
+
+def _look_up(numbers: np.ndarray, items: Any) -> Any:
+    """``numbers[items]``, where `items` lie."""
+    if lies_on_card(items):
+        from ..engines._cuda_ensemble import look_up
+
+        return look_up(numbers, items)
+    return numbers[np.asarray(items)]
 
 
 def _by_worth(worth: dict[int, float]) -> list[int]:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble._encode import smallest_unsigned
+from ..ensemble._ensemble import lies_on_card
 from ..metrics._labels import check_copies
 
 # what an estimator was last fitted on, as long as it lives; never saved or pickled with it
@@ -77,7 +78,7 @@ class GrowingMixin:
 
     def _open(self, X: Any, sample_weight: Any) -> tuple[Ensemble, Rows, Engine]:
         opened = super()._open(X, sample_weight)  # type: ignore[misc]
-        _FITTED_ON[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples))
+        _FITTED_ON[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_card=True))
         return opened
 
     def _fitted_on(self, method: str) -> tuple[Ensemble, np.ndarray | None]:
@@ -86,7 +87,13 @@ class GrowingMixin:
                 f"{method} needs the ensemble of the last fit, which a saved, pickled or copied model does not carry; "
                 "call fit with all of it, init=model.labels_ to start from the present consensus."
             )
-        return _FITTED_ON[self]
+        ensemble, copies = _FITTED_ON[self]
+        if lies_on_card(ensemble) or lies_on_card(copies):
+            raise TypeError(
+                f"{method} needs items in the host's memory, got an ensemble or sample_weight on a card; call fit with "
+                "all of it, init=model.labels_ to start from the present consensus."
+            )
+        return ensemble, copies
 
 
 def stack_rows(first: Ensemble, second: Ensemble) -> Ensemble:

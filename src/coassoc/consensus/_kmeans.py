@@ -9,7 +9,7 @@ import numpy as np
 from ..engines import Counts, Engine, Rows
 from ..engines._exchange import DensityState
 from ..ensemble import Ensemble
-from ..metrics._labels import check_labels, check_partition_weights
+from ..metrics._labels import check_labels, check_partition_weights, fill_missing
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
 from ._exchange import exchange
 from ._grow import GrowingMixin
@@ -120,7 +120,7 @@ class TableConsensus(ConsensusEstimator):
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
         if isinstance(self.init, str):
             return check_choice(self.init, "init", ("k-means++", "random"))
-        labels, found = check_labels(self.init, ensemble.n_samples, "init")
+        labels, found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
         if found > k:
             raise ValueError(f"init has {found} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
         return labels
@@ -128,7 +128,7 @@ class TableConsensus(ConsensusEstimator):
     def _start(self, rows: Rows, init: str | np.ndarray, k: int, v: np.ndarray, rng: np.random.Generator) -> Counts:
         """Counts whose centres the first pass uses."""
         if not isinstance(init, str):  # items without a start go to a cluster of their own, which is then dropped
-            counts = rows.counts(rows.labelling_of(np.where(init < 0, k, init), k + 1))
+            counts = rows.counts(rows.labelling_of(fill_missing(init, k), k + 1))
             return Counts(counts.alpha[:, :k].copy(), counts.sizes[:k].copy(), counts.layout)
         if k == 1:
             return rows.whole_counts()

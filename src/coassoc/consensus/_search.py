@@ -13,7 +13,7 @@ from ..engines import Counts, Engine, Labelling, Rows
 from ..engines._exchange import AgreementState, DensityState, agreement_term, fixed_xlogx
 from ..ensemble import Ensemble
 from ..metrics._density import loss_from_counts
-from ..metrics._labels import check_labels
+from ..metrics._labels import check_labels, fill_missing
 from ._base import ConsensusEstimator, stream
 from ._exchange import Climb, exchange
 from ._grow import GrowingMixin
@@ -160,10 +160,10 @@ class SearchConsensus(GrowingMixin, ConsensusEstimator):
     def _given_start(
         self, ensemble: Ensemble, rows: Rows, goal: Goal, k: int, max_sweeps: int, fewer: bool = False
     ) -> Found:
-        labels, n_found = check_labels(self.init, ensemble.n_samples, "init")
+        labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
         if n_found > k or (n_found < k and not fewer):
             raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
-        return climb_from(rows, rows.labelling_of(np.maximum(labels, 0), n_found), goal, max_sweeps)
+        return climb_from(rows, rows.labelling_of(fill_missing(labels, 0), n_found), goal, max_sweeps)
 
     def _store_found(self, ensemble: Ensemble, rows: Rows, found: Found, v: np.ndarray) -> None:
         counts = found.climb.counts

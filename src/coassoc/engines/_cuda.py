@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ._cuda_moves import CardMoves
 from ._cuda_seeding import SEED_ROWS, CudaSeeding
 from ._cuda_tables import narrow_table, table_drift
-from ._exchange import Moves, MoveTable
+from ._exchange import MoveTable
 from ._numpy import OVERLAP_ROWS
 from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, participating_copies
 
@@ -103,7 +104,9 @@ class Cuda(Engine):
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
         layout = Layout(ensemble.n_clusters, ensemble.offsets)
-        if at_home:
+        if at_home and multiplicity is not None and device.owns(multiplicity):
+            copies, n_copies = _marked_copies(device, multiplicity, ensemble.unlabelled())
+        elif at_home:
             host = participating_copies(ensemble, multiplicity)
             copies = None if host is None else device.put(host.astype(np.uint32))
             n_copies = n if host is None else int(host.sum())
@@ -227,6 +230,9 @@ class CudaRows(Rows):
             labelling.counted = True
         alpha = self.device.get(labelling.alpha).astype(np.int64)
         return Counts(alpha[self._real], alpha[-1], self.layout)
+
+    def whole_counts(self) -> Counts:
+        return self.counts(self._labelling(1, self.device.zeros(self.n_rows, _label_type(1))))
 
     def labels(self, labelling: Labelling) -> Any:
         assert isinstance(labelling, CudaLabelling)
@@ -357,36 +363,47 @@ class CudaRows(Rows):
 
     # -- exchange ------------------------------------------------------------------------------------------
 
-    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> CardMoves:  # type: ignore[override]
         assert isinstance(labelling, CudaLabelling)
-        device, stop = self.device, self.n_rows
-        found: list[np.ndarray] = []
+        device, stop, room = self.device, self.n_rows, limit
+        found: list[tuple[Any, ...]] = []
         job = device.propose_job(table, self._pad, self.starts, self.layout.n_clusters)
         for part, codes in self._pieces(start):
             for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
                 here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
-                inside = slice(here.start - part.start, here.stop - part.start)
-                rows, targets = device.propose_rows(job, codes[inside], labelling.labels[here], self._copies(here))
-                room = limit - sum(map(len, found))
-                kept = device.get(rows[:room]) + first
-                found.append(np.stack([kept, device.get(targets[:room])], axis=1))
-                if len(kept) == room:
-                    stop = int(kept[-1]) + 1 if room else first
+                inside = codes[here.start - part.start : here.stop - part.start]
+                rows, targets = device.propose_rows(job, inside, labelling.labels[here], self._copies(here))
+                rows, targets = rows[:room], targets[:room]
+                if len(rows):  # a streamed piece is gone with the next one: keep the codes of these rows
+                    codes_of = (device.take(inside, rows),) if self.streaming else ()
+                    found.append((rows + first, targets, *codes_of))
+                room -= len(rows)
+                if room == 0:
+                    stop = int(device.get(rows[-1:])[0]) + first + 1 if len(rows) else first
                     break
             else:
                 continue
             break
-        both = np.concatenate(found) if found else np.zeros((0, 2), np.int64)
-        indices = both[:, 0].astype(np.int64)
-        copies = None if self.copies is None else device.get(device.take(self.copies, indices)).astype(np.int64)
-        return Moves(
-            indices,
-            device.get(device.take(labelling.labels, indices)).astype(np.int32),
-            both[:, 1].astype(np.int32),
-            self.codes_at(indices),
-            np.ones(len(indices), np.int64) if copies is None else copies,
-            stop,
-        )
+        rows, into, *kept = self._joined_moves(found)
+        table_of = kept[0] if self.streaming else self.codes
+        return CardMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
+
+    def _joined_moves(self, found: list[tuple[Any, ...]]) -> list[Any]:
+        """Row numbers and targets of proposals, with the codes of streamed rows."""
+        if not found:
+            shape = (0, self.layout.n_partitions)
+            kinds = ((0, np.int64), (0, np.int32), *([(shape, self.codes.dtype)] if self.streaming else []))
+            return [self.device.empty(*kind) for kind in kinds]
+        return [parts[0] if len(parts) == 1 else self.device.joined(parts) for parts in zip(*found)]
+
+    def apply_moves(self, labelling: Labelling, state: Any, moves: Any, threshold: float) -> int:
+        if not isinstance(moves, CardMoves):
+            return super().apply_moves(labelling, state, moves, threshold)
+        assert isinstance(labelling, CudaLabelling)
+        made = self.device.settle_moves(state, moves, labelling.labels, self.copies, threshold) if len(moves) else 0
+        if made:
+            labelling.counted, labelling.table = False, None  # counts and gaps are those of the old labels
+        return made
 
     def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
         assert isinstance(labelling, CudaLabelling)
@@ -436,10 +453,29 @@ def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple
         copies = device.zeros(n, np.uint32)
         copies.fill(1)
         device.mark_unlabelled(codes, layout.n_clusters, copies)
-    total = n if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
+    if copies is not None:
+        return copies, _total_copies(device, copies)
+    _check_total(n)
+    return None, n
+
+
+def _marked_copies(device, multiplicity, unlabelled: np.ndarray | None) -> tuple[Any, int]:
+    """`participating_copies` for codes on the host and multiplicities on the card."""
+    copies = multiplicity.astype(np.uint32)
+    if unlabelled is not None:
+        copies[device.put(unlabelled)] = 0
+    return copies, _total_copies(device, copies)
+
+
+def _total_copies(device, copies) -> int:
+    total = int(device.get(copies.sum(dtype=np.uint64)))
+    _check_total(total)
+    return total
+
+
+def _check_total(total: int) -> None:
     if total > MAX_COPIES:
         raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
-    return copies, total
 
 
 def _label_type(k: int) -> np.dtype:

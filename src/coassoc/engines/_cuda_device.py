@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ._cuda_memory import CardMemory
+from ._cuda_moves import pack_counts, unpack_counts
 
 _NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
 _THREADS = 1024
@@ -24,10 +25,15 @@ _STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launch
 _MAX_FIXED = 32  # longest row whose codes stay in registers
 _MAX_SEEDS = 8  # candidate rows per seeding launch
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
+_SETTLERS, _DESK_BYTES = 16, 41_488  # warps that settle moves, and what they share beside the counts
 
 _MOVING = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("vanish", "i4"), ("least", "i8"), ("threshold", "f8"),
      ("unit", "f8")], align=True,
+)  # fmt: skip
+_SETTLING = np.dtype(
+    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("d", "i4"), ("bits", "i4"), ("vanish", "i4"), ("gathered", "i4"),
+     ("least", "i8"), ("words", "i8"), ("threshold", "f8")], align=True,
 )  # fmt: skip
 _PASS = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("rows", "i4"), ("tiles", "i4"), ("tile0", "i4"), ("bound", "u4"),
@@ -94,8 +100,9 @@ class CupyDevice(CardMemory):
         attributes = self._card.attributes
         self.n_blocks = int(attributes["MultiProcessorCount"])
         self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        self.settle_limit = self.shared_limit
         here = Path(__file__).parent
-        names = ("_cuda_kernels.cu", "_cuda_rows.cu", "_cuda_moves.cu")
+        names = ("_cuda_kernels.cu", "_cuda_rows.cu", "_cuda_moves.cu", "_cuda_settle.cu")
         self._source = "".join((here / name).read_text(encoding="utf-8") for name in names)
         self._kernels: dict[str, Any] = {}
         self._constants: dict[tuple, Any] = {}
@@ -213,6 +220,29 @@ class CupyDevice(CardMemory):
         self._run(name, len(codes) * 32, args, threads=256, blocks_per_unit=8)
         rows = self.cupy.flatnonzero(targets >= 0)
         return rows, targets[rows]
+
+    def settle_moves(self, state, moves, labels, copies, threshold) -> int:
+        """Make in order the moves that still gain on the live counts of `state`, which change; how many did."""
+        layout, words = state.layout, pack_counts(state)
+        settings = np.zeros(1, _SETTLING)
+        settings["n"], settings["p"], settings["k"] = len(moves), layout.n_partitions, len(state.sizes)
+        settings["d"], settings["bits"], settings["vanish"] = layout.n_codes, getattr(state, "bits", 0), state.vanish
+        settings["gathered"], settings["least"], settings["words"] = moves.gathered, state.least, len(words)
+        settings["threshold"] = threshold
+        on_chip = _DESK_BYTES + words.nbytes <= self.settle_limit
+        shared = _DESK_BYTES + (words.nbytes if on_chip else 0)
+        counts = "DensityCounts" if state.kind == "density" else "AgreementCounts"
+        name = (
+            f"settle_moves<{counts}, {_type(moves.table)}, {_type(labels)}, {-(-layout.n_partitions // 32)}, "
+            f"{_bool(on_chip)}>"
+        )
+        held, fixed = self.put(words), (layout.offsets[:-1].astype(np.int32), layout.n_clusters.astype(np.uint32))
+        args = (
+            moves.table, settings, *map(self._constant, fixed), self._constant(state.v), moves.rows, moves.into,
+            _or_null(copies), labels, held,
+        )  # fmt: skip
+        self._kernel(name, shared)((1,), ((_SETTLERS + 1) * 32,), args, shared_mem=shared)
+        return unpack_counts(state, self.get(held))
 
     # -- seeding -------------------------------------------------------------------------------------------
 

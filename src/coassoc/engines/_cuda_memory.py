@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -80,6 +80,9 @@ class CardMemory:
 
     def take(self, codes: Any, indices: Any) -> Any:
         return codes[self.cupy.asarray(indices)]
+
+    def joined(self, parts: Sequence[Any]) -> Any:
+        return self.cupy.concatenate(parts)
 
     def pin(self, codes: np.ndarray, keeper: Any) -> bool:
         """Lock the pages of host codes until `keeper` goes, so that copies need no detour; whether that worked."""

@@ -6,12 +6,14 @@ gap bytes and the sums modulo 2**32 included, so that a wrong bound or a wrong d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ._cuda_moves import pack_counts, unpack_counts
+from ._cuda_twin_settle import Settling
 from ._exchange import propose_chunk
 from ._verbs import Layout
 
@@ -82,12 +84,15 @@ class NumpyDevice:
     def take(self, codes: Any, indices: Any) -> Any:
         return codes[np.asarray(indices)]
 
+    def joined(self, parts: Sequence[Any]) -> Any:
+        return np.concatenate(parts).view(OnCard)
+
     def pin(self, codes: np.ndarray, keeper: Any) -> bool:
         return codes.flags.c_contiguous
 
     def stream(self, codes: np.ndarray, parts: list[slice], pinned: bool) -> Iterator[tuple[slice, Any]]:
         for part in parts:
-            buffer = self.put(codes[part])
+            buffer = np.array(codes[part]).view(OnCard)
             yield part, buffer
             buffer.fill(0)  # a piece is gone once the next one comes
 
@@ -157,7 +162,12 @@ class NumpyDevice:
         m = None if copies is None else np.asarray(copies).astype(np.int64)
         target = propose_chunk(np.asarray(codes), np.asarray(labels).astype(np.int64), m, table, layout)
         rows = np.flatnonzero(target >= 0)
-        return self.put(rows), self.put(target[rows])
+        return rows.view(OnCard), target[rows].view(OnCard)
+
+    def settle_moves(self, state, moves, labels, copies, threshold) -> int:
+        held = self.put(pack_counts(state))
+        Settling(state, moves, held, labels, copies, threshold).run()
+        return unpack_counts(state, self.get(held))
 
     # -- seeding -------------------------------------------------------------------------------------------
 

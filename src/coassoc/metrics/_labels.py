@@ -9,13 +9,21 @@ import numpy as np
 
 from ..engines._verbs import MAX_COPIES
 from ..ensemble._encode import encode_column
+from ..ensemble._ensemble import lies_on_card
 
 
-def check_labels(labels: Any, n_samples: int | None, name: str = "labels") -> tuple[np.ndarray, int]:
+def check_labels(
+    labels: Any, n_samples: int | None, name: str = "labels", *, on_card: bool = False
+) -> tuple[np.ndarray, int]:
     """Labels as codes 0..k-1 in the sorted order of their names, −1 where missing; and k.
 
-    None for `n_samples` takes any number of items.
+    None for `n_samples` takes any number of items. With `on_card`, labels that lie on a card are coded there.
     """
+    if lies_on_card(labels):
+        from ..engines._cuda_inputs import labels_on_card
+
+        _check_place(name, on_card)
+        return labels_on_card(labels, n_samples, name)
     values = np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asanyarray(labels)
     if values.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {values.shape}.")
@@ -33,10 +41,30 @@ def check_labels(labels: Any, n_samples: int | None, name: str = "labels") -> tu
     return codes, column.n_clusters
 
 
-def check_copies(sample_weight: Any, n_samples: int) -> np.ndarray | None:
-    """Multiplicities as int64, or None when every item counts once."""
+def fill_missing(labels: Any, instead: int) -> Any:
+    """A copy of labels with `instead` where they are negative, wherever they lie."""
+    labels = labels.copy()
+    labels[labels < 0] = instead
+    return labels
+
+
+def _check_place(name: str, on_card: bool) -> None:
+    if not on_card:
+        raise TypeError(f"{name} must lie in the host's memory here, got an array on a card; copy it to the host.")
+
+
+def check_copies(sample_weight: Any, n_samples: int, *, on_card: bool = False) -> np.ndarray | None:
+    """Multiplicities as int64, or None when every item counts once.
+
+    With `on_card`, those that lie on a card are checked there and stay there, as uint32.
+    """
     if sample_weight is None:
         return None
+    if lies_on_card(sample_weight):
+        from ..engines._cuda_inputs import copies_on_card
+
+        _check_place("sample_weight", on_card)
+        return copies_on_card(sample_weight, n_samples)
     weight = np.asarray(sample_weight)
     if weight.dtype.kind not in "iubfO":
         raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")
@@ -53,17 +81,22 @@ def check_copies(sample_weight: Any, n_samples: int) -> np.ndarray | None:
                 f"{as_float[~whole][0]}; scale your weights to integers."
             )
         weight = as_float
-    if (weight < 0).any():
-        raise ValueError(f"sample_weight must not be negative, got {int(weight.min())}; 0 removes an item.")
-    if weight.max() > MAX_COPIES:  # before a cast could wrap it
+    lowest, highest = int(weight.min()), int(weight.max())
+    check_copy_range(lowest, highest)  # before a cast could wrap it
+    return None if lowest == highest == 1 else weight.astype(np.int64)
+
+
+def check_copy_range(lowest: int, highest: int) -> None:
+    """Refuse multiplicities that are negative, beyond exact counts, or all zero."""
+    if lowest < 0:
+        raise ValueError(f"sample_weight must not be negative, got {lowest}; 0 removes an item.")
+    if highest > MAX_COPIES:
         raise ValueError(
             f"sample_weight must be at most {MAX_COPIES}, the number of items that exact counts can hold, got "
-            f"{int(weight.max())}; divide your weights by a common factor."
+            f"{highest}; divide your weights by a common factor."
         )
-    weight = weight.astype(np.int64)
-    if not weight.any():
+    if highest == 0:
         raise ValueError("sample_weight must be positive for at least one item, got all zeros.")
-    return None if (weight == 1).all() else weight
 
 
 def check_partition_weights(weights: Any, n_partitions: int) -> np.ndarray:

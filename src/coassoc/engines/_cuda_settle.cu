@@ -1,0 +1,326 @@
+// Exchange moves applied on the card: the fourth part of the CUDA engine's source, compiled behind _cuda_moves.cu.
+//
+// Moves are judged on live counts one after the other, in the arithmetic of `_exchange.py`. What a move reads and
+// changes lies in the columns of its two clusters, so moves of different clusters may run at the same time without
+// any result changing. One block does it all: a warp draws two tickets per move, how many earlier moves touch its
+// source and its target, and the other warps take moves in turn, each waiting until that many are done with either
+// cluster. The earliest unfinished move never waits, so no two warps can wait for each other. For the agreement,
+// whose parts N_j and E_j all moves share, the costly x log x is taken that way and the rest strictly in order.
+
+constexpr int SETTLERS = 16;  // warps that settle moves
+constexpr int BATCH = 512;    // moves whose tickets are drawn at a time
+constexpr int SLOTS = 1024;   // ticket counters; clusters share them when there are more
+constexpr int STAGE = 4 * 33; // terms of four sums over 32 partitions, without bank conflicts
+
+struct Settling {
+    i64 n;
+    int p, k, d, bits, vanish, gathered;
+    i64 least, words;  // words: 32-bit words of the state
+    double threshold;
+};
+
+struct Ticket { int source, target; u32 at_source, at_target; };
+
+// What the block shares beside the state.
+struct Desk {
+    double stage[SETTLERS][STAGE];
+    Ticket tickets[2][BATCH];
+    u32 drawn[SLOTS], done[SLOTS];
+    u32 turn, padding[3];
+};
+
+// The live counts, in one piece: 64-bit parts first, alpha (d, k) last. The first entry counts the moves made.
+struct DensityCounts {
+    i64 *squares, *cells, *sizes;
+    double* values;
+    u32* alpha;
+    __device__ DensityCounts(u32* state, const Settling& a) {
+        squares = reinterpret_cast<i64*>(state) + 1;
+        cells = squares + (i64)a.p * a.k;
+        sizes = cells + (i64)a.p * a.k;
+        values = reinterpret_cast<double*>(sizes + a.k);
+        alpha = reinterpret_cast<u32*>(values + a.k);
+    }
+};
+
+struct AgreementCounts {
+    i64 *cells, *sizes, *shared, *entropy;
+    double* values;
+    u32* alpha;
+    __device__ AgreementCounts(u32* state, const Settling& a) {
+        cells = reinterpret_cast<i64*>(state) + 1;
+        sizes = cells + (i64)a.p * a.k;
+        shared = sizes + a.k;
+        entropy = shared + a.p;
+        values = reinterpret_cast<double*>(entropy + a.p);
+        alpha = reinterpret_cast<u32*>(values + a.p);
+    }
+};
+
+// Tickets of `count` moves from `first` on, by one warp: touches of a slot by earlier moves, each move counted once.
+template <class LABEL>
+__device__ void draw_tickets(Desk& desk, i64 first, int count, const i64* rows, const int* targets,
+                             const LABEL* labels, Ticket* out) {
+    const int lane = threadIdx.x & 31;
+    for (int base = 0; base < count; base += 32) {
+        const bool mine = base + lane < count;
+        Ticket it = {-1, -1, 0, 0};
+        int from = -1, to = -1;
+        if (mine) {
+            it.source = labels[rows[first + base + lane]];
+            it.target = targets[first + base + lane];
+            from = it.source & (SLOTS - 1);
+            to = it.target & (SLOTS - 1);
+        }
+        for (int other = 0; other < 32; ++other) {
+            const int x = __shfl_sync(ALL, from, other), y = __shfl_sync(ALL, to, other);
+            if (other < lane) {
+                it.at_source += x == from || y == from;
+                it.at_target += x == to || y == to;
+            }
+        }
+        if (mine) {
+            it.at_source += desk.drawn[from];
+            it.at_target += desk.drawn[to];
+            out[base + lane] = it;
+        }
+        __syncwarp();
+        if (mine) {
+            atomicAdd(desk.drawn + from, 1u);
+            if (to != from) atomicAdd(desk.drawn + to, 1u);
+        }
+        __syncwarp();
+    }
+}
+
+// Until every earlier move that touches the two clusters is done; what it wrote can then be read.
+__device__ __forceinline__ void await_clusters(Desk& desk, const Ticket& it) {
+    const volatile u32* from = desk.done + (it.source & (SLOTS - 1));
+    const volatile u32* to = desk.done + (it.target & (SLOTS - 1));
+    while (*from != it.at_source || *to != it.at_target) {
+    }
+    __threadfence_block();
+    __syncwarp();
+}
+
+__device__ __forceinline__ void release_clusters(Desk& desk, const Ticket& it) {
+    __threadfence_block();
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) {
+        *(volatile u32*)(desk.done + (it.source & (SLOTS - 1))) = it.at_source + 1;
+        *(volatile u32*)(desk.done + (it.target & (SLOTS - 1))) = it.at_target + 1;
+    }
+}
+
+// Row of alpha, times k, that a lane's partition of each chunk reads; −1: no label.
+template <class CODE, int CHUNKS>
+__device__ __forceinline__ void find_lines(const Settling& a, const CODE* here, const int* offsets,
+                                           const u32* n_clusters, i64 (&line)[CHUNKS]) {
+#pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
+    for (int i = 0; i < CHUNKS; ++i) {
+        const int j = i * 32 + (threadIdx.x & 31);
+        line[i] = -1;
+        if (j < a.p) {
+            const u32 code = __ldg(here + j);
+            if (code < __ldg(n_clusters + j)) line[i] = (i64)(__ldg(offsets + j) + (int)code) * a.k;
+        }
+    }
+}
+
+__device__ __forceinline__ bool may_move(const Settling& a, i64 source, i64 target, i64 m) {
+    const i64 left = source - m;
+    return (left >= a.least || (left == 0 && a.vanish)) && (target > 0 || m >= a.least);
+}
+
+// Whether one move was made; run by a warp, a lane per partition.
+template <int CHUNKS>
+__device__ bool settle_one(const Settling& a, Desk& desk, const DensityCounts& s, const Ticket& it, i64 m, u32,
+                           const i64 (&line)[CHUNKS], const double* v) {
+    const int lane = threadIdx.x & 31, o = it.source, c = it.target;
+    double* stage = desk.stage[threadIdx.x >> 5];
+    await_clusters(desk, it);
+    if (!may_move(a, s.sizes[o], s.sizes[c], m)) return false;
+    double sum = 0.0;  // of t_o, p_o, t_c, p_c in lanes 0 to 3
+    i64 less[CHUNKS], more[CHUNKS];
+#pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
+    for (int i = 0; i < CHUNKS; ++i) {
+        const int j = i * 32 + lane;
+        less[i] = more[i] = 0;
+        if (j < a.p) {
+            const i64 at = (i64)j * a.k;
+            i64 q_o = s.squares[at + o], n_o = s.cells[at + o], q_c = s.squares[at + c], n_c = s.cells[at + c];
+            if (line[i] >= 0) {
+                less[i] = m * (2 * (i64)s.alpha[line[i] + o] - m);
+                more[i] = m * (2 * (i64)s.alpha[line[i] + c] + m);
+                q_o -= less[i];
+                q_c += more[i];
+                n_o -= m;
+                n_c += m;
+            }
+            const double weight = __ldg(v + j);
+            stage[lane] = weight * (double)(q_o - n_o);
+            stage[33 + lane] = weight * (double)(n_o * (n_o - 1));
+            stage[66 + lane] = weight * (double)(q_c - n_c);
+            stage[99 + lane] = weight * (double)(n_c * (n_c - 1));
+        }
+        __syncwarp();
+        const double* mine = stage + (lane & 3) * 33;
+        const int inside = min(32, a.p - i * 32);
+#pragma unroll 4
+        for (int l = 0; l < inside; ++l) sum += mine[l];  // in the order of the partitions
+        __syncwarp();
+    }
+    // even lanes: the source, odd ones: the target
+    const int side = lane & 1, cluster = side ? c : o;
+    const double together = __shfl_sync(ALL, sum, 2 * side), observed = __shfl_sync(ALL, sum, 2 * side + 1);
+    const i64 size = s.sizes[cluster] + (side ? m : -m);
+    const double value = observed > 0.0 ? (double)size * (together / observed) : 0.0;
+    const double change = value - s.values[cluster];
+    if (!(__shfl_sync(ALL, change, 0) + __shfl_sync(ALL, change, 1) > a.threshold)) return false;
+    __syncwarp();
+#pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
+    for (int i = 0; i < CHUNKS; ++i) {
+        if (line[i] < 0) continue;
+        const i64 at = (i64)(i * 32 + lane) * a.k;
+        s.squares[at + o] -= less[i];
+        s.squares[at + c] += more[i];
+        s.cells[at + o] -= m;
+        s.cells[at + c] += m;
+        s.alpha[line[i] + o] -= (u32)m;
+        s.alpha[line[i] + c] += (u32)m;
+    }
+    if (lane < 2) {
+        s.sizes[cluster] = size;
+        s.values[cluster] = value;
+    }
+    return true;
+}
+
+template <int CHUNKS>
+__device__ bool settle_one(const Settling& a, Desk& desk, const AgreementCounts& s, const Ticket& it, i64 m, u32 number,
+                           const i64 (&line)[CHUNKS], const double* v) {
+    const int lane = threadIdx.x & 31, o = it.source, c = it.target;
+    double* stage = desk.stage[threadIdx.x >> 5];
+    await_clusters(desk, it);
+    const bool allowed = may_move(a, s.sizes[o], s.sizes[c], m);
+    i64 common[CHUNKS], spread[CHUNKS];  // changes of N_j and E_j, then what they become
+    double term[CHUNKS];
+    if (allowed) {
+#pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
+        for (int i = 0; i < CHUNKS; ++i) {
+            if (line[i] < 0) continue;
+            const i64 at = (i64)(i * 32 + lane) * a.k;
+            const i64 to = s.alpha[line[i] + c], from = s.alpha[line[i] + o], in = s.cells[at + c], out = s.cells[at + o];
+            const i64 joint = (fixed_xlogx(to + m, a.bits) - fixed_xlogx(to, a.bits)) +
+                              (fixed_xlogx(from - m, a.bits) - fixed_xlogx(from, a.bits));
+            const i64 own = (fixed_xlogx(in + m, a.bits) - fixed_xlogx(in, a.bits)) +
+                            (fixed_xlogx(out - m, a.bits) - fixed_xlogx(out, a.bits));
+            common[i] = joint - own;
+            spread[i] = -own;
+        }
+    }
+    const volatile u32* turn = &desk.turn;
+    while (*turn != number) {
+    }
+    __threadfence_block();
+    __syncwarp();
+    double gain = 0.0;
+    if (allowed) {
+#pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
+        for (int i = 0; i < CHUNKS; ++i) {
+            const int j = i * 32 + lane;
+            double difference = 0.0;
+            if (line[i] >= 0) {
+                const double weight = __ldg(v + j);
+                common[i] += s.shared[j];
+                spread[i] += s.entropy[j];
+                term[i] = spread[i] == 0 ? weight : (2.0 * weight) * (double)common[i] / (double)spread[i];
+                difference = term[i] - s.values[j];
+            }
+            stage[lane] = difference;
+            __syncwarp();
+            const int inside = min(32, a.p - i * 32);
+#pragma unroll 4
+            for (int l = 0; l < inside; ++l) gain += stage[l];  // in the order of the partitions
+            __syncwarp();
+        }
+    }
+    const bool made = allowed && gain > a.threshold;
+    if (made) {
+#pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
+        for (int i = 0; i < CHUNKS; ++i) {
+            if (line[i] < 0) continue;
+            const int j = i * 32 + lane;
+            s.shared[j] = common[i];
+            s.entropy[j] = spread[i];
+            s.values[j] = term[i];
+        }
+    }
+    __threadfence_block();
+    __syncwarp();
+    if (lane == 0) *(volatile u32*)&desk.turn = number + 1;
+    if (made) {
+#pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
+        for (int i = 0; i < CHUNKS; ++i) {
+            if (line[i] < 0) continue;
+            const i64 at = (i64)(i * 32 + lane) * a.k;
+            s.cells[at + o] -= m;
+            s.cells[at + c] += m;
+            s.alpha[line[i] + o] -= (u32)m;
+            s.alpha[line[i] + c] += (u32)m;
+        }
+        if (lane == 0) {
+            s.sizes[o] -= m;
+            s.sizes[c] += m;
+        }
+    }
+    return made;
+}
+
+// One block of SETTLERS + 1 warps. `codes` are those of all rows, or of the moves alone when gathered.
+template <class COUNTS, class CODE, class LABEL, int CHUNKS, bool ON_CHIP>
+__global__ void __launch_bounds__((SETTLERS + 1) * 32)
+settle_moves(const CODE* codes, const Settling a, const int* offsets, const u32* n_clusters, const double* v,
+             const i64* rows, const int* targets, const u32* copies, LABEL* labels, u32* state) {
+    extern __shared__ double chip[];
+    Desk& desk = *reinterpret_cast<Desk*>(chip);
+    u32* held = ON_CHIP ? reinterpret_cast<u32*>(&desk + 1) : state;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    for (int i = threadIdx.x; i < SLOTS; i += blockDim.x) desk.drawn[i] = desk.done[i] = 0;
+    if (threadIdx.x == 0) desk.turn = 0;
+    if (ON_CHIP)
+        for (i64 i = threadIdx.x; i < a.words; i += blockDim.x) held[i] = state[i];
+    __syncthreads();
+    if (warp == SETTLERS) draw_tickets(desk, 0, (int)min((i64)BATCH, a.n), rows, targets, labels, desk.tickets[0]);
+    __syncthreads();
+    const COUNTS counts(held, a);
+    u32 made = 0;
+    for (i64 first = 0, batch = 0; first < a.n; first += BATCH, ++batch) {
+        const int count = (int)min((i64)BATCH, a.n - first);
+        if (warp == SETTLERS) {
+            const i64 next = first + BATCH;
+            if (next < a.n)
+                draw_tickets(desk, next, (int)min((i64)BATCH, a.n - next), rows, targets, labels,
+                             desk.tickets[(batch + 1) & 1]);
+        } else {
+            for (int i = warp; i < count; i += SETTLERS) {
+                const i64 number = first + i, row = rows[number];
+                const Ticket it = desk.tickets[batch & 1][i];
+                const i64 m = copies ? copies[row] : 1;
+                i64 line[CHUNKS];
+                find_lines<CODE, CHUNKS>(a, codes + (a.gathered ? number : row) * a.p, offsets, n_clusters, line);
+                const bool move = settle_one<CHUNKS>(a, desk, counts, it, m, (u32)number, line, v);
+                release_clusters(desk, it);
+                if (move && lane == 0) {
+                    labels[row] = (LABEL)it.target;
+                    ++made;
+                }
+            }
+        }
+        __syncthreads();
+    }
+    if (lane == 0 && made) atomicAdd(reinterpret_cast<u64*>(held), (u64)made);
+    __syncthreads();
+    if (ON_CHIP)
+        for (i64 i = threadIdx.x; i < a.words; i += blockDim.x) state[i] = held[i];
+}
