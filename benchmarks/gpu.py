@@ -2,6 +2,8 @@
 
     python benchmarks/gpu.py                      # everything that fits, up to a billion items
     python benchmarks/gpu.py --sizes 1e5 1e7      # chosen sizes
+    python benchmarks/gpu.py --sizes 1e9 --clusters --density 0 --torch 0 --host 0 --streamed 1e9 --copied 1e9
+    python benchmarks/gpu.py --sizes --clusters --settle     # moves of the searches alone
 
 Codes are drawn on the card: k hidden classes, each blurred over four clusters of every partition, 30 % of labels
 replaced by chance. Times are medians between device events after a warm-up; the fit is timed on the host's clock,
@@ -192,9 +194,10 @@ def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
     assert isinstance(model.labels_, cupy.ndarray)
     log = engine.rows.log
     parts = {name: [ms for verb, ms, _ in log if verb == name] for name in _TIMED}
+    moves = sum(made or 0 for verb, _, made in log if verb == "apply_moves")
     return {
         "density_seconds": seconds, "density_rounds": model.n_rounds_, "density_steps": model.densities_,
-        "density_moves": sum(made or 0 for verb, _, made in log if verb == "apply_moves"),
+        "density_moves": moves, "density_settle_us_per_move": sum(parts["apply_moves"]) * 1e3 / max(moves, 1),
         "density_verbs": {name: [len(times), round(sum(times) / 1e3, 4)] for name, times in parts.items()},
         "density_bytes": engine.rows.device.held_bytes(),
     }  # fmt: skip
@@ -321,30 +324,66 @@ def read_time(codes) -> float:
     return timed(lambda: fold((132 * 8,), (512,), (words, np.int64(len(words) // 2), out)))
 
 
-def from_host(ensemble, fit: dict) -> dict:
-    """Seconds of the same fit with codes on the host: streamed, copied first, and by its CPU.
+def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
+    """Microseconds per move checked and applied, on the card and fetched to the host, from labels drawn at random."""
+    import copy
+
+    import cupy
+
+    from coassoc.engines import Cuda
+    from coassoc.engines._cuda_ensemble import ensemble_from_device
+    from coassoc.engines._exchange import AgreementState, DensityState, settle
+
+    rows = Cuda().load(ensemble_from_device(*draw_codes(n)))
+    out = []
+    for k in (2, 5, 20, 40, 100):
+        for kind in (DensityState, AgreementState):
+            for _ in range(2):  # the first compiles
+                labelling = rows.labelling_of(cupy.asarray(np.arange(n) % k), k)
+                state = kind(rows.counts(labelling), np.ones(N_PARTITIONS))
+                table, plain = state.table(), copy.deepcopy(state)
+                moves = rows.propose_moves(labelling, table, 0, limit)
+                cupy.cuda.Device().synchronize()
+                begin = time.perf_counter()
+                host = moves.to_host()
+                fetched = time.perf_counter()
+                accepted = settle(plain, host, table.threshold)
+                settled = time.perf_counter()
+                made = rows.apply_moves(labelling, state, moves, table.threshold)
+                done = time.perf_counter()
+            assert made == accepted.sum() and (plain.alpha == state.alpha).all()
+            spent = {"card_us": done - settled, "fetch_us": fetched - begin, "host_us": settled - fetched}
+            row = {"k": k, "state": state.kind, "moves": len(moves), "made": made}
+            out.append(row | {name: round(seconds / len(moves) * 1e6, 4) for name, seconds in spent.items()})
+    return out
+
+
+def from_host(at_home, fit: dict, native: bool, streamed: bool, copied: bool) -> dict:
+    """Seconds of the same fit with codes on the host: by its CPU, streamed, and copied first.
 
     10**9 items take 20 GB of codes there and 19 of the CPU's state; its copy of the codes, 20 more, is then left out.
+    `fit` holds the loss, the passes and, for the CPU, the labels of the fit on the card, which may be gone.
     """
     from coassoc.engines import Cuda, Native
     from coassoc.engines._native import kernels_missing
 
-    at_home, row = ensemble.to_host(), {}
-    if kernels_missing() is None:
-        native = Native(blocked_copy=at_home.n_samples <= 10**8)
-        of_cpu = whole_fit(at_home, native)
-        row["native_seconds"], row["native"] = of_cpu["seconds"], repr(native)
+    row: dict = {}
+    if native and kernels_missing() is None:
+        engine = Native(blocked_copy=at_home.n_samples <= 10**8)
+        of_cpu = whole_fit(at_home, engine)
+        row["native_seconds"], row["native"] = of_cpu["seconds"], repr(engine)
         assert of_cpu["loss"] == fit["loss"] and of_cpu["n_iter"] == fit["n_iter"]
-        a, b = of_cpu["rows"].labels(of_cpu["fit"].labelling), fit["rows"].labels(fit["fit"].labelling)
-        row["labels_equal_native"] = bool((np.asarray(a) == b.get()).all())
-        del of_cpu, a, b
-    streamed = whole_fit(at_home, Cuda(stream=True))
-    assert streamed["loss"] == fit["loss"]
-    row["streamed_seconds"] = streamed["seconds"]
-    del streamed
-    begin = time.perf_counter()
-    whole_fit(at_home, Cuda())
-    row["load_and_fit_seconds"] = time.perf_counter() - begin
+        labels = of_cpu["rows"].labels(of_cpu["fit"].labelling)
+        row["labels_equal_native"] = bool((np.asarray(labels) == fit["labels"]).all())
+        del of_cpu, labels
+    for name, wanted, engine in (("streamed", streamed, Cuda(stream=True)), ("copied", copied, Cuda(stream=False))):
+        if wanted:
+            begin = time.perf_counter()
+            found = whole_fit(at_home, engine)
+            row[f"{name}_with_load_seconds"] = time.perf_counter() - begin  # pages locked, or codes copied
+            row[f"{name}_seconds"] = found["seconds"]
+            assert found["loss"] == fit["loss"] and found["n_iter"] == fit["n_iter"]
+            del found
     return row
 
 
@@ -360,9 +399,13 @@ def main() -> None:
     parser.add_argument("--torch", type=float, default=1e7, help="largest size given to PyTorch")
     parser.add_argument("--density", type=float, default=1e7, help="largest size given to DensityConsensus")
     parser.add_argument("--clusters", type=float, nargs="*", default=[2, 100, 500], help="other k, at 10**7 items")
-    parser.add_argument("--host", type=float, default=1e7, help="largest size run from the host and on its CPU")
+    parser.add_argument("--host", type=float, default=1e7, help="largest size run on the host's CPU")
+    parser.add_argument("--streamed", type=float, default=None, help="largest size streamed from the host; as --host")
+    parser.add_argument("--copied", type=float, default=None, help="largest size copied from the host; as --host")
+    parser.add_argument("--settle", action="store_true", help="time moves of the searches, on the card and on the host")
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
+    limits = [options.host if size is None else size for size in (options.host, options.streamed, options.copied)]
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     print(properties["name"].decode(), "CuPy", cupy.__version__, "SMs", properties["multiProcessorCount"], flush=True)
     results, device = [], open_device(0)
@@ -394,13 +437,27 @@ def main() -> None:
             row |= density_search(ensemble)
         if n <= options.torch:
             row["torch_ms"] = torch_passes(codes, n_clusters, fit["fit"])
-        if n <= options.host:
-            row |= from_host(ensemble, fit)
-        print(json.dumps(row), flush=True)
-        results.append(row)
-        del codes, ensemble, fit
+        at_home = None
+        if n <= max(limits):
+            at_home = ensemble.to_host()
+            kept = {"loss": fit["loss"], "n_iter": fit["n_iter"]}
+            if n <= options.host:
+                kept["labels"] = fit["rows"].labels(fit["fit"].labelling).get()
+        del codes, ensemble, fit  # the card is free for what comes from the host
         for pool in device.pools:
             pool.free_all_blocks()
+        if at_home is not None:
+            row |= from_host(at_home, kept, *(n <= limit for limit in limits))
+            del at_home, kept
+        print(json.dumps(row), flush=True)
+        results.append(row)
+        for pool in device.pools:
+            pool.free_all_blocks()
+    if options.settle:
+        results += settle_times()
+        for row in results:
+            if "card_us" in row:
+                print(json.dumps(row), flush=True)
     for k in options.clusters:
         results.append(many_clusters(int(k)))
         print(json.dumps(results[-1]), flush=True)
