@@ -18,10 +18,10 @@ import numpy as np
 
 from ._cuda_moves import CardMoves
 from ._cuda_seeding import SEED_ROWS, CudaSeeding
-from ._cuda_tables import narrow_table, table_drift
+from ._cuda_tables import narrow_table, table_drift, table_layout
 from ._exchange import MoveTable
 from ._numpy import OVERLAP_ROWS
-from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Layout, Rows, ScoreTable, participating_copies
+from ._verbs import MAX_COPIES, Counts, Engine, Labelling, Rows, ScoreTable, participating_copies
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # gaps must reach this many bounds of the byte table for it to pay
@@ -103,7 +103,7 @@ class Cuda(Engine):
                 codes = device.put(np.ascontiguousarray(codes))
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
-        layout = Layout(ensemble.n_clusters, ensemble.offsets)
+        layout = table_layout(ensemble.n_clusters, ensemble.offsets)
         if at_home and multiplicity is not None and device.owns(multiplicity):
             copies, n_copies = _marked_copies(device, multiplicity, ensemble.unlabelled())
         elif at_home:
@@ -148,10 +148,14 @@ class CudaRows(Rows):
         self.pinned = streaming and device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
+        self._scratch: np.ndarray | None = None
         # one zero row after each partition's part of a table: what a missing label reads
         self.starts = (layout.offsets[:-1] + np.arange(layout.n_partitions)).astype(np.int32)
         self.table_rows = layout.n_codes + layout.n_partitions
-        self._real = np.delete(np.arange(self.table_rows), self.starts + layout.n_clusters)
+        self._zeros = self.starts + layout.n_clusters
+        self._real = np.delete(np.arange(self.table_rows), self._zeros)
+        self._padding = np.zeros(self.table_rows, np.int64)  # the row each one of a padded table is taken from
+        self._padding[self._real] = np.arange(layout.n_codes)
 
     # -- passes --------------------------------------------------------------------------------------------
 
@@ -215,9 +219,15 @@ class CudaRows(Rows):
         if old is None or not 0 <= table.bits + labelling.unit <= 31:
             return None
         before = np.ceil(labelling.drifted)
-        labelling.drifted = labelling.drifted + table_drift(table, old, self.layout.offsets) * 2.0**-labelling.unit
+        labelling.drifted = labelling.drifted + self._table_drift(table, old) * 2.0**-labelling.unit
         # bytes are rounded down by up to one step: rounding the running sum up, not each drift, stays safe
         return np.minimum(np.ceil(labelling.drifted) - before, 255).astype(np.uint8)
+
+    def _table_drift(self, table: ScoreTable, old: ScoreTable) -> np.ndarray:
+        shape = table.values.shape[::-1]
+        if self._scratch is None or self._scratch.shape != shape:  # kept: fresh pages cost more than the arithmetic
+            self._scratch = np.empty(shape)
+        return table_drift(table, old, self.layout.offsets, self._scratch)
 
     def counts(self, labelling: Labelling) -> Counts:
         assert isinstance(labelling, CudaLabelling)
@@ -228,8 +238,8 @@ class CudaRows(Rows):
                     codes, self.starts, self.table_rows, labelling.labels[part], self._copies(part), labelling.alpha
                 )
             labelling.counted = True
-        alpha = self.device.get(labelling.alpha).astype(np.int64)
-        return Counts(alpha[self._real], alpha[-1], self.layout)
+        alpha = self.device.get(labelling.alpha)
+        return Counts(alpha.take(self._real, axis=0).astype(np.int64), alpha[-1].astype(np.int64), self.layout)
 
     def whole_counts(self) -> Counts:
         return self.counts(self._labelling(1, self.device.zeros(self.n_rows, _label_type(1))))
@@ -428,8 +438,8 @@ class CudaRows(Rows):
         return None if self.copies is None else self.copies[part]
 
     def _pad(self, values: np.ndarray) -> np.ndarray:
-        padded = np.zeros((self.table_rows, *values.shape[1:]), values.dtype)
-        padded[self._real] = values
+        padded = values.take(self._padding, axis=0)
+        padded[self._zeros] = 0
         return padded
 
     def _answer(self, labels: Any) -> Any:

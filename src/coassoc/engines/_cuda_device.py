@@ -114,10 +114,9 @@ class CupyDevice(CardMemory):
         tiles = -(-k // 32)
         a_word = 4 // narrow.dtype.itemsize
         width = -(-k // (a_word * tiles))
-        packed = np.zeros((tiles, rows, a_word * width), narrow.dtype)
-        for tile in range(tiles):
-            part = narrow[:, tile * a_word * width : (tile + 1) * a_word * width]
-            packed[tile, :, : part.shape[1]] = part
+        if k < tiles * a_word * width:
+            narrow = np.pad(narrow, ((0, 0), (0, tiles * a_word * width - k)))
+        packed = np.ascontiguousarray(narrow.reshape(rows, tiles, a_word * width).swapaxes(0, 1))
         tile_bytes = rows * (width | 1) * 4
         hist_bytes = (rows + 1) * k * 4
         room = self.shared_limit - _QUEUE_BYTES
@@ -133,10 +132,12 @@ class CupyDevice(CardMemory):
         settings["filter"] = drift is not None
         fixed = np.zeros(1, np.dtype([("at", "i4", (32,))]))
         fixed["at"][0, : min(32, len(starts))] = starts[:32]
+        n_moved, narrow, exact, *rest = self.put_together(
+            [np.zeros(1, np.uint64), packed.view(np.uint32), values] + ([] if drift is None else [drift])
+        )
         return Job(
-            self._constant(starts), fixed, self.put(packed.view(np.uint32)), self.put(values),
-            None if drift is None else self.put(drift), settings, width, a_word == 4, tiles, per_group, way, fresh,
-            shared + _QUEUE_BYTES, self.zeros(1, np.uint64), bool(count and way),
+            self._constant(starts), fixed, narrow, exact, rest[0] if rest else None, settings, width, a_word == 4,
+            tiles, per_group, way, fresh, shared + _QUEUE_BYTES, n_moved, bool(count and way),
         )  # fmt: skip
 
     def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
@@ -208,7 +209,8 @@ class CupyDevice(CardMemory):
         else:
             tables += [pad(table.enter), pad(table.leave), table.enter_cells, table.leave_cells]
             tables += [table.shared, table.entropy, table.double, table.values]
-        return table.kind, settings, [self.put(a) for a in arrays], [self.put(np.asarray(t)) for t in tables]
+        there = self.put_together([*arrays, *tables])
+        return table.kind, settings, there[: len(arrays)], there[len(arrays) :]
 
     def propose_rows(self, job, codes, labels, copies) -> tuple[Any, Any]:
         """Rows that gain by moving, in order, and where to."""

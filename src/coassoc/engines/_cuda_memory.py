@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+_ALIGNED = 256
 _LARGE = 1 << 24  # bytes from which an array comes from the pool of large ones
 
 
@@ -24,6 +25,7 @@ class CardMemory:
         self.number = number
         self._card = cupy.cuda.Device(number)
         self._card.use()
+        self._piece = np.empty(0, np.uint8)
         self.pools = (cupy.get_default_memory_pool(), cupy.cuda.MemoryPool())  # for small arrays, for large ones
 
     def owns(self, array: Any) -> bool:
@@ -71,6 +73,20 @@ class CardMemory:
         if array.size:
             out.set(np.ascontiguousarray(array))
         return out
+
+    def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """Small arrays on the card, sent in one piece: each crossing costs more than its bytes."""
+        ends = np.cumsum([-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]).tolist()
+        if len(self._piece) < ends[-1]:  # kept: fresh pages cost more than the copy
+            self._piece = np.empty(ends[-1], np.uint8)
+        piece, starts = self._piece[: ends[-1]], [0, *ends[:-1]]
+        for array, start in zip(arrays, starts):
+            piece[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        there = self.put(piece)
+        return [
+            there[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+            for array, start in zip(arrays, starts)
+        ]
 
     def get(self, array: Any) -> np.ndarray:
         return self.cupy.asnumpy(array) if self.owns(array) else np.asarray(array)

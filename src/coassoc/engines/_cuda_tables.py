@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ._verbs import ScoreTable
+from ._verbs import Layout, ScoreTable
 
 
 def narrow_table(
@@ -19,9 +19,8 @@ def narrow_table(
     the exact gap from below. A table of multiples of 2**shift, such as that of single rows, has bound 0. Bytes are
     used when they are exact, or when `bytes_pay` of their bound, in units of `values`, says so.
     """
-    firsts = offsets[:-1]
-    lowest = np.minimum.reduceat(values, firsts, axis=0).min(axis=1)
-    highest = np.maximum.reduceat(values, firsts, axis=0).max(axis=1)
+    flat, firsts = values.reshape(-1), offsets[:-1] * values.shape[1]  # rows of a partition lie together
+    lowest, highest = np.minimum.reduceat(flat, firsts), np.maximum.reduceat(flat, firsts)
     spans = highest.astype(np.int64) - lowest
     # differences of int32 fit uint32, where they are taken modulo 2**32
     raised = values.view(np.uint32) - np.repeat(lowest, np.diff(offsets))[:, None].view(np.uint32)
@@ -36,12 +35,21 @@ def narrow_table(
     return (raised >> np.uint32(shift)).astype(f"uint{bits}"), bound, shift
 
 
-def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray) -> np.ndarray:
+def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: np.ndarray) -> np.ndarray:
     """Most by which the lead of a row's own cluster a can have shrunk, for each a (k,), in score units.
 
     Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa) with Δ = new − old, which is exact: both are integers over powers of two. The
-    sum is rounded, so it is raised by more than that.
+    sum is rounded, so it is raised by more than that. `scratch` (k, d) float64 is overwritten.
     """
-    change = new.values * 2.0**-new.bits - old.values * 2.0**-old.bits
-    behind = change.max(axis=1, keepdims=True) - change
-    return np.maximum.reduceat(behind, offsets[:-1], axis=0).sum(axis=0) * (1 + 1e-12)
+    before = old.values.T if new.bits == old.bits else old.values.T * 2.0 ** (new.bits - old.bits)
+    np.subtract(new.values.T, before, out=scratch)  # clusters first: whole vectors in what follows
+    np.subtract(scratch.max(axis=0), scratch, out=scratch)
+    return np.maximum.reduceat(scratch, offsets[:-1], axis=1).sum(axis=1) * (2.0**-new.bits * (1 + 1e-12))
+
+
+def table_layout(n_clusters: np.ndarray, offsets: np.ndarray) -> Layout:
+    """A layout whose arithmetic on tables is compiled where the kernels are installed, to the same bits."""
+    from ._native import NativeLayout, kernels_missing
+
+    kind = Layout if kernels_missing() is not None else NativeLayout
+    return kind(np.ascontiguousarray(n_clusters, dtype=np.int64), offsets)
