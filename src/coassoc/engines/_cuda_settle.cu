@@ -57,18 +57,26 @@ struct AgreementCounts {
     }
 };
 
+__device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
 // Tickets of `count` moves from `first` on, by one warp: touches of a slot by earlier moves, each move counted once.
-template <class LABEL>
-__device__ void draw_tickets(Desk& desk, i64 first, int count, const i64* rows, const int* targets,
-                             const LABEL* labels, Ticket* out) {
-    const int lane = threadIdx.x & 31;
+// What the moves will read comes closer meanwhile.
+template <class CODE, class LABEL>
+__device__ void draw_tickets(const Settling& a, Desk& desk, i64 first, int count, const CODE* codes, const i64* rows,
+                             const int* targets, const u32* copies, const LABEL* labels, Ticket* out) {
+    const int lane = threadIdx.x & 31, bytes = a.p * (int)sizeof(CODE);
     for (int base = 0; base < count; base += 32) {
         const bool mine = base + lane < count;
         Ticket it = {-1, -1, 0, 0};
         int from = -1, to = -1;
         if (mine) {
-            it.source = labels[rows[first + base + lane]];
-            it.target = targets[first + base + lane];
+            const i64 number = first + base + lane, row = rows[number];
+            const char* here = reinterpret_cast<const char*>(codes + (a.gathered ? number : row) * a.p);
+            for (int at = 0; at < bytes; at += 128) prefetch(here + at);
+            prefetch(here + bytes - 1);
+            if (copies) prefetch(copies + row);
+            it.source = labels[row];
+            it.target = targets[number];
             from = it.source & (SLOTS - 1);
             to = it.target & (SLOTS - 1);
         }
@@ -291,17 +299,19 @@ settle_moves(const CODE* codes, const Settling a, const int* offsets, const u32*
     if (ON_CHIP)
         for (i64 i = threadIdx.x; i < a.words; i += blockDim.x) held[i] = state[i];
     __syncthreads();
-    if (warp == SETTLERS) draw_tickets(desk, 0, (int)min((i64)BATCH, a.n), rows, targets, labels, desk.tickets[0]);
+    const auto draw = [&](i64 first, int into) {
+        const int count = (int)min((i64)BATCH, a.n - first);
+        if (count > 0) draw_tickets(a, desk, first, count, codes, rows, targets, copies, labels, desk.tickets[into]);
+    };
+    if (warp == SETTLERS) draw(0, 0);
     __syncthreads();
     const COUNTS counts(held, a);
     u32 made = 0;
-    for (i64 first = 0, batch = 0; first < a.n; first += BATCH, ++batch) {
+    int batch = 0;
+    for (i64 first = 0; first < a.n; first += BATCH, ++batch) {
         const int count = (int)min((i64)BATCH, a.n - first);
         if (warp == SETTLERS) {
-            const i64 next = first + BATCH;
-            if (next < a.n)
-                draw_tickets(desk, next, (int)min((i64)BATCH, a.n - next), rows, targets, labels,
-                             desk.tickets[(batch + 1) & 1]);
+            draw(first + BATCH, (batch + 1) & 1);
         } else {
             for (int i = warp; i < count; i += SETTLERS) {
                 const i64 number = first + i, row = rows[number];
