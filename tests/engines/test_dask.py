@@ -109,6 +109,62 @@ def test_chunks_are_spread_evenly_and_stay_where_they_are():
     left = balanced(joined, ["b", "c"])
     assert all(y == x for x, y in zip(joined, left) if x != "a") and "a" not in left
     assert balanced([None], []) is None
+    uneven = balanced([None] * 4, ["a", "b"], [5, 1, 2, 2])  # shared out by rows
+    assert [sum(size for size, w in zip([5, 1, 2, 2], uneven) if w == x) for x in "ab"] == [5, 5]
+    assert balanced(["a", "a", "a"], ["a", "b"], [3, 3, 4]) == ["a", "a", "b"]
+    assert balanced(["a", "a"], ["a", "b"], [0, 9]) == ["a", "a"]  # moving it would only turn the shares round
+
+
+def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypatch):
+    from coassoc.engines import _dask
+    from coassoc.ensemble import _blocks
+
+    table = noisy_table(12, 1003)
+    np.save(tmp_path / "table.npy", table)
+    monkeypatch.setattr(_dask, "_LEAST_ROWS", 10)
+    monkeypatch.setattr(_blocks, "BLOCK_ROWS", 90)  # none of the cuts of the file falls on one of the chunks
+    rows = ca.engines.Dask(client).load(ca.Ensemble(tmp_path / "table.npy"))
+    assert rows.chunks.sizes.tolist() == [126] * 7 + [121]
+    shares = [sum(s for s, w in zip(rows.chunks.sizes, rows.chunks.places) if w == x) for x in set(rows.chunks.places)]
+    assert sorted(shares) == [499, 504]
+    assert (rows.codes_at(np.arange(1003)) == ca.Ensemble(table).codes).all()
+
+
+@pytest.mark.parametrize("trouble", [None, "worker out of reach", "chunk elsewhere", "error"])
+def test_short_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatch, trouble):
+    from coassoc.engines import _dask_session
+
+    table, asked = noisy_table(13, 500, missing=0.1), []
+
+    class Asking(_dask_session.Session):
+        def ask(self, how, jobs):
+            if trouble == "chunk elsewhere":  # each worker is asked for what the other one has
+                jobs = dict(zip(jobs, list(jobs.values())[::-1]))
+                jobs = {worker: [([*keys, "no chunk"], *rest) for keys, *rest in own] for worker, own in jobs.items()}
+            elif trouble == "error":
+                jobs = {worker: [(job[0],) for job in own] for worker, own in jobs.items()}
+            asked.append(super().ask(how, jobs))
+            return asked[-1]
+
+    workers, connect = client.scheduler_info()["workers"], client.rpc.connect
+
+    async def to_scheduler_only(address, timeout=None):
+        if address in workers:
+            raise OSError("no way there")
+        return await connect(address, timeout)
+
+    monkeypatch.setattr(ca.engines._dask, "Session", Asking)
+    if trouble == "worker out of reach":
+        monkeypatch.setattr(client.rpc, "connect", to_scheduler_only)
+    estimator = ca.KMeansConsensus(4, n_init=3, max_iter=4, random_state=1)
+    expected = fit_on(estimator, "numpy", table)
+    for n_starts in (1, 3):
+        asked.clear()
+        found = fit_on(estimator, ca.engines.Dask(client, chunk_rows=110, n_starts=n_starts), table)
+        assert found.labels_.tolist() == expected.labels_.tolist() and found.losses_ == expected.losses_
+        assert len(asked) > 5
+        assert all(results is None for results in asked) == (trouble is not None)
+    assert tasks_left(client) == []
 
 
 def test_verbs_equal_the_oracle(client):
@@ -340,7 +396,9 @@ def test_the_only_worker_may_die():
         engine = ca.engines.Dask(client, chunk_rows=200)
         rows = engine.load(ca.Ensemble(table))
         assert (rows.overlap() == Numpy().load(ca.Ensemble(table)).overlap()).all()
-        os.kill(next(iter(one.workers.values())).pid, signal.SIGKILL)
+        worker = rows.chunks.places[0]
+        assert rows.chunks.session.ask(lambda chunks: len(chunks), {worker: [([],)]}) == [0]
+        assert rows.chunks.session.ask(lambda chunks: os._exit(1), {worker: [([],)]}) is None  # it dies while asked
         assert (rows.overlap() == Numpy().load(ca.Ensemble(table)).overlap()).all()
         # a worker that joins during a fit is given its share of the chunks
         timer = threading.Timer(1.0, one.scale, [2])

@@ -132,15 +132,16 @@ def open_client(args: argparse.Namespace) -> Iterator[Any]:
         yield None
         return
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
+
+        from ..engines._dask_session import local_cluster
     except ImportError:
         raise ImportError("--dask and --workers need dask and distributed: pip install 'coassoc[dask]'.") from None
     if args.dask is not None:
         with Client(args.dask) as client:
             yield client
         return
-    settings = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(n_workers=args.workers, silence_logs=50, **settings) as cluster, Client(cluster) as client:
+    with local_cluster(args.workers) as cluster, Client(cluster) as client:
         yield client
 
 
