@@ -47,6 +47,41 @@ int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling,
     }
 }
 
+namespace {
+
+// Each label the centre carries scores its weight, every other one loses it, and partitions it misses count nothing.
+template <class T>
+int table_of_rows_as(const Shape& shape, Labelling& labelling, const T* codes, const double* weights) {
+    const int64_t k = labelling.k_, p = shape.p;
+    const auto seen = [&](int64_t c, int64_t j) { return (int64_t)codes[c * p + j] < shape.n_clusters[j]; };
+    std::vector<double> largest((size_t)p, 0.0);
+    for (int64_t c = 0; c < k; ++c)
+        for (int64_t j = 0; j < p; ++j)
+            if (seen(c, j)) largest[j] = std::fabs(weights[j]);
+    const int bits = bits_for(largest);
+    labelling.next_.resize((size_t)(shape.d * k));
+    std::vector<int32_t> row((size_t)k);
+    for (int64_t j = 0; j < p; ++j) {
+        const int32_t value = (int32_t)std::nearbyint(std::ldexp(weights[j], bits));
+        int32_t* part = labelling.next_.data() + (shape.first[j] - j) * k;
+        for (int64_t c = 0; c < k; ++c) row[c] = seen(c, j) ? -value : 0;
+        for (int64_t f = 0; f < shape.n_clusters[j]; ++f) std::copy(row.begin(), row.end(), part + f * k);
+        for (int64_t c = 0; c < k; ++c)
+            if (seen(c, j)) part[(int64_t)codes[c * p + j] * k + c] = value;
+    }
+    return bits;
+}
+
+}  // namespace
+
+int table_of_rows(const Shape& shape, Labelling& labelling, const void* codes, int width, const double* weights) {
+    switch (width) {
+        case 1: return table_of_rows_as(shape, labelling, (const uint8_t*)codes, weights);
+        case 2: return table_of_rows_as(shape, labelling, (const uint16_t*)codes, weights);
+        default: return table_of_rows_as(shape, labelling, (const uint32_t*)codes, weights);
+    }
+}
+
 void sum_counts(const Kernels& kernels, const Shape& shape, Labelling& labelling) {
     if (labelling.summed_) return;
     const int64_t k = labelling.k_;

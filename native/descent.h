@@ -11,6 +11,9 @@ namespace coassoc {
 int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling, const int64_t* given,
                const double* weights);
 
+// The same for centres that are single rows of codes (k, p) of `width` bytes each.
+int table_of_rows(const Shape& shape, Labelling& labelling, const void* codes, int width, const double* weights);
+
 // Sets cells_ and squares_ from alpha_, unless they are known.
 void sum_counts(const Kernels& kernels, const Shape& shape, Labelling& labelling);
 

@@ -49,6 +49,12 @@ struct NarrowTable {
     uint32_t scale;         // bound units in one narrow unit, rounded down
 };
 
+// A row that changes its cluster.
+struct Move {
+    int64_t row;
+    int32_t from, to;
+};
+
 struct AssignJob {
     WideTable wide;
     NarrowTable narrow;
@@ -57,6 +63,7 @@ struct AssignJob {
     const uint32_t* drop;   // (k,) units a bound can have lost, by own label; null: evaluate every row
     int32_t shift;
     int64_t* delta;         // padded (d + p, k) changes of counts, or null
+    Move* moves;            // what moved, in place of those changes, or null
 };
 
 struct AssignResult {
@@ -89,6 +96,8 @@ struct Kernels {
     // adds to alpha (padded d + p, k) the copies of partitions [j0, j1) in blocks [b0, b1)
     void (*count_chunk)(const View&, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
                         int64_t j1, int64_t* alpha, char* scratch);
+    // takes the copies of n rows from one cluster to another in partitions [j0, j1) of alpha (padded d + p, k)
+    void (*move_chunk)(const View&, const Move* moves, int64_t n, int32_t k, int64_t j0, int64_t j1, int64_t* alpha);
     // adds to cells (padded d + p) the copies of the rows [start, stop) that are labelled `side`
     void (*count_side_chunk)(const View&, const int32_t* labels, int32_t side, int64_t start, int64_t stop,
                              int64_t* cells);

@@ -307,6 +307,23 @@ void score_batch(const View& view, const WideTable& table, Batch& batch) {
 constexpr int kMoves = 256;  // moved rows counted together
 constexpr int64_t kTile = 8;  // partitions at a time: few enough for the cache, and a cell is not met again at once
 
+template <class T>
+void move_chunk_as(const View& view, const Move* moves, int64_t n, int32_t k, int64_t j0, int64_t j1, int64_t* alpha) {
+    for (int64_t start = j0; start < j1; start += kTile) {
+        const int64_t stop = smaller(j1, start + kTile);
+        for (int64_t i = 0; i < n; ++i) {
+            const T* row = row_of<T>(view, moves[i].row);
+            int64_t *gains = alpha + moves[i].to, *loses = alpha + moves[i].from;
+            const int64_t times = view.copies ? view.copies[moves[i].row] : 1;
+            for (int64_t j = start; j < stop; ++j) {
+                const int64_t at = (view.first[j] + (int64_t)row[j]) * k;
+                gains[at] += times;
+                loses[at] -= times;
+            }
+        }
+    }
+}
+
 // Puts results in place: label, bound, and the counts of rows that moved, a batch of them partition by partition so
 // that the cells being changed stay in the first cache.
 template <class T>
@@ -315,9 +332,7 @@ struct Settler {
     const AssignJob& job;
     AssignResult& result;
     int n_moves = 0;
-    const T* codes[kMoves];
-    int64_t times[kMoves];
-    int32_t from[kMoves], to[kMoves];
+    Move moves[kMoves];
 
     Settler(const View& v, const AssignJob& j, AssignResult& r) : view(v), job(j), result(r) {}
 
@@ -329,31 +344,16 @@ struct Settler {
 
     void move(int64_t row, int32_t old, int32_t label) {
         job.labels[row] = label;
+        if (job.moves) job.moves[result.moved] = {row, old, label};
         ++result.moved;
         if (!job.delta) return;
         fetch_row<T>(view, row);
-        codes[n_moves] = row_of<T>(view, row);
-        times[n_moves] = view.copies ? view.copies[row] : 1;
-        from[n_moves] = old;
-        to[n_moves] = label;
+        moves[n_moves] = {row, old, label};
         if (++n_moves == kMoves) count_moves();
     }
 
     void count_moves() {
-        const int64_t k = job.wide.k;
-        for (int64_t start = 0; start < view.p; start += kTile) {
-            const int64_t stop = smaller(view.p, start + kTile);
-            for (int i = 0; i < n_moves; ++i) {
-                const T* row = codes[i];
-                int64_t *gains = job.delta + to[i], *loses = job.delta + from[i];
-                const int64_t n = times[i];
-                for (int64_t j = start; j < stop; ++j) {
-                    const int64_t at = (view.first[j] + (int64_t)row[j]) * k;
-                    gains[at] += n;
-                    loses[at] -= n;
-                }
-            }
-        }
+        move_chunk_as<T>(view, moves, n_moves, job.wide.k, 0, view.p, job.delta);
         n_moves = 0;
     }
 
@@ -479,6 +479,9 @@ void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0,
                  int64_t* alpha, char* scratch) {
     COASSOC_BY_WIDTH(count_chunk_as, view, labels, k, b0, b1, j0, j1, alpha, scratch)
 }
+void move_chunk(const View& view, const Move* moves, int64_t n, int32_t k, int64_t j0, int64_t j1, int64_t* alpha) {
+    COASSOC_BY_WIDTH(move_chunk_as, view, moves, n, k, j0, j1, alpha)
+}
 void count_side_chunk(const View& view, const int32_t* labels, int32_t side, int64_t start, int64_t stop,
                       int64_t* cells) {
     COASSOC_BY_WIDTH(count_side_as, view, labels, side, start, stop, cells)
@@ -499,7 +502,7 @@ void weighted_overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1,
 }
 
 const Kernels kTable = {
-    block_codes,    assign_chunk,  count_chunk,
+    block_codes,    assign_chunk,  count_chunk, move_chunk,
     count_side_chunk, own_scores_chunk, distance_chunk, overlap_chunk, weighted_overlap_chunk,
     sum_rows, loss_sums, score_rows, fixed_score_rows, round_scores, compare_rows,
 #if defined(__AVX512VBMI__)

@@ -74,7 +74,14 @@ NB_MODULE(_kernels, m) {
         .def("locate", &Seeding::locate)
         .def("potentials", &Seeding::potentials)
         .def("choose", &Seeding::choose)
+        .def("choose_all", &Seeding::choose_all)
         .def("add", &Seeding::add);
+
+    m.def("draws", [](nb::capsule source, uint64_t end, Vector<uint64_t> out) {
+        if (end == 0) throw std::invalid_argument("nothing lies below 0");
+        BitGenerator& random = *(BitGenerator*)source.data("BitGenerator");
+        for (size_t i = 0; i < out.shape(0); ++i) out(i) = draw_below(random, end);
+    });
 
     m.def("partition_sums", [](Matrix<const int64_t> alpha, Vector<const int64_t> n_clusters, Matrix<int64_t> cells,
                                Matrix<int64_t> squares) {

@@ -228,7 +228,7 @@ struct Permuter {
                 _mm256_mask_storeu_epi16(job.bounds + first + lane, some,
                                          _mm256_load_si256((const __m256i*)(bound + lane)));
             }
-            if (!job.delta) {
+            if (!job.delta && !job.moves) {
                 result.moved += count_bits(moved);
                 for (int lane = 0; lane < kLanes; lane += 16)
                     _mm512_mask_storeu_epi32(job.labels + first + lane, (__mmask16)(moved >> lane),

@@ -146,26 +146,32 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     const Cut part = cut(4.0 + share * (double)view_.p * (double)std::max(k, 4), kLanes);
     std::vector<Buffer> scratch = scratches(part.threads);
     const int64_t cells = shape_.padded() * k;
-    const bool incremental = labelling.counted_ && labelling.labelled_ && cells * 8 * part.threads <= kDeltaBytes;
+    // threads count what moved in tables of their own, or list it where there are fewer rows than cells
+    const bool listed = part.threads > 1 && view_.n <= 2 * cells;
+    const bool incremental =
+        labelling.counted_ && labelling.labelled_ && (listed || cells * 8 * part.threads <= kDeltaBytes);
     std::vector<std::vector<int64_t>> delta((size_t)part.threads);
-    if (incremental)
+    if (incremental && listed)
+        labelling.moves_.resize((size_t)view_.n);
+    else if (incremental)
         for (int i = 1; i < part.threads; ++i) delta[i].assign((size_t)cells, 0);
-    std::vector<AssignResult> results((size_t)part.threads);
+    std::vector<AssignResult> results((size_t)part.tasks);
 
     // until the pass is over nothing derived from the labels can be trusted
     labelling.counted_ = labelling.bounded_ = labelling.summed_ = false;
     const bool finished = run_free(part.threads, part.tasks, [&](int64_t t, int slot) {
         AssignJob mine = job;
-        if (incremental) mine.delta = slot ? delta[slot].data() : labelling.alpha_.data();
-        AssignResult result;
-        kernels_->assign_chunk(rows, mine, t * part.blocks, std::min(blocks(), (t + 1) * part.blocks),
-                               scratch[slot].data(), result);
-        results[slot].moved += result.moved;
-        results[slot].evaluated += result.evaluated;
-        results[slot].redone += result.redone;
+        const int64_t b0 = t * part.blocks, b1 = std::min(blocks(), (t + 1) * part.blocks);
+        if (incremental && listed) mine.moves = labelling.moves_.data() + b0 * kLanes;
+        else if (incremental) mine.delta = slot ? delta[slot].data() : labelling.alpha_.data();
+        kernels_->assign_chunk(rows, mine, b0, b1, scratch[slot].data(), results[t]);
     });
     if (!finished) return false;
-    if (incremental)
+    if (incremental && listed)
+        for (int64_t t = 0; t < part.tasks; ++t)
+            kernels_->move_chunk(rows, labelling.moves_.data() + t * part.blocks * kLanes, results[t].moved, k, 0, view_.p,
+                                 labelling.alpha_.data());
+    else if (incremental)
         for (int i = 1; i < part.threads; ++i)
             for (int64_t c = 0; c < cells; ++c) labelling.alpha_[c] += delta[i][c];
     moved = 0;
@@ -207,10 +213,16 @@ void Rows::descend(const Rows& parent, const Labelling& labelling, int64_t clust
     whole_ = whole;
 }
 
-void Rows::set_whole(Vector<const int64_t> counts) {
-    if ((int64_t)counts.shape(0) != shape_.padded()) throw std::invalid_argument("one count per padded row is needed");
+void Rows::set_whole(Vector<const int64_t> sizes, Vector<const int64_t> absent) {
+    if ((int64_t)sizes.shape(0) != shape_.d || (int64_t)absent.shape(0) != shape_.p)
+        throw std::invalid_argument("a size per base cluster and a count per partition are needed");
+    auto whole = std::make_shared<std::vector<int64_t>>((size_t)shape_.padded());
+    for (int64_t j = 0; j < shape_.p; ++j) {
+        std::copy_n(sizes.data() + shape_.first[j] - j, shape_.n_clusters[j], whole->data() + shape_.first[j]);
+        (*whole)[shape_.first[j] + shape_.n_clusters[j]] = absent(j);
+    }
     const auto lock = locked();
-    whole_ = std::make_shared<const std::vector<int64_t>>(counts.data(), counts.data() + counts.shape(0));
+    whole_ = whole;
 }
 
 bool Rows::whole(Matrix<int64_t> alpha, Vector<int64_t> size) {
@@ -291,11 +303,17 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
     if ((int64_t)weights.shape(0) != shape_.p || labelling.n_ != view_.n)
         throw std::invalid_argument("the weights or the labelling do not fit the rows");
     const int64_t* given = nullptr;
-    if (!centres.is_none()) {
+    const void* seeds = nullptr;
+    if (nb::isinstance<Matrix<const int64_t>>(centres)) {
         auto alpha = nb::cast<Matrix<const int64_t>>(centres);
         if ((int64_t)alpha.shape(0) != shape_.d || (int64_t)alpha.shape(1) != k)
             throw std::invalid_argument("the centres must have a row per base cluster and a column per cluster");
         given = alpha.data();
+    } else if (!centres.is_none()) {
+        auto codes = nb::cast<AnyMatrix>(centres);
+        if ((int64_t)codes.shape(0) != k || (int64_t)codes.shape(1) != shape_.p || codes.dtype().bits != view_.width * 8)
+            throw std::invalid_argument("the centres must be counts, or a row of codes per cluster");
+        seeds = codes.data();
     } else if (!labelling.labelled_) {
         throw std::invalid_argument("centres are needed for a labelling without labels");
     }
@@ -307,11 +325,12 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
     bool finished = true;
     {
         nb::gil_scoped_release release;
-        for (bool on = true; on && finished && (int64_t)losses.size() < limit; given = nullptr) {
+        for (bool on = true; on && finished && (int64_t)losses.size() < limit; given = nullptr, seeds = nullptr) {
             int64_t moved = 0;
-            if (!given && !labelling.counted_) finished = count(rows, labelling);
+            if (!given && !seeds && !labelling.counted_) finished = count(rows, labelling);
             if (finished) {
-                const int bits = next_table(*kernels_, shape_, labelling, given, weights.data());
+                const int bits = seeds ? table_of_rows(shape_, labelling, seeds, view_.width, weights.data())
+                                       : next_table(*kernels_, shape_, labelling, given, weights.data());
                 finished = assign_next(rows, labelling, bits, moved);
             }
             if (finished && !labelling.counted_) finished = count(rows, labelling);

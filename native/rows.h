@@ -26,6 +26,7 @@ using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using AnyRow = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using AnyMatrixOut = nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // stops the jobs of the thread that carries it
@@ -103,8 +104,8 @@ class Rows {
     // These rows are one cluster of a split of `parent`: its counts are theirs, and so is the memory it is done with.
     void descend(const Rows& parent, const Labelling& labelling, int64_t cluster);
 
-    // Counts of all rows (padded d + p,), where they are known beforehand.
-    void set_whole(Vector<const int64_t> counts);
+    // Counts of all rows, where they are known beforehand: of each base cluster, and of each partition's missing labels.
+    void set_whole(Vector<const int64_t> sizes, Vector<const int64_t> absent);
 
     // Those counts and how many rows there are, if they are known.
     bool whole(Matrix<int64_t> alpha, Vector<int64_t> size);
@@ -113,8 +114,8 @@ class Rows {
 
     int64_t assign(Labelling& labelling, Matrix<const int32_t> table, int bits);
     void counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes);
-    // Passes of k-means (table, labels, counts, loss) from the centres of `centres` (d, k), or of the labelling itself
-    // when None: `limit` at most, until one moves no row, does not take the loss below that `before` it (infinity:
+    // Passes of k-means (table, labels, counts, loss) from the counts `centres` (d, k), from rows of codes (k, p), or
+    // from the labelling itself when None: `limit` at most, until one moves no row, does not take the loss below that `before` it (infinity:
     // there was none), or leaves a cluster empty. Gives moved rows and loss of each, and how many clusters are empty.
     nb::tuple kmeans_passes(Labelling& labelling, Vector<const double> weights, nb::object centres, int64_t limit,
                             double before);
@@ -170,6 +171,7 @@ class Labelling {
         std::vector<int32_t>().swap(table_);
         std::vector<int32_t>().swap(earlier_);
         std::vector<int32_t>().swap(next_);
+        std::vector<Move>().swap(moves_);
         bounds_ = Buffer();
         wide_ = Buffer();
         narrow_ = Buffer();
@@ -195,6 +197,7 @@ class Labelling {
     std::vector<int32_t> table_, earlier_, next_;  // (d, k) the labels' table, the one before it, the one to come
     int bits_ = 0, earlier_bits_ = 0;
     int unit_ = 0;  // a bound's unit is 2**unit_, in scores
+    std::vector<Move> moves_;  // room for the rows that move in a pass
     Buffer wide_, narrow_;
     int64_t evaluated_ = 0, redone_ = 0;
 };

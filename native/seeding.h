@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "draws.h"
 #include "rows.h"
 
 namespace coassoc {
@@ -66,13 +67,39 @@ class Seeding {
         measure_all((const char*)candidates.data(), (int64_t)candidates.shape(0), totals.data());
     }
 
+    // Greedy k-means++ in one call: `rows` (k, p) is filled, with the best of m drawn rows each after the first.
+    // Returns how many rows there were before none was left to draw.
+    int64_t choose_all(nb::capsule source, AnyMatrixOut rows, int64_t m) {
+        if ((int64_t)rows.shape(1) != rows_.view_.p || rows.dtype().bits != rows_.view_.width * 8)
+            throw std::invalid_argument("rows must have room for rows of codes of the loaded type");
+        BitGenerator& random = *(BitGenerator*)source.data("BitGenerator");
+        std::vector<int64_t> targets;
+        for (int64_t c = 0; c < (int64_t)rows.shape(0); ++c) {
+            if (total_ == 0) return c;
+            targets.resize((size_t)(c ? m : 1));
+            for (int64_t& target : targets) target = (int64_t)draw_below(random, (uint64_t)total_);
+            choose_row(targets.data(), (int64_t)targets.size(), (char*)rows.data() + c * row_bytes());
+        }
+        return (int64_t)rows.shape(0);
+    }
+
     // Locates, measures, adds the first of the best and gives its codes: a round of k-means++ in one call.
     void choose(Vector<const int64_t> targets, AnyRow row) {
         if ((int64_t)row.shape(0) != rows_.view_.p || row.dtype().bits != rows_.view_.width * 8)
             throw std::invalid_argument("row must have room for a row of codes of the loaded type");
-        const int64_t m = (int64_t)targets.shape(0), bytes = row_bytes();
+        choose_row(targets.data(), (int64_t)targets.shape(0), (char*)row.data());
+    }
+
+    void add(AnyMatrix row) {
+        check(row);
+        add_row((const char*)row.data());
+    }
+
+  private:
+    void choose_row(const int64_t* targets, int64_t m, char* row) {
+        const int64_t bytes = row_bytes();
         std::vector<int64_t> found((size_t)m), totals((size_t)m);
-        locate_all(targets.data(), m, found.data());
+        locate_all(targets, m, found.data());
         std::vector<char> candidates((size_t)(m * bytes));
         for (int64_t i = 0; i < m; ++i) {
             const int64_t at = rows_.view_.ids ? (int64_t)rows_.view_.ids[found[i]] : found[i];
@@ -83,16 +110,10 @@ class Seeding {
             measure_all(candidates.data(), m, totals.data());
             best = std::min_element(totals.begin(), totals.end()) - totals.begin();
         }
-        std::memcpy((void*)row.data(), candidates.data() + best * bytes, (size_t)bytes);
+        std::memcpy(row, candidates.data() + best * bytes, (size_t)bytes);
         add_row(candidates.data() + best * bytes);
     }
 
-    void add(AnyMatrix row) {
-        check(row);
-        add_row((const char*)row.data());
-    }
-
-  private:
     void measure_all(const char* candidates, int64_t m, int64_t* totals) {
         const bool keep = m <= kMaxCandidates && m * width_ <= 8;
         tried_.clear();

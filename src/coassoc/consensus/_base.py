@@ -15,7 +15,7 @@ from ..engines._verbs import Counts
 from ..ensemble import Ensemble
 from ..ensemble._blocks import is_dask
 from ..ensemble._ensemble import lies_on_card
-from ..metrics._density import cluster_densities, density_from_counts
+from ..metrics._density import cluster_densities, mean_density
 from ..metrics._labels import check_copies
 from ..metrics._stability import membership_strengths
 from ._persist import SaveMixin
@@ -101,7 +101,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
         self.cluster_density_ = cluster_densities(counts, v)
-        self.density_ = density_from_counts(counts, v)
+        self.density_ = mean_density(counts.sizes, self.cluster_density_)
 
     def transform(self, X: Any) -> np.ndarray:
         r"""Membership strength of each row in each cluster: its mean co-association with the cluster's items.

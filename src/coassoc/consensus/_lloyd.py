@@ -50,13 +50,10 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator,
     """
     seeding = rows.seeding(weights)
     n_candidates = 2 + int(math.log(k)) if greedy else 1
-    chosen: list[np.ndarray] = []
-    for _ in range(k):
-        if seeding.total == 0:
-            raise TooFewRows(k, len(chosen))
-        targets = rng.integers(seeding.total, size=n_candidates if chosen else 1)
-        chosen.append(seeding.choose(targets))
-    return np.array(chosen)
+    chosen = seeding.choose_all(k, n_candidates, rng)
+    if len(chosen) < k:
+        raise TooFewRows(k, len(chosen))
+    return chosen
 
 
 def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ._exchange import Moves, MoveTable
 from ._numpy import _first_different
-from ._verbs import Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding, participating_copies
+from ._verbs import Counts, Engine, Labelling, Layout, RowCounts, Rows, ScoreTable, Seeding, participating_copies
 
 try:
     from .. import _kernels
@@ -91,8 +91,8 @@ class Native(Engine):
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NativeRows:
         copies = participating_copies(ensemble, multiplicity)
         layout = NativeLayout(_as(ensemble.n_clusters, np.int64), ensemble.offsets)
-        observed = np.add.reduceat(ensemble.sizes, layout.offsets[:-1])
-        missing = (observed < ensemble.n_samples).astype(np.uint8)
+        absent = ensemble.n_samples - np.add.reduceat(ensemble.sizes, layout.offsets[:-1])
+        missing = (absent > 0).astype(np.uint8)
         if copies is not None:
             copies = np.ascontiguousarray(copies, dtype=np.int64)
         settings = {
@@ -103,9 +103,7 @@ class Native(Engine):
         }
         rows = NativeRows(np.ascontiguousarray(ensemble.codes), layout, missing, copies, None, settings)
         if copies is None and getattr(ensemble, "exact_sizes", True):
-            # what all rows count together is known: the sizes, and after each partition its missing labels
-            absent = ensemble.n_samples - observed
-            rows.core.set_whole(np.insert(ensemble.sizes, layout.offsets[1:], absent).astype(np.int64))
+            rows.core.set_whole(_as(ensemble.sizes, np.int64), absent)  # what all rows count together is known
         return rows
 
     @property
@@ -213,7 +211,11 @@ class NativeRows(Rows):
     def kmeans_passes(
         self, labelling: Any, weights: np.ndarray, centres: Counts | None, limit: int, before: float = np.inf
     ) -> tuple[list[int], list[float], int]:
-        start = None if centres is None else _as(centres.alpha, np.int64)
+        start: np.ndarray | None = None
+        if isinstance(centres, RowCounts) and centres.rows.dtype == self.codes.dtype:
+            start = np.ascontiguousarray(centres.rows)
+        elif centres is not None:
+            start = _as(centres.alpha, np.int64)
         return self.core.kmeans_passes(labelling.core, weights, start, limit, before)
 
     def last_table(self, labelling: Any, earlier: bool = False) -> ScoreTable:
@@ -359,8 +361,26 @@ class NativeSeeding(Seeding):
         self.core.choose(_as(targets, np.int64), row)
         return row
 
+    def choose_all(self, k: int, n_candidates: int, rng: np.random.Generator) -> np.ndarray:
+        if not _draws_like_numpy():
+            return super().choose_all(k, n_candidates, rng)
+        chosen = np.empty((k, self.rows.layout.n_partitions), dtype=self.rows.codes.dtype)
+        return chosen[: self.core.choose_all(rng.bit_generator.capsule, chosen, n_candidates)]
+
     def _as_codes(self, rows: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(rows, dtype=self.rows.codes.dtype)
+
+
+@functools.cache
+def _draws_like_numpy() -> bool:
+    """Whether compiled draws still are those of this NumPy's `Generator.integers`."""
+    ours, theirs = np.random.default_rng(0), np.random.default_rng(0)
+    drawn = np.empty(8, np.uint64)
+    for end in (1, 3, 1_000_003, (1 << 31) + 11, 1 << 32, (1 << 32) + 5, (1 << 62) + 1):
+        _kernels.draws(ours.bit_generator.capsule, end, drawn)
+        if drawn.tolist() != theirs.integers(end, size=len(drawn)).tolist():
+            return False
+    return True
 
 
 # -- what is at hand ---------------------------------------------------------------------------------------

@@ -130,12 +130,34 @@ class Counts:
         return Counts(alpha, sizes, self.layout)
 
     @classmethod
-    def of_rows(cls, rows: np.ndarray, layout: Layout) -> Counts:
+    def of_rows(cls, rows: np.ndarray, layout: Layout) -> RowCounts:
         """Counts of clusters that hold one row of codes each."""
-        alpha = np.zeros((layout.n_codes, len(rows)), np.int64)
-        clusters, partitions = np.nonzero(rows < layout.n_clusters)
-        alpha[rows[clusters, partitions] + layout.offsets[partitions], clusters] = 1
-        return cls(alpha, np.ones(len(rows), np.int64), layout)
+        return RowCounts(rows, layout)
+
+
+class RowCounts(Counts):
+    """Counts of clusters that hold one row of codes each, written out when asked for."""
+
+    __slots__ = ("_alpha", "rows")
+
+    def __init__(self, rows: np.ndarray, layout: Layout):
+        self.rows = rows  # (k, p)
+        self.layout = layout
+        self.sizes = np.ones(len(rows), np.int64)
+        self._alpha: np.ndarray | None = None
+        self._cells = self._squares = None
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.rows)
+
+    @property
+    def alpha(self) -> np.ndarray:  # type: ignore[override]
+        if self._alpha is None:
+            self._alpha = np.zeros((self.layout.n_codes, len(self.rows)), np.int64)
+            clusters, partitions = np.nonzero(self.rows < self.layout.n_clusters)
+            self._alpha[self.rows[clusters, partitions] + self.layout.offsets[partitions], clusters] = 1
+        return self._alpha
 
 
 @dataclass(frozen=True)
@@ -186,6 +208,16 @@ class Seeding(ABC):
         best = int(np.argmin(self.potentials(candidates))) if len(candidates) > 1 else 0
         self.add(candidates[best])
         return candidates[best]
+
+    def choose_all(self, k: int, n_candidates: int, rng: np.random.Generator) -> np.ndarray:
+        """Codes (k, p) of k chosen rows, the first drawn alone, each other one the best of `n_candidates`.
+
+        Fewer than k when every row is at distance 0 of those chosen.
+        """
+        chosen: list[np.ndarray] = []
+        while len(chosen) < k and self.total > 0:
+            chosen.append(self.choose(rng.integers(self.total, size=n_candidates if chosen else 1)))
+        return np.array(chosen)
 
 
 class Rows(ABC):

@@ -223,8 +223,13 @@ def cluster_densities(counts: Counts, v: np.ndarray) -> np.ndarray:
 
 def density_from_counts(counts: Counts, v: np.ndarray) -> float:
     """S of the partition with these counts."""
-    n = int(counts.sizes.sum())
-    return math.fsum((counts.sizes * cluster_densities(counts, v)).tolist()) / n if n else 0.0
+    return mean_density(counts.sizes, cluster_densities(counts, v))
+
+
+def mean_density(sizes: np.ndarray, densities: np.ndarray) -> float:
+    """S of clusters with these sizes and densities."""
+    n = int(sizes.sum())
+    return math.fsum((sizes * densities).tolist()) / n if n else 0.0
 
 
 def split_gain_from_counts(pieces: Counts, v: np.ndarray) -> float:
@@ -266,8 +271,11 @@ def inter_densities(counts: Counts, v: np.ndarray) -> np.ndarray:
 
 def _weighted_columns(values: np.ndarray, v: np.ndarray) -> list:
     """Σ_j v_j values[j] for each column: in Python integers when all weights are 1, else exactly rounded."""
+    unit = (v == 1.0).all()
+    if unit and int(values.max(initial=0)) * len(values) < 1 << 63:  # no sum leaves int64; none is negative
+        return values.sum(axis=0).tolist()
     columns = values.T.tolist()
-    if (v == 1.0).all():
+    if unit:
         return [sum(column) for column in columns]
     weights = v.tolist()
     return [math.fsum(w * x for w, x in zip(weights, column)) for column in columns]
