@@ -12,13 +12,9 @@ void partition_sums(const Kernels& kernels, const int64_t* alpha, const int64_t*
         kernels.sum_rows(alpha, n_clusters[j], k, cells, squares);
 }
 
-Centres CentreTerms::of(const int64_t* cells, const int64_t* squares, double weight) {
+Centres CentreTerms::of(const Kernels& kernels, const int64_t* cells, const int64_t* squares, double weight) {
     double *size = terms_.data(), *inverse = size + k_, *penalty = inverse + k_;
-    for (int64_t c = 0; c < k_; ++c) {
-        size[c] = (double)std::max<int64_t>(cells[c], 1);
-        inverse[c] = 1.0 / size[c];
-        penalty[c] = (double)squares[c] / size[c] / size[c];
-    }
+    kernels.centre_terms(cells, squares, k_, size, inverse, penalty);
     return {size, inverse, penalty, weight};
 }
 
@@ -26,7 +22,7 @@ void mean_scores(const Kernels& kernels, const int64_t* alpha, const int64_t* n_
                  const int64_t* cells, const int64_t* squares, const double* weights, double* scores) {
     CentreTerms terms(k);
     for (int64_t j = 0; j < p; ++j, cells += k, squares += k) {
-        kernels.score_rows(alpha, n_clusters[j], k, terms.of(cells, squares, weights[j]), scores);
+        kernels.score_rows(alpha, n_clusters[j], k, terms.of(kernels, cells, squares, weights[j]), scores);
         alpha += n_clusters[j] * k;
         scores += n_clusters[j] * k;
     }

@@ -17,7 +17,7 @@ void partition_sums(const Kernels& kernels, const int64_t* alpha, const int64_t*
 class CentreTerms {
   public:
     explicit CentreTerms(int64_t k) : k_(k), terms_((std::size_t)(3 * k)) {}
-    Centres of(const int64_t* cells, const int64_t* squares, double weight);
+    Centres of(const Kernels& kernels, const int64_t* cells, const int64_t* squares, double weight);
 
   private:
     int64_t k_;

@@ -6,6 +6,24 @@ namespace {
 
 constexpr int64_t kCells = 2048;  // cells of one partition that are counted in four tables side by side
 
+// code * k + label of a whole block.
+template <class T>
+inline void cells_of(const T* codes, const int32_t* labels, int32_t k, uint16_t* cell) {
+#if defined(__AVX512BW__)
+    if (sizeof(T) == 1) {
+        for (int lane = 0; lane < kLanes; lane += 32) {
+            const __m512i code = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)((const uint8_t*)codes + lane)));
+            const __m256i low = _mm512_cvtepi32_epi16(_mm512_loadu_si512(labels + lane));
+            const __m256i high = _mm512_cvtepi32_epi16(_mm512_loadu_si512(labels + lane + 16));
+            const __m512i own = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+            _mm512_store_si512(cell + lane, _mm512_add_epi16(_mm512_mullo_epi16(code, _mm512_set1_epi16((short)k)), own));
+        }
+        return;
+    }
+#endif
+    for (int lane = 0; lane < kLanes; ++lane) cell[lane] = (uint16_t)(codes[lane] * (uint32_t)k + (uint32_t)labels[lane]);
+}
+
 // Counts of one partition without copies. Adding to one table waits whenever a cell comes up twice in a row; four
 // small ones, used in turn, hide that.
 template <class T>
@@ -14,18 +32,23 @@ inline void count_column(const View& view, const int32_t* labels, int32_t k, int
     const int64_t n = (view.n_clusters[j] + 1) * k;
     int32_t* table = (int32_t*)scratch;
     memset(table, 0, sizeof(int32_t) * 4 * (size_t)n);
+    alignas(64) uint16_t cell[kLanes];  // kCells fits
     for (int64_t b = b0; b < b1; ++b) {
         const T* codes = (const T*)view.blocked + (b * view.p + j) * kLanes;
         const int32_t* own = labels + b * kLanes;
         const int lanes = lanes_in(view, b);
+        if (lanes == kLanes)
+            cells_of(codes, own, k, cell);
+        else
+            for (int lane = 0; lane < lanes; ++lane) cell[lane] = (uint16_t)(codes[lane] * (uint32_t)k + (uint32_t)own[lane]);
         int lane = 0;
         for (; lane + 4 <= lanes; lane += 4) {
-            ++table[(uint32_t)codes[lane] * (uint32_t)k + (uint32_t)own[lane]];
-            ++table[n + (uint32_t)codes[lane + 1] * (uint32_t)k + (uint32_t)own[lane + 1]];
-            ++table[2 * n + (uint32_t)codes[lane + 2] * (uint32_t)k + (uint32_t)own[lane + 2]];
-            ++table[3 * n + (uint32_t)codes[lane + 3] * (uint32_t)k + (uint32_t)own[lane + 3]];
+            ++table[cell[lane]];
+            ++table[n + cell[lane + 1]];
+            ++table[2 * n + cell[lane + 2]];
+            ++table[3 * n + cell[lane + 3]];
         }
-        for (; lane < lanes; ++lane) ++table[(int64_t)codes[lane] * k + own[lane]];
+        for (; lane < lanes; ++lane) ++table[cell[lane]];
     }
     for (int64_t i = 0; i < n; ++i)
         cells[i] += (int64_t)table[i] + table[n + i] + table[2 * n + i] + table[3 * n + i];

@@ -23,24 +23,26 @@ int bits_for(const std::vector<double>& largest) {
 int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling, const int64_t* given,
                const double* weights) {
     const int64_t k = labelling.k_, p = shape.p;
-    if (!given) sum_counts(kernels, shape, labelling);
-    std::vector<int64_t> own(given ? (size_t)(2 * k) : 0);
+    std::vector<int64_t> given_sums(given ? (size_t)(2 * p * k) : 0);
+    if (!given) {
+        labelling.cells_.resize((size_t)(p * k));
+        labelling.squares_.resize((size_t)(p * k));
+    }
+    int64_t* cells = given ? given_sums.data() : labelling.cells_.data();
+    int64_t* squares = given ? cells + p * k : labelling.squares_.data();
     std::vector<double> largest((size_t)p);
     CentreTerms terms(k);
     labelling.next_.resize((size_t)(shape.d * k));
+    bool summed = false;
     // tables seldom change their bits: those of the last one are tried first
-    for (int bits = labelling.bits_, found;; bits = found) {
+    for (int bits = labelling.bits_, found;; bits = found, summed = true) {
         const double scale = std::ldexp(1.0, bits);
         for (int64_t j = 0; j < p; ++j) {
             const int64_t n = shape.n_clusters[j], at = (shape.first[j] - j) * k;
             const int64_t* alpha = given ? given + at : labelling.alpha_.data() + shape.first[j] * k;
-            const int64_t *cells = labelling.cells_.data() + j * k, *squares = labelling.squares_.data() + j * k;
-            if (given) {
-                kernels.sum_rows(alpha, n, k, own.data(), own.data() + k);
-                cells = own.data(), squares = own.data() + k;
-            }
-            largest[j] = kernels.fixed_score_rows(alpha, n, k, terms.of(cells, squares, weights[j]), scale,
-                                                  labelling.next_.data() + at);
+            if (!summed) kernels.sum_rows(alpha, n, k, cells + j * k, squares + j * k);
+            const Centres centres = terms.of(kernels, cells + j * k, squares + j * k, weights[j]);
+            largest[j] = kernels.fixed_score_rows(alpha, n, k, centres, scale, labelling.next_.data() + at);
         }
         found = bits_for(largest);
         if (found == bits) return bits;
@@ -80,17 +82,6 @@ int table_of_rows(const Shape& shape, Labelling& labelling, const void* codes, i
         case 2: return table_of_rows_as(shape, labelling, (const uint16_t*)codes, weights);
         default: return table_of_rows_as(shape, labelling, (const uint32_t*)codes, weights);
     }
-}
-
-void sum_counts(const Kernels& kernels, const Shape& shape, Labelling& labelling) {
-    if (labelling.summed_) return;
-    const int64_t k = labelling.k_;
-    labelling.cells_.resize((size_t)(shape.p * k));
-    labelling.squares_.resize((size_t)(shape.p * k));
-    for (int64_t j = 0; j < shape.p; ++j)
-        kernels.sum_rows(labelling.alpha_.data() + shape.first[j] * k, shape.n_clusters[j], k,
-                         labelling.cells_.data() + j * k, labelling.squares_.data() + j * k);
-    labelling.summed_ = true;
 }
 
 double kmeans_loss(const Kernels& kernels, const Shape& shape, const Labelling& labelling, const double* weights) {

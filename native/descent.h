@@ -7,17 +7,14 @@
 namespace coassoc {
 
 // Sets labelling.next_ to the fixed-point table of the centres `given` (d, k), or of the labelling's own counts when
-// null; returns its bits.
+// null, whose cells_ and squares_ are then set too; returns its bits.
 int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling, const int64_t* given,
                const double* weights);
 
 // The same for centres that are single rows of codes (k, p) of `width` bytes each.
 int table_of_rows(const Shape& shape, Labelling& labelling, const void* codes, int width, const double* weights);
 
-// Sets cells_ and squares_ from alpha_, unless they are known.
-void sum_counts(const Kernels& kernels, const Shape& shape, Labelling& labelling);
-
-// Loss of the labelling's counts; sum_counts comes first.
+// Loss of the labelling's counts, whose table was made.
 double kmeans_loss(const Kernels& kernels, const Shape& shape, const Labelling& labelling, const double* weights);
 
 // Clusters that no row is in, copies counted.

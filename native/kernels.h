@@ -117,6 +117,9 @@ struct Kernels {
     void (*sum_rows)(const int64_t* alpha, int64_t n, int64_t k, int64_t* cells, int64_t* squares);
     // sum of cells - squares / cells (0 where cells is) as whole - parts / 2**52, of n clusters, at most 1024
     void (*loss_sums)(const int64_t* cells, const int64_t* squares, int64_t n, int64_t* whole, int64_t* parts);
+    // cells, at least 1, their inverses, and squares / cells / cells
+    void (*centre_terms)(const int64_t* cells, const int64_t* squares, int64_t k, double* size, double* inverse,
+                         double* penalty);
     // scores of the centres; returns the largest size of a score
     double (*score_rows)(const int64_t* alpha, int64_t n, int64_t k, const Centres&, double* scores);
     // the same, score * scale rounded to even; sizes below 2**31
@@ -128,6 +131,9 @@ struct Kernels {
     // (k,) to the changes (after >> after_shift) - (before >> before_shift), shifts being at least 1
     void (*compare_rows)(const int32_t* before, int before_shift, const int32_t* after, int after_shift, int64_t n,
                          int32_t k, int32_t* high, int32_t* low, int32_t* least, int32_t* most);
+    // n rows of m columns out of k, each filled up to `width`
+    void (*widen_rows)(const int32_t* rows, int64_t n, int32_t k, int32_t m, int32_t width, int32_t filler,
+                       int32_t* out);
     // rows, then a row of zeros if `missing`, in whole steps above `base`, at most `top`: clusters `stride` bytes
     // apart; raises worst (k,) to the largest distance from the true height. Null where nothing permutes.
     void (*narrow_rows)(const int32_t* rows, int64_t n, bool missing, int32_t k, int32_t base, uint32_t step,

@@ -1,5 +1,5 @@
-// A small pool of threads over numbered tasks. No spinning, no OpenMP: the caller works too, and looks up now and
-// then so that Ctrl-C gets through.
+// A small pool of threads over numbered tasks. No OpenMP, and no spinning but for a moment after work: the caller
+// works too, and looks up now and then so that Ctrl-C gets through.
 #pragma once
 
 #include <atomic>

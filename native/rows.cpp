@@ -132,7 +132,7 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     const Comparison ranges = compare(*kernels_, shape_, bounded ? labelling.table_.data() : nullptr, labelling.bits_,
                                       table, bits, k, shift);
     if (bounded) job.drop = ranges.drop.data();
-    job.wide = widen(shape_, ranges, table, k, labelling.wide_);
+    job.wide = widen(*kernels_, shape_, ranges, table, k, labelling.wide_);
     // 7 bits pay when they told most rows apart last time and there are enough rows to make up for the table
     const bool sharp = labelling.redone_ * 2 <= labelling.evaluated_;
     const bool enough = (job.drop ? labelling.evaluated_ : view_.n) > 2000 || chunk_rows_ > 0;
@@ -158,7 +158,7 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     std::vector<AssignResult> results((size_t)part.tasks);
 
     // until the pass is over nothing derived from the labels can be trusted
-    labelling.counted_ = labelling.bounded_ = labelling.summed_ = false;
+    labelling.counted_ = labelling.bounded_ = false;
     const bool finished = run_free(part.threads, part.tasks, [&](int64_t t, int slot) {
         AssignJob mine = job;
         const int64_t b0 = t * part.blocks, b1 = std::min(blocks(), (t + 1) * part.blocks);
@@ -261,7 +261,6 @@ bool Rows::count_smaller(Labelling& labelling, const std::vector<int64_t>& whole
 bool Rows::count(const View& rows, Labelling& labelling) {
     const int64_t k = labelling.k_, cells = shape_.padded() * k;
     labelling.alpha_.assign((size_t)cells, 0);
-    labelling.summed_ = false;
     std::shared_ptr<const std::vector<int64_t>> whole;
     {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -325,17 +324,18 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
     bool finished = true;
     {
         nb::gil_scoped_release release;
-        for (bool on = true; on && finished && (int64_t)losses.size() < limit; given = nullptr, seeds = nullptr) {
+        int bits = 0;
+        if (!given && !seeds && !labelling.counted_) finished = count(rows, labelling);
+        if (finished && limit > 0)
+            bits = seeds ? table_of_rows(shape_, labelling, seeds, view_.width, weights.data())
+                         : next_table(*kernels_, shape_, labelling, given, weights.data());
+        for (bool on = true; on && finished && (int64_t)losses.size() < limit;) {
             int64_t moved = 0;
-            if (!given && !seeds && !labelling.counted_) finished = count(rows, labelling);
-            if (finished) {
-                const int bits = seeds ? table_of_rows(shape_, labelling, seeds, view_.width, weights.data())
-                                       : next_table(*kernels_, shape_, labelling, given, weights.data());
-                finished = assign_next(rows, labelling, bits, moved);
-            }
+            finished = assign_next(rows, labelling, bits, moved);
             if (finished && !labelling.counted_) finished = count(rows, labelling);
             if (!finished) break;
-            sum_counts(*kernels_, shape_, labelling);
+            // the counts are read once, for the loss and for the table of a pass that may not come
+            bits = next_table(*kernels_, shape_, labelling, nullptr, weights.data());
             const double loss = kmeans_loss(*kernels_, shape_, labelling, weights.data());
             empty = count_empty(shape_, labelling);
             const bool first = std::isinf(before);

@@ -167,7 +167,7 @@ class Labelling {
             labels_ = nullptr;
             keep_ = nb::none();
         }
-        bounded_ = summed_ = false;
+        bounded_ = false;
         std::vector<int32_t>().swap(table_);
         std::vector<int32_t>().swap(earlier_);
         std::vector<int32_t>().swap(next_);
@@ -190,7 +190,6 @@ class Labelling {
     bool labelled_;         // whether every row has a label
     bool counted_ = false;  // whether alpha_ is what the labels say
     bool bounded_ = false;  // whether bounds_ hold for the table `table_`
-    bool summed_ = false;   // whether cells_ and squares_ are what alpha_ says
     std::vector<int64_t> alpha_;  // padded (d + p, k)
     std::vector<int64_t> cells_, squares_;  // (p, k)
     Buffer bounds_;

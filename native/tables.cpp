@@ -120,7 +120,7 @@ Comparison compare(const Kernels& kernels, const Shape& shape, const int32_t* be
     return out;
 }
 
-WideTable widen(const Shape& shape, const Comparison& ranges, const int32_t* values, int32_t k, Buffer& space) {
+WideTable widen(const Kernels& kernels, const Shape& shape, const Comparison& ranges, const int32_t* values, int32_t k, Buffer& space) {
     WideTable out{};
     out.rows = shape.padded();
     out.k = k;
@@ -144,6 +144,7 @@ WideTable widen(const Shape& shape, const Comparison& ranges, const int32_t* val
     out.last = rest > 32 ? 64 : (rest + 7) / 8 * 8;
     reserve(space, out.rows * ((int64_t)(out.n_tiles - 1) * 64 + out.last) * 4);
     int32_t* tiles = (int32_t*)space.data();
+    const std::vector<int32_t> zeros(64, 0);
     for (int64_t j = 0; j < shape.p; ++j) {
         const int64_t n = shape.n_clusters[j];
         const int32_t* part = values + (shape.first[j] - j) * k;
@@ -153,13 +154,8 @@ WideTable widen(const Shape& shape, const Comparison& ranges, const int32_t* val
         for (int32_t t = 0; t < out.n_tiles; ++t) {
             const int32_t width = t + 1 < out.n_tiles ? 64 : out.last, real = std::min(width, k - 64 * t);
             int32_t* to = tiles + (int64_t)t * out.rows * 64 + shape.first[j] * width;
-            for (int64_t f = 0; f <= n; ++f, to += width) {
-                if (f < n)
-                    std::memcpy(to, part + f * k + 64 * t, 4 * (size_t)real);
-                else
-                    std::memset(to, 0, 4 * (size_t)real);
-                for (int32_t c = real; c < width; ++c) to[c] = never;
-            }
+            kernels.widen_rows(part + 64 * t, n, k, real, width, never, to);
+            kernels.widen_rows(zeros.data(), 1, k, real, width, never, to + n * width);
         }
     }
     out.values = tiles;

@@ -52,7 +52,7 @@ Comparison compare(const Kernels& kernels, const Shape& shape, const int32_t* be
                    const int32_t* after, int after_bits, int32_t k, int shift);
 
 // (d, k) int32 -> tiles with a zero row after each partition and columns past k that never win.
-WideTable widen(const Shape& shape, const Comparison& ranges, const int32_t* values, int32_t k, Buffer& space);
+WideTable widen(const Kernels& kernels, const Shape& shape, const Comparison& ranges, const int32_t* values, int32_t k, Buffer& space);
 
 // (d, k) int32 -> padded (d + p, k) with zero rows.
 void pad_rows(const Shape& shape, const int32_t* values, int32_t k, int32_t* out);

@@ -23,13 +23,11 @@ typedef double Doubles __attribute__((vector_size(8 * kDoubles)));
 typedef int64_t Longs __attribute__((vector_size(8 * kDoubles)));
 typedef int32_t HalfInts __attribute__((vector_size(4 * kDoubles)));
 typedef int32_t Ints __attribute__((vector_size(4 * kInts)));
-inline HalfInts to_ints(Doubles x) { return __builtin_convertvector(x, HalfInts); }
 #else
 typedef double Doubles;
 typedef int64_t Longs;
 typedef int32_t HalfInts;
 typedef int32_t Ints;
-inline HalfInts to_ints(Doubles x) { return (int32_t)x; }
 #endif
 
 template <class V, class T>
@@ -50,10 +48,33 @@ inline double as_double(int64_t x) {
     memcpy(&above, &bits, 8);
     return above - 4503599627370496.0;
 }
-inline Doubles as_doubles(Longs x) { return load<Doubles>(&(x |= 0x4330000000000000)) - 4503599627370496.0; }
 
-// a / b, correctly rounded, from y = 1 / b rounded. a and b are whole numbers below 2**33: a / b is then at least
-// 2**-34 units in the last place away from where rounding turns, and the corrected quotient within 2**-51 of it.
+// adding and taking away 1.5 * 2**52 leaves a double rounded to even, as rint does
+constexpr double kRounder = 6755399441055744.0;
+
+// Counts as doubles, a * b - c where a * b is exact, sizes, larger ones, and whole numbers nearest, ties to even.
+#if defined(__AVX512F__)
+inline Doubles as_doubles(Longs x) { return _mm512_cvtepi64_pd((__m512i)x); }
+inline Doubles times_less(Doubles a, Doubles b, Doubles c) { return _mm512_fmsub_pd(a, b, c); }
+inline Doubles size_of(Doubles x) { return _mm512_abs_pd(x); }
+inline Doubles larger_of(Doubles a, Doubles b) { return _mm512_max_pd(a, b); }
+inline HalfInts nearest(Doubles x) { return (HalfInts)_mm512_cvtpd_epi32(x); }
+#else
+inline Doubles as_doubles(Longs x) { return load<Doubles>(&(x |= 0x4330000000000000)) - 4503599627370496.0; }
+inline Doubles times_less(Doubles a, Doubles b, Doubles c) { return a * b - c; }
+inline Doubles size_of(Doubles x) { return x < 0.0 ? -x : x; }
+inline Doubles larger_of(Doubles a, Doubles b) { return a < b ? b : a; }
+#if defined(__AVX2__)
+inline HalfInts nearest(Doubles x) { return (HalfInts)_mm256_cvtpd_epi32(x); }
+#elif defined(__GNUC__)
+inline HalfInts nearest(Doubles x) { return __builtin_convertvector((x + kRounder) - kRounder, HalfInts); }
+#else
+inline HalfInts nearest(Doubles x) { return (int32_t)(int64_t)((x + kRounder) - kRounder); }
+#endif
+#endif
+
+// a / b, correctly rounded, from y = 1 / b rounded. a and b are whole numbers below 2**32: a / b is then at least
+// 2**-33 units in the last place away from where rounding turns, and the corrected quotient within 2**-51 of it.
 inline Doubles ratio(Doubles a, Doubles b, Doubles y) {
 #if defined(__AVX512F__)
     const Doubles q = a * y;
@@ -135,10 +156,17 @@ void loss_sums(const int64_t* cells, const int64_t* squares, int64_t n, int64_t*
     *whole = units, *parts = rest;
 }
 
-// adding and taking away 1.5 * 2**52 leaves a double rounded to even, as rint does
-constexpr double kRounder = 6755399441055744.0;
+void centre_terms(const int64_t* cells, const int64_t* squares, int64_t k, double* size, double* inverse,
+                  double* penalty) {
+    for (int64_t c = 0; c < k; ++c) {
+        size[c] = (double)larger<int64_t>(cells[c], 1);
+        inverse[c] = 1.0 / size[c];
+        penalty[c] = (double)squares[c] / size[c] / size[c];
+    }
+}
 
-// Scores, or what they are in fixed point; returns the largest size of a score.
+// Scores weight * (2 alpha / size - penalty), or what they are in fixed point; returns the largest size of a score.
+// `scale` is a power of two, so that it can be taken in anywhere: before the one rounding there is when weight is 1.
 template <bool FIXED>
 double score_rows_as(const int64_t* alpha, int64_t n, int64_t k, const Centres& centres, double scale, double* scores,
                      int32_t* values) {
@@ -147,31 +175,39 @@ double score_rows_as(const int64_t* alpha, int64_t n, int64_t k, const Centres& 
     const double* size = repeat(centres.size, k, period, room[0]);
     const double* inverse = repeat(centres.inverse, k, period, room[1]);
     const double* penalty = repeat(centres.penalty, k, period, room[2]);
-    const double weight = centres.weight;
+    const bool plain = centres.weight == 1.0;
+    const double inside = plain ? scale : 1.0, weight = centres.weight, outside = plain ? 1.0 : scale;
+    const Doubles twice = Doubles{} + 2.0 * inside;
     double largest = 0.0;
     Doubles most = Doubles{};
-    sweep(n * k, period, kDoubles, [&](int64_t i, int64_t v) {
-        const Doubles share = ratio(2.0 * as_doubles(load<Longs>(alpha + i)), load<Doubles>(size + v),
+    const auto many = [&](int64_t i, int64_t v) {
+        const Doubles share = ratio(as_doubles(load<Longs>(alpha + i)), load<Doubles>(size + v),
                                     load<Doubles>(inverse + v));
-        const Doubles score = (share - load<Doubles>(penalty + v)) * weight;
-        const Doubles height = score < 0.0 ? -score : score;
-        most = most < height ? height : most;
+        return times_less(share, twice, load<Doubles>(penalty + v) * inside);
+    };
+    const auto put = [&](int64_t i, Doubles score) {
+        most = larger_of(most, size_of(score));
         if constexpr (FIXED)
-            store(values + i, to_ints((score * scale + kRounder) - kRounder));
+            store(values + i, nearest(score));
         else
             store(scores + i, score);
-    }, [&](int64_t i, int64_t v) {
-        const double score = (2.0 * as_double(alpha[i]) / size[v] - penalty[v]) * weight;
+    };
+    const auto one = [&](int64_t i, int64_t v) {
+        const double score = (2.0 * (as_double(alpha[i]) / size[v]) - penalty[v]) * weight * scale;
         largest = larger(largest, score < 0 ? -score : score);
         if constexpr (FIXED)
-            values[i] = (int32_t)(int64_t)((score * scale + kRounder) - kRounder);  // bits that were guessed may be too many
+            values[i] = (int32_t)(int64_t)((score + kRounder) - kRounder);  // a scale that was guessed may be too large
         else
             scores[i] = score;
-    });
+    };
+    if (plain)
+        sweep(n * k, period, kDoubles, [&](int64_t i, int64_t v) { put(i, many(i, v)); }, one);
+    else
+        sweep(n * k, period, kDoubles, [&](int64_t i, int64_t v) { put(i, many(i, v) * weight * outside); }, one);
     double lanes[kDoubles];
     store(lanes, most);
     for (int lane = 0; lane < kDoubles; ++lane) largest = larger(largest, lanes[lane]);
-    return largest;
+    return largest / scale;
 }
 
 double score_rows(const int64_t* alpha, int64_t n, int64_t k, const Centres& centres, double* scores) {
@@ -222,6 +258,23 @@ void compare_rows(const int32_t* before, int before_shift, const int32_t* after,
     *least = a, *most = b;
     for (int64_t v = 0; v < period && up != high; v += k)
         for (int32_t c = 0; c < k; ++c) high[c] = larger(high[c], up[v + c]), low[c] = smaller(low[c], down[v + c]);
+}
+
+void widen_rows(const int32_t* rows, int64_t n, int32_t k, int32_t m, int32_t width, int32_t filler, int32_t* out) {
+#if defined(__AVX512F__)
+    const __m512i fill = _mm512_set1_epi32(filler);
+    for (int64_t f = 0; f < n; ++f, rows += k, out += width)
+        for (int32_t c = 0; c < width; c += 16) {
+            const __mmask16 kept = (__mmask16)((1ull << smaller(larger(m - c, 0), 16)) - 1);
+            const __mmask16 room = (__mmask16)((1ull << smaller(width - c, 16)) - 1);
+            _mm512_mask_storeu_epi32(out + c, room, _mm512_mask_loadu_epi32(fill, kept, rows + c));
+        }
+#else
+    for (int64_t f = 0; f < n; ++f, rows += k, out += width) {
+        memcpy(out, rows, sizeof(int32_t) * (size_t)m);
+        for (int32_t c = m; c < width; ++c) out[c] = filler;
+    }
+#endif
 }
 
 }  // namespace
