@@ -388,3 +388,24 @@ def test_importing_engines_imports_no_cupy():
 def test_twin_owns_only_what_was_put_on_it():
     assert NumpyDevice().owns(NumpyDevice().put(np.zeros(3))) and not NumpyDevice().owns(np.zeros(3))
     assert isinstance(NumpyDevice().adopt(np.zeros(3)), OnCard)
+
+
+@pytest.mark.gpu
+def test_pieces_wait_for_kernels_that_still_use_their_memory():
+    """Memory just given back goes to the buffers while kernels that write it may still be waiting."""
+    if not has_device():
+        pytest.skip("no CUDA device, or no CuPy")
+    import cupy
+
+    card = Cuda().open()
+    codes = np.random.default_rng(0).integers(200, size=(30_000, 4)).astype(np.uint8)
+    parts = [slice(start, min(start + 8192, 30_000)) for start in range(0, 30_000, 8192)]
+    slow = cupy.ones((6000, 6000))
+    for _ in range(5):
+        used = [card.empty((8192, 4), np.uint8) for _ in range(4)]
+        slow @ slow  # some milliseconds, so that what follows waits
+        for array in used:
+            array.fill(255)
+        del used, array
+        found = [card.get(piece) for _, piece in card.stream(codes, parts, False)]
+        np.testing.assert_array_equal(np.concatenate(found), codes)

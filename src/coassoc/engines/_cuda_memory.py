@@ -122,6 +122,8 @@ class CardMemory:
         buffers = [self.empty(shape, codes.dtype) for _ in range(2)]
         copied, used = ([cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2))
         main, copier = cuda.get_current_stream(), cuda.Stream(non_blocking=True)
+        # the buffers may be memory that waiting kernels still use
+        copier.wait_event(main.record(cuda.Event(disable_timing=True)))
 
         def send(i: int) -> None:
             part, b = parts[i], i % 2
