@@ -407,7 +407,7 @@ class CudaRows(Rows):
         return [parts[0] if len(parts) == 1 else self.device.joined(parts) for parts in zip(*found)]
 
     def apply_moves(self, labelling: Labelling, state: Any, moves: Any, threshold: float) -> int:
-        if not isinstance(moves, CardMoves):
+        if not isinstance(moves, CardMoves) or state.alpha.size >= 1 << 31:  # indices of the kernel are 32 bits
             return super().apply_moves(labelling, state, moves, threshold)
         assert isinstance(labelling, CudaLabelling)
         made = self.device.settle_moves(state, moves, labelling.labels, self.copies, threshold) if len(moves) else 0

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ._cuda_memory import CardMemory
-from ._cuda_moves import pack_counts, unpack_counts
+from ._cuda_moves import pack_counts, sums_are_integers, unpack_counts
 
 _NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
 _THREADS = 1024
@@ -33,8 +33,9 @@ _MOVING = np.dtype(
 )  # fmt: skip
 _SETTLING = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("d", "i4"), ("bits", "i4"), ("vanish", "i4"), ("gathered", "i4"),
-     ("least", "i8"), ("words", "i8"), ("threshold", "f8")], align=True,
+     ("unit", "i4"), ("least", "i8"), ("words", "i8"), ("threshold", "f8")], align=True,
 )  # fmt: skip
+_TARGETS = np.dtype([("at", "i8", (_MAX_SEEDS,))])
 _PASS = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("rows", "i4"), ("tiles", "i4"), ("tile0", "i4"), ("bound", "u4"),
      ("narrow_shift", "i4"), ("exact_shift", "i4"), ("filter", "i4"), ("first_group", "i4"), ("last_group", "i4")],
@@ -230,13 +231,15 @@ class CupyDevice(CardMemory):
         settings["n"], settings["p"], settings["k"] = len(moves), layout.n_partitions, len(state.sizes)
         settings["d"], settings["bits"], settings["vanish"] = layout.n_codes, getattr(state, "bits", 0), state.vanish
         settings["gathered"], settings["least"], settings["words"] = moves.gathered, state.least, len(words)
-        settings["threshold"] = threshold
+        unit, total = sums_are_integers(state, len(moves), copies is not None), int(state.sizes.sum())
+        plain = state.kind == "density" and unit and copies is None and total * layout.n_partitions < 1 << 32
+        settings["threshold"], settings["unit"] = threshold, unit
         on_chip = _DESK_BYTES + words.nbytes <= self.settle_limit
         shared = _DESK_BYTES + (words.nbytes if on_chip else 0)
         counts = "DensityCounts" if state.kind == "density" else "AgreementCounts"
         name = (
             f"settle_moves<{counts}, {_type(moves.table)}, {_type(labels)}, {-(-layout.n_partitions // 32)}, "
-            f"{_bool(on_chip)}>"
+            f"{_bool(on_chip)}, {_bool(plain)}>"
         )
         held, fixed = self.put(words), (layout.offsets[:-1].astype(np.int32), layout.n_clusters.astype(np.uint32))
         args = (
@@ -249,27 +252,24 @@ class CupyDevice(CardMemory):
     # -- seeding -------------------------------------------------------------------------------------------
 
     def seed_rows(self, codes, chosen, rule, distance, copies, sums, *, add: bool, first: bool | None = None) -> None:
-        weights, n_clusters, has_missing = rule
         first = distance is None if first is None else first
         n, p = codes.shape
-        simple = codes.dtype == np.uint8 and (weights == 1).all() and p % 4 == 0 and p <= 128
-        if has_missing and n_clusters.max() > 255:
-            simple = False  # no byte would stand for a missing label of that partition
-        if simple and codes.data.ptr % 4 == 0:
-            staged, low = p <= 32 and codes.data.ptr % 16 == 0, n_clusters.max() < 128
+        if rule.in_bytes and codes.data.ptr % 4 == 0:
+            staged = p <= 32 and codes.data.ptr % 16 == 0
             for at in range(0, len(chosen), _MAX_SEEDS):
                 some = chosen[at : at + _MAX_SEEDS]
-                flags = f"{p // 4}, {len(some)}, {_bool(has_missing)}, {_bool(add)}, {_bool(first)}, "
-                flags += f"{_bool(staged)}, {_bool(low)}"
-                packed = _pack_seeds(some, n_clusters)
-                words = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:])
+                flags = f"{p // 4}, {len(some)}, {_bool(rule.has_missing)}, {_bool(add)}, {_bool(first)}, "
+                flags += f"{_bool(staged)}, {_bool(rule.low)}"
+                packed = rule.pack(some)
+                words = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:] if at else sums)
                 self._run(f"seed_bytes<{flags}>", n, words, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
             return
         held = np.dtype(np.uint8) if distance is None else distance.dtype
         name = f"seed_any<{_type(codes)}, {_NAMES[held.itemsize]}, {_bool(add)}, {_bool(first)}>"
+        weights, n_clusters = self._constant(rule.weights), self._constant(rule.n_clusters.astype(np.uint32))
         args: tuple = (
-            codes, _i8(n), _i4(p), self.put(chosen.astype(codes.dtype)), _i4(len(chosen)), self.put(weights),
-            self.put(n_clusters.astype(np.uint32)), _or_null(distance), _or_null(copies), sums,
+            codes, _i8(n), _i4(p), self.put(chosen.astype(codes.dtype)), _i4(len(chosen)), weights, n_clusters,
+            _or_null(distance), _or_null(copies), sums,
         )  # fmt: skip
         self._run(name, n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
 
@@ -279,14 +279,27 @@ class CupyDevice(CardMemory):
         return sums
 
     def running(self, sums) -> Any:
-        return self.cupy.cumsum(sums.view(np.int64))
+        """Running sums, in place."""
+        self._kernel("run_sums")((1,), (_THREADS,), (sums, _i8(len(sums))))
+        return sums.view(np.int64)
 
-    def locate_rows(self, running, targets, distance, copies, n) -> Any:
-        found = self.zeros(len(targets), np.int64)
+    def locate_rows(self, running, targets, distance, copies, n, codes=None) -> Any:
+        """Row numbers where the running sums exceed each target, or the codes of those rows where `codes` are given."""
+        few, m = len(targets) <= _MAX_SEEDS, len(targets)
+        given = np.zeros(1, _TARGETS)
+        if few:
+            given["at"][0, :m] = targets
+        kind, p = ("unsigned char", 0) if codes is None else (_type(codes), codes.shape[1])
         held = "unsigned char" if distance is None else _type(distance)
-        kernel = self._kernel(f"locate_rows<{held}, {_bool(distance is None)}>")
-        args = (running, _i8(len(running)), self.put(targets), _i8(n), _or_null(distance), _or_null(copies), found)
-        kernel((len(targets),), (_THREADS,), args)
+        found = self.empty(m, np.int64) if codes is None else self.empty((m, p), codes.dtype)
+        into = (
+            (found, _or_null(None), _i4(p), _or_null(None)) if codes is None else (_or_null(None), codes, _i4(p), found)
+        )
+        args = (
+            running, _i8(len(running)), given, _or_null(None if few else self.put(targets)), _i8(n),
+            _or_null(distance), _or_null(copies), *into,
+        )  # fmt: skip
+        self._kernel(f"locate_rows<{held}, {_bool(distance is None)}, {kind}>")((m,), (_THREADS,), args)
         return found
 
     # -- subsets and overlaps ------------------------------------------------------------------------------
@@ -408,17 +421,6 @@ class CupyDevice(CardMemory):
         if shared > 48 * 1024:
             kernel.max_dynamic_shared_size_bytes = shared
         return kernel
-
-
-def _pack_seeds(chosen: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
-    """Rows of byte codes as the words the kernel compares with."""
-    m, words = len(chosen), chosen.shape[1] // 4
-    packed = np.zeros(1, np.dtype([("row", "u4", (m, words)), ("seen", "u4", (m, words)), ("missing", "u4", (words,))]))
-    chosen = np.ascontiguousarray(chosen, dtype=np.uint8)
-    packed["row"][0] = chosen.view(np.uint32)
-    packed["seen"][0] = np.where(chosen < n_clusters, 0x80, 0).astype(np.uint8).view(np.uint32)
-    packed["missing"][0] = np.minimum(n_clusters, 255).astype(np.uint8).view(np.uint32)
-    return packed
 
 
 def _type(array: Any) -> str:

@@ -67,25 +67,40 @@ class CardMoves:
 # -- live counts in one piece ------------------------------------------------------------------------------
 
 _WIDE = {
-    "density": ("squares", "cells", "sizes", "values"),
+    "density": ("squares", "cells", "sizes", "together", "observed", "values"),
     "agreement": ("cells", "sizes", "shared", "entropy", "values"),
 }
 
 
 def pack_counts(state: State) -> np.ndarray:
     """A state as 32-bit words, as the kernels read it: a count of moves made, 64-bit parts, α (d, k) as uint32."""
-    values = state._parts()[2] if isinstance(state, DensityState) else state._values()
+    derived = _derived(state)
     parts = [np.zeros(1, np.int64)]
-    parts += [values if name == "values" else getattr(state, name) for name in _WIDE[state.kind]]
+    parts += [derived[name] if name in derived else getattr(state, name) for name in _WIDE[state.kind]]
     words = [np.ascontiguousarray(part).ravel().view(np.uint32) for part in parts]
     return np.concatenate([*words, state.alpha.astype(np.uint32).ravel()])
+
+
+def _derived(state: State) -> dict[str, np.ndarray]:
+    """What moves change along with the counts, and a state does not keep."""
+    if not isinstance(state, DensityState):
+        return {"values": state._values()}
+    together, observed = state.squares - state.cells, state.cells * (state.cells - 1)
+    return {"values": state._parts()[2], "together": together.sum(axis=0), "observed": observed.sum(axis=0)}
+
+
+def sums_are_integers(state: State, n_moves: int, repeated: bool) -> bool:
+    """Whether weights are all 1 and integer sums over partitions stay in int64, whichever of the moves are made."""
+    total = int(state.sizes.sum())
+    largest = total if repeated else min(total, int(state.sizes.max()) + n_moves)
+    return bool((state.v == 1.0).all()) and len(state.v) * largest**2 < 1 << 63
 
 
 def packed_views(words: np.ndarray, kind: str, shape: tuple[int, int, int]) -> dict[str, np.ndarray]:
     """The parts of packed counts by name, as views; `shape` is (d, p, k)."""
     d, p, k = shape
     sizes = {"squares": (p, k), "cells": (p, k), "sizes": (k,), "shared": (p,), "entropy": (p,)}
-    sizes["values"] = (k,) if kind == "density" else (p,)
+    sizes |= {"together": (k,), "observed": (k,), "values": (k,) if kind == "density" else (p,)}
     wide, at = words[: len(words) - d * k].view(np.int64), 1
     views = {"made": wide[:1], "alpha": words[len(words) - d * k :].reshape(d, k)}
     for name in _WIDE[kind]:
@@ -100,7 +115,7 @@ def unpack_counts(state: State, words: np.ndarray) -> int:
     """Bring the changed counts back into the state; how many moves were made."""
     views = packed_views(words, state.kind, (*_rows_and_partitions(state), len(state.sizes)))
     for name in ("alpha", *_WIDE[state.kind]):
-        if name != "values":
+        if hasattr(state, name):
             np.copyto(getattr(state, name), views[name])
     return int(views["made"][0])
 

@@ -134,13 +134,41 @@ __global__ void sum_copies(const u32* __restrict__ copies, i64 n, u64* sums) {
     }
 }
 
+// Running sums of up to any number of entries, in place: one block of 1024 threads, 1024 entries at a time.
+__global__ void run_sums(u64* sums, i64 n) {
+    __shared__ u64 ends[32];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    u64 before = 0;
+    for (i64 base = 0; base < n; base += 1024) {
+        u64 until = base + threadIdx.x < n ? sums[base + threadIdx.x] : 0;
+        for (int step = 1; step < 32; step <<= 1) {
+            const u64 lower = __shfl_up_sync(ALL, until, step);
+            if (lane >= step) until += lower;
+        }
+        if (lane == 31) ends[warp] = until;
+        __syncthreads();
+        for (int w = 0; w < 32; ++w) {
+            if (w < warp) until += ends[w];
+        }
+        until += before;
+        for (int w = 0; w < 32; ++w) before += ends[w];
+        if (base + threadIdx.x < n) sums[base + threadIdx.x] = until;
+        __syncthreads();
+    }
+}
+
+struct Targets { i64 at[8]; };  // by value: a crossing costs more than the search
+
 // Row where the running sum of copies * distance first exceeds each target: one block of 1024 threads a target.
-template <class DIST, bool FIRST>
-__global__ void locate_rows(const i64* __restrict__ running, i64 blocks, const i64* __restrict__ targets, i64 n,
-                            const DIST* __restrict__ dist, const u32* __restrict__ copies, i64* found) {
+// Targets that do not fit `few` lie in `many`. With `codes` the row's codes are copied to `out`.
+template <class DIST, bool FIRST, class CODE>
+__global__ void locate_rows(const i64* __restrict__ running, i64 blocks, const Targets few, const i64* __restrict__ many,
+                            i64 n, const DIST* __restrict__ dist, const u32* __restrict__ copies, i64* found,
+                            const CODE* __restrict__ codes, int p, CODE* out) {
     constexpr int EACH = SEED_ROWS / 1024;
     __shared__ u64 ends[32];
-    const i64 target = targets[blockIdx.x];
+    __shared__ i64 chosen;
+    const i64 target = many ? many[blockIdx.x] : few.at[blockIdx.x];
     i64 low = 0, high = blocks - 1;  // first block whose running sum exceeds the target
     while (low < high) {
         const i64 middle = (low + high) / 2;
@@ -158,17 +186,22 @@ __global__ void locate_rows(const i64* __restrict__ running, i64 blocks, const i
         if (lane >= step) until += before;
     }
     if (lane == 31) ends[threadIdx.x >> 5] = until;
+    if (threadIdx.x == 0) chosen = 0;
     __syncthreads();
     for (int w = 0; w < (threadIdx.x >> 5); ++w) until += ends[w];
     u64 at = until - sum;
-    if (at > rest || until <= rest) return;
-    for (i64 row = base; row < min(n, base + EACH); ++row) {
-        at += (FIRST ? 1 : dist[row]) * (u64)(copies ? copies[row] : 1);
-        if (at > rest) {
-            found[blockIdx.x] = row;
-            return;
+    if (at <= rest && until > rest) {  // one thread
+        i64 row = base;
+        for (; row < min(n, base + EACH); ++row) {
+            at += (FIRST ? 1 : dist[row]) * (u64)(copies ? copies[row] : 1);
+            if (at > rest) break;
         }
+        chosen = row;
+        if (found) found[blockIdx.x] = row;
     }
+    __syncthreads();
+    if (codes)
+        for (int j = threadIdx.x; j < p; j += blockDim.x) out[(i64)blockIdx.x * p + j] = codes[chosen * p + j];
 }
 
 // -- subsets -----------------------------------------------------------------------------------------------

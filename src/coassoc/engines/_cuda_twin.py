@@ -172,7 +172,7 @@ class NumpyDevice:
     # -- seeding -------------------------------------------------------------------------------------------
 
     def seed_rows(self, codes, chosen, rule, distance, copies, sums, *, add: bool, first: bool | None = None) -> None:
-        weights, n_clusters, _ = rule
+        weights, n_clusters = rule.weights, rule.n_clusters
         first = distance is None if first is None else first
         for c, row in enumerate(chosen):
             both = (codes != row) & (codes < n_clusters) & (row < n_clusters)
@@ -191,9 +191,10 @@ class NumpyDevice:
         return np.add.reduceat(copies.astype(np.uint64), np.arange(0, len(copies), _SEED_ROWS))
 
     def running(self, sums) -> Any:
-        return np.cumsum(sums.view(np.int64))
+        sums[:] = np.cumsum(sums)
+        return sums.view(np.int64)
 
-    def locate_rows(self, running, targets, distance, copies, n) -> Any:
+    def locate_rows(self, running, targets, distance, copies, n, codes=None) -> Any:
         terms = _weights(copies, n).astype(np.int64) * (1 if distance is None else distance.astype(np.int64))
         found = []
         for target in targets:
@@ -201,7 +202,7 @@ class NumpyDevice:
             rest = target - (running[block - 1] if block else 0)
             inside = np.cumsum(terms[block * _SEED_ROWS : (block + 1) * _SEED_ROWS])
             found.append(block * _SEED_ROWS + int(np.searchsorted(inside, rest, side="right")))
-        return self.put(np.array(found))
+        return self.put(np.array(found)) if codes is None else codes[np.array(found)]
 
     # -- subsets and overlaps ------------------------------------------------------------------------------
 

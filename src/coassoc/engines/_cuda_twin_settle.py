@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._cuda_moves import State, packed_views
+from ._cuda_moves import State, packed_views, sums_are_integers
 from ._exchange import fixed_xlogx
 
 SETTLERS, BATCH, SLOTS = 16, 512, 1024  # as in _cuda_settle.cu
@@ -31,6 +31,7 @@ class Settling:
         self.lines = np.where(self.seen, codes, 0).astype(np.int64) + layout.offsets[:-1]
         m = np.ones(len(moves), np.int64) if copies is None else np.asarray(copies)[self.rows].astype(np.int64)
         self.copies = m
+        self.unit = sums_are_integers(state, len(moves), copies is not None)
         self.drawn, self.done = np.zeros(SLOTS, np.int64), np.zeros(SLOTS, np.int64)
         self.turn = 0
 
@@ -109,11 +110,15 @@ class Settling:
         counts, m, seen = self.counts, int(self.copies[number]), self.seen[number]
         less = np.where(seen, m * (2 * self._at(number, o) - m), 0)
         more = np.where(seen, m * (2 * self._at(number, c) + m), 0)
+        sums = [self._sums(number, cluster, by) for cluster, by in ((o, -m), (c, m))]
+        ordered = not self.unit or any(observed >= 1 << 53 for _, observed in sums)
         values = []
-        for cluster, change, by in ((o, -less, -m), (c, more, m)):
-            q, n = counts["squares"][:, cluster] + change, counts["cells"][:, cluster] + np.where(seen, by, 0)
-            together = _in_order(self.v * (q - n).astype(np.float64))
-            observed = _in_order(self.v * (n * (n - 1)).astype(np.float64))
+        for cluster, change, by, (t, n_pairs) in ((o, -less, -m, sums[0]), (c, more, m, sums[1])):
+            together, observed = float(t), float(n_pairs)
+            if ordered:
+                q, n = counts["squares"][:, cluster] + change, counts["cells"][:, cluster] + np.where(seen, by, 0)
+                together = _in_order(self.v * (q - n).astype(np.float64))
+                observed = _in_order(self.v * (n * (n - 1)).astype(np.float64))
             size = float(counts["sizes"][cluster] + by)
             values.append(size * (together / observed) if observed > 0.0 else 0.0)
         if not (values[0] - counts["values"][o]) + (values[1] - counts["values"][c]) > self.threshold:
@@ -121,7 +126,20 @@ class Settling:
         counts["squares"][:, o] -= less
         counts["squares"][:, c] += more
         counts["values"][o], counts["values"][c] = values
+        for cluster, new in zip((o, c), sums):
+            counts["together"][cluster], counts["observed"][cluster] = new
         return True
+
+    def _sums(self, number: int, cluster: int, by: int) -> tuple[int, int]:
+        """Σ_j (squares − cells) and Σ_j cells (cells − 1) of a cluster after the move, from those before it."""
+        counts, seen = self.counts, self.seen[number]
+        alpha, cells, n_seen = (
+            int(self._at(number, cluster).sum()),
+            int(counts["cells"][seen, cluster].sum()),
+            int(seen.sum()),
+        )
+        together = int(counts["together"][cluster]) + by * (2 * alpha + by * n_seen) - by * n_seen
+        return together, int(counts["observed"][cluster]) + by * (2 * cells + (by - 1) * n_seen)
 
     def _changes(self, number: int, o: int, c: int) -> tuple[bool, np.ndarray, np.ndarray]:
         """Whether sizes allow the move, and what it adds to N_j and E_j."""
