@@ -2,7 +2,7 @@
 
     python benchmarks/gpu.py                      # everything that fits, up to a billion items
     python benchmarks/gpu.py --sizes 1e5 1e7      # chosen sizes
-    python benchmarks/gpu.py --sizes 1e9 --clusters --density 0 --torch 0 --host 0 --streamed 1e9 --copied 1e9
+    python benchmarks/gpu.py --torch 1e8 --host 1e8 --density 1e8 --streamed 1e9 --copied 1e9 --settle     # docs/gpu.md
     python benchmarks/gpu.py --sizes --clusters --settle     # moves of the searches alone
 
 Codes are drawn on the card: k hidden classes, each blurred over four clusters of every partition, 30 % of labels
@@ -192,14 +192,15 @@ def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
     cupy.cuda.Device().synchronize()
     seconds = time.perf_counter() - begin
     assert isinstance(model.labels_, cupy.ndarray)
-    log = engine.rows.log
+    log, held = engine.rows.log, engine.rows.device.held_bytes()
+    engine.rows = None  # else the rows would hold the engine that holds them, and the card's memory with it
     parts = {name: [ms for verb, ms, _ in log if verb == name] for name in _TIMED}
     moves = sum(made or 0 for verb, _, made in log if verb == "apply_moves")
     return {
         "density_seconds": seconds, "density_rounds": model.n_rounds_, "density_steps": model.densities_,
         "density_moves": moves, "density_settle_us_per_move": sum(parts["apply_moves"]) * 1e3 / max(moves, 1),
         "density_verbs": {name: [len(times), round(sum(times) / 1e3, 4)] for name, times in parts.items()},
-        "density_bytes": engine.rows.device.held_bytes(),
+        "density_bytes": held,
     }  # fmt: skip
 
 
@@ -325,7 +326,7 @@ def read_time(codes) -> float:
 
 
 def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
-    """Microseconds per move checked and applied, on the card and fetched to the host, from labels drawn at random."""
+    """Microseconds per move checked and applied, on the card and fetched to the host, from labels dealt out in turn."""
     import copy
 
     import cupy
