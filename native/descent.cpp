@@ -45,7 +45,9 @@ int next_table(const Kernels& kernels, const Shape& shape, Labelling& labelling,
             largest[j] = kernels.fixed_score_rows(alpha, n, k, centres, scale, labelling.next_.data() + at);
         }
         found = bits_for(largest);
-        if (found == bits) return bits;
+        if (found != bits) continue;
+        if (!given) labelling.summed_ = true;
+        return bits;
     }
 }
 

@@ -37,7 +37,7 @@ NB_MODULE(_kernels, m) {
 
     nb::class_<Labelling>(m, "Labelling")
         .def(nb::init<Vector<int32_t>, int32_t, bool>(), "labels"_a.noconvert(), "k"_a, "labelled"_a)
-        .def("relabelled", [](Labelling& l) { l.counted_ = l.bounded_ = false; })
+        .def("relabelled", [](Labelling& l) { l.counted_ = l.bounded_ = l.summed_ = false; })
         .def("rest", &Labelling::rest)
         .def("table", [](Labelling& l, Matrix<int32_t> values, bool earlier) {
             const auto& from = earlier ? l.earlier_ : l.table_;

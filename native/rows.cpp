@@ -158,7 +158,7 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     std::vector<AssignResult> results((size_t)part.tasks);
 
     // until the pass is over nothing derived from the labels can be trusted
-    labelling.counted_ = labelling.bounded_ = false;
+    labelling.counted_ = labelling.bounded_ = labelling.summed_ = false;
     const bool finished = run_free(part.threads, part.tasks, [&](int64_t t, int slot) {
         AssignJob mine = job;
         const int64_t b0 = t * part.blocks, b1 = std::min(blocks(), (t + 1) * part.blocks);
@@ -261,6 +261,7 @@ bool Rows::count_smaller(Labelling& labelling, const std::vector<int64_t>& whole
 bool Rows::count(const View& rows, Labelling& labelling) {
     const int64_t k = labelling.k_, cells = shape_.padded() * k;
     labelling.alpha_.assign((size_t)cells, 0);
+    labelling.summed_ = false;
     std::shared_ptr<const std::vector<int64_t>> whole;
     {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -349,10 +350,11 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
     return nb::make_tuple(moves, losses, empty);
 }
 
-void Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes) {
+bool Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes, Matrix<int64_t> cells,
+                  Matrix<int64_t> squares) {
     const int64_t k = labelling.k_;
     if ((int64_t)alpha.shape(0) != shape_.d || (int64_t)alpha.shape(1) != k || (int64_t)sizes.shape(0) != k ||
-        !labelling.labelled_)
+        cells.size() != (size_t)(shape_.p * k) || squares.size() != cells.size() || !labelling.labelled_)
         throw std::invalid_argument("counts need a labelled labelling and arrays of its shape");
     if (!labelling.counted_) {
         labelling.check_awake();
@@ -370,6 +372,10 @@ void Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> s
                     8 * (size_t)(shape_.n_clusters[j] * k));
     const std::vector<int64_t> found = cluster_sizes(shape_, labelling.alpha_.data(), k);
     std::copy(found.begin(), found.end(), sizes.data());
+    if (!labelling.summed_) return false;
+    std::copy(labelling.cells_.begin(), labelling.cells_.end(), cells.data());
+    std::copy(labelling.squares_.begin(), labelling.squares_.end(), squares.data());
+    return true;
 }
 
 void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t start, int64_t stop,

@@ -113,7 +113,9 @@ class Rows {
     bool has_blocked() const { return (bool)blocked_; }
 
     int64_t assign(Labelling& labelling, Matrix<const int32_t> table, int bits);
-    void counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes);
+    // Also gives cells and squares (p, k), if they are known (true).
+    bool counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes, Matrix<int64_t> cells,
+                Matrix<int64_t> squares);
     // Passes of k-means (table, labels, counts, loss) from the counts `centres` (d, k), from rows of codes (k, p), or
     // from the labelling itself when None: `limit` at most, until one moves no row, does not take the loss below that `before` it (infinity:
     // there was none), or leaves a cluster empty. Gives moved rows and loss of each, and how many clusters are empty.
@@ -189,6 +191,7 @@ class Labelling {
     int32_t k_;
     bool labelled_;         // whether every row has a label
     bool counted_ = false;  // whether alpha_ is what the labels say
+    bool summed_ = false;   // whether cells_ and squares_ are what alpha_ says
     bool bounded_ = false;  // whether bounds_ hold for the table `table_`
     std::vector<int64_t> alpha_;  // padded (d + p, k)
     std::vector<int64_t> cells_, squares_;  // (p, k)

@@ -225,8 +225,9 @@ class NativeRows(Rows):
     def counts(self, labelling: Any) -> Counts:
         alpha = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int64)
         sizes = np.empty(labelling.n_clusters, dtype=np.int64)
-        self.core.counts(labelling.core, alpha, sizes)
-        return Counts(alpha, sizes, self.layout)
+        sums = np.empty((2, self.layout.n_partitions, labelling.n_clusters), dtype=np.int64)
+        known = self.core.counts(labelling.core, alpha, sizes, sums[0], sums[1])
+        return Counts(alpha, sizes, self.layout, *(sums if known else ()))
 
     def whole_counts(self) -> Counts:
         alpha = np.empty((self.layout.n_codes, 1), dtype=np.int64)
@@ -419,7 +420,12 @@ def _warn_slow_path() -> None:
 
 def simd_levels() -> list[str]:
     """Names of the instruction sets that are compiled in and run on this CPU, slowest first."""
-    return [] if _kernels is None else [name for name, built, runs in _kernels.levels() if built and runs]
+    return list(_usable_levels())
+
+
+@functools.cache
+def _usable_levels() -> tuple[str, ...]:
+    return () if _kernels is None else tuple(name for name, built, runs in _kernels.levels() if built and runs)
 
 
 def simd_level(simd: str | None = None) -> str:

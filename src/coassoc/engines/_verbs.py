@@ -97,12 +97,19 @@ class Counts:
 
     __slots__ = ("_cells", "_squares", "alpha", "layout", "sizes")
 
-    def __init__(self, alpha: np.ndarray, sizes: np.ndarray, layout: Layout):
+    def __init__(
+        self,
+        alpha: np.ndarray,
+        sizes: np.ndarray,
+        layout: Layout,
+        cells: np.ndarray | None = None,
+        squares: np.ndarray | None = None,
+    ):
         self.alpha = alpha
         self.sizes = sizes
         self.layout = layout
-        self._cells: np.ndarray | None = None
-        self._squares: np.ndarray | None = None
+        self._cells = cells  # found when asked for, unless they are known
+        self._squares = squares
 
     @property
     def n_clusters(self) -> int:
