@@ -409,3 +409,21 @@ def test_pieces_wait_for_kernels_that_still_use_their_memory():
         del used, array
         found = [card.get(piece) for _, piece in card.stream(codes, parts, False)]
         np.testing.assert_array_equal(np.concatenate(found), codes)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n_bytes", [(1 << 26) - 1, 1 << 26, (1 << 26) + (1 << 25) + 12_345, 150_000_001])
+def test_large_arrays_cross_whole(n_bytes):
+    """They go in pieces through locked buffers, also into memory that waiting kernels still use."""
+    if not has_device():
+        pytest.skip("no CUDA device, or no CuPy")
+    import cupy
+
+    card = Cuda().open()
+    source = np.random.default_rng(n_bytes).integers(256, size=n_bytes, dtype=np.uint8)
+    slow = cupy.ones((6000, 6000))
+    used = card.empty(n_bytes, np.uint8)
+    slow @ slow
+    used.fill(7)
+    del used
+    assert np.array_equal(card.get(card.put(source)), source)
