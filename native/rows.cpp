@@ -332,14 +332,16 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
                          : next_table(*kernels_, shape_, labelling, given, weights.data());
         for (bool on = true; on && finished && (int64_t)losses.size() < limit;) {
             int64_t moved = 0;
+            const bool first = std::isinf(before), summed = labelling.summed_;
             finished = assign_next(rows, labelling, bits, moved);
             if (finished && !labelling.counted_) finished = count(rows, labelling);
             if (!finished) break;
-            // the counts are read once, for the loss and for the table of a pass that may not come
-            bits = next_table(*kernels_, shape_, labelling, nullptr, weights.data());
+            if (moved == 0 && summed && !first)
+                labelling.summed_ = true;  // the last pass, and nothing has changed
+            else  // the counts are read once, for the loss and for the table of a pass that may not come
+                bits = next_table(*kernels_, shape_, labelling, nullptr, weights.data());
             const double loss = kmeans_loss(*kernels_, shape_, labelling, weights.data());
             empty = count_empty(shape_, labelling);
-            const bool first = std::isinf(before);
             on = empty == 0 && (first || (moved > 0 && loss < before));
             before = loss;
             moves.push_back(moved);
