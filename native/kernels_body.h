@@ -434,13 +434,14 @@ void assign_rows(const View& view, const AssignJob& job, int64_t b0, int64_t b1,
     settler.count_moves();
 }
 
-#if defined(__AVX512VBMI__)
 }  // namespace
 }  // namespace coassoc
+#include "tables_body.h"
+#if defined(__AVX512VBMI__)
 #include "permute_body.h"
+#endif
 namespace coassoc {
 namespace {
-#endif
 
 template <class T>
 void assign_chunk_as(const View& view, const AssignJob& job, int64_t b0, int64_t b1, char* scratch,
@@ -456,7 +457,6 @@ void assign_chunk_as(const View& view, const AssignJob& job, int64_t b0, int64_t
 }  // namespace coassoc
 #include "counts_body.h"
 #include "seeding_body.h"
-#include "tables_body.h"
 namespace coassoc {
 namespace {
 

@@ -5,41 +5,93 @@
 namespace coassoc {
 namespace {
 
-// Up to 64 clusters of 64 rows of the table, then across into bytes of each cluster.
-void narrow_tile(const int32_t* rows, int64_t n, int64_t real, int32_t k, int32_t m, int32_t base, uint32_t step,
-                 int32_t top, uint32_t* worst, uint8_t* out, int64_t stride) {
-    alignas(64) uint8_t level[kLanes][kLanes], turned[16 * kLanes];
-    const __m512i low = _mm512_set1_epi32(base), steps = _mm512_set1_epi32((int)step), most = _mm512_set1_epi32(top);
-    const __m512 inverse = _mm512_set1_ps(1.0f / (float)step);
+// Numbers of the table in whole steps above `low`, at most `most`.
+struct Narrower {
+    __m512i low, steps, most;
+    __m512 inverse;
+
+    Narrower(int32_t base, uint32_t step, int32_t top)
+        : low(_mm512_set1_epi32(base)), steps(_mm512_set1_epi32((int)step)), most(_mm512_set1_epi32(top)),
+          inverse(_mm512_set1_ps(1.0f / (float)step)) {}
+
+    // writes 16 levels; raises `far` to their distances from the true heights, where `some` says so
+    __m512i put(__m512i value, __mmask16 some, __m512i far, uint8_t* level) const {
+        const __m512i height = _mm512_sub_epi32(value, low);  // below 2**32
+        const __m512 share = _mm512_mul_ps(_mm512_cvtepu32_ps(height), inverse);
+        const __m512i near = _mm512_min_epu32(_mm512_cvtps_epu32(share), most);
+        const __m512i off = _mm512_abs_epi32(_mm512_sub_epi32(height, _mm512_mullo_epi32(near, steps)));
+        _mm_storeu_si128((__m128i*)level, _mm512_cvtepi32_epi8(near));
+        return _mm512_mask_max_epu32(far, some, far, off);
+    }
+};
+
+inline __mmask16 first_lanes(int64_t count) { return (__mmask16)((1u << smaller<int64_t>(count, 16)) - 1); }
+
+// `n` rows of `m` levels, `width` bytes apart, across into 64 bytes of each of the m clusters.
+void turn_levels(const uint8_t* level, int64_t n, int64_t width, int32_t m, uint8_t* out, int64_t stride) {
+    alignas(64) uint8_t turned[16 * kLanes];
+    const uint8_t* row[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) row[lane] = level + smaller<int64_t>(lane, n - 1) * width;
     for (int32_t c = 0; c < m; c += 16) {
-        const __mmask16 some = (__mmask16)((1u << smaller(m - c, 16)) - 1);
+        const int32_t column = m < 16 ? 0 : smaller(c, m - 16);  // the last tile overlaps the one before
+        transpose_tile(row, column, turned);
+        for (int32_t i = 0; i < smaller(m, 16); ++i)
+            _mm512_storeu_si512(out + (column + i) * stride, _mm512_load_si512(turned + i * kLanes));
+    }
+}
+
+// 64 rows of up to 64 clusters, which are one flat list: no vector ends with a row.
+void narrow_list(const int32_t* rows, int64_t n, bool missing, int32_t k, const Narrower& narrower, uint32_t* worst,
+                 uint8_t* out, int64_t stride) {
+    alignas(64) uint8_t level[kLanes * kLanes + kLanes];
+    alignas(64) uint32_t far[kRepeated * 16];
+    const int64_t period = period_of(k, 16), total = n * k;
+    memset(far, 0, sizeof(uint32_t) * (size_t)period);
+    for (int64_t i = 0, v = 0; i < total; i += 16, v = v + 16 < period ? v + 16 : 0) {
+        const __mmask16 some = first_lanes(total - i);
+        const __m512i value = _mm512_maskz_loadu_epi32(some, rows + i);
+        _mm512_store_si512(far + v, narrower.put(value, some, _mm512_load_si512(far + v), level + i));
+    }
+    for (int64_t v = 0; v < period; v += k)
+        for (int32_t c = 0; c < k; ++c) worst[c] = larger(worst[c], far[v + c]);
+    if (missing) {  // a row of zeros
+        uint8_t zero[16];
+        const __m512i off = narrower.put(_mm512_setzero_si512(), 0xFFFF, _mm512_setzero_si512(), zero);
+        memset(level + total, zero[0], (size_t)k);
+        for (int32_t c = 0; c < k; ++c)
+            worst[c] = larger(worst[c], (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(off)));
+    }
+    turn_levels(level, n + missing, k, k, out, stride);
+}
+
+// 64 rows of 64 out of more clusters; rows from `real` on are zeros.
+void narrow_tile(const int32_t* rows, int64_t n, int64_t real, int32_t k, int32_t m, const Narrower& narrower,
+                 uint32_t* worst, uint8_t* out, int64_t stride) {
+    alignas(64) uint8_t level[kLanes * kLanes];
+    for (int32_t c = 0; c < m; c += 16) {
+        const __mmask16 some = first_lanes(m - c);
         __m512i far = _mm512_maskz_loadu_epi32(some, worst + c);
         for (int64_t f = 0; f < n; ++f) {
             const __m512i value = f < real ? _mm512_maskz_loadu_epi32(some, rows + f * k + c) : _mm512_setzero_si512();
-            const __m512i height = _mm512_sub_epi32(value, low);  // below 2**32
-            const __m512 share = _mm512_mul_ps(_mm512_cvtepu32_ps(height), inverse);
-            const __m512i near = _mm512_min_epu32(_mm512_cvtps_epu32(share), most);
-            const __m512i off = _mm512_abs_epi32(_mm512_sub_epi32(height, _mm512_mullo_epi32(near, steps)));
-            far = _mm512_mask_max_epu32(far, some, far, off);
-            _mm_store_si128((__m128i*)(level[f] + c), _mm512_cvtepi32_epi8(near));
+            far = narrower.put(value, some, far, level + f * kLanes + c);
         }
         _mm512_mask_storeu_epi32(worst + c, some, far);
     }
-    const uint8_t* row[kLanes];
-    for (int lane = 0; lane < kLanes; ++lane) row[lane] = level[smaller<int64_t>(lane, n - 1)];
-    for (int32_t c = 0; c < m; c += 16) {
-        transpose_tile(row, c, turned);
-        for (int32_t i = 0; i < smaller(m - c, 16); ++i)
-            _mm512_storeu_si512(out + (c + i) * stride, _mm512_load_si512(turned + i * kLanes));
-    }
+    turn_levels(level, n, kLanes, m, out, stride);
 }
 
 void narrow_rows(const int32_t* rows, int64_t n, bool missing, int32_t k, int32_t base, uint32_t step, int32_t top,
                  uint32_t* worst, uint8_t* out, int64_t stride) {
-    for (int64_t f = 0; f < n + missing; f += kLanes)
-        for (int32_t c = 0; c < k; c += kLanes)
-            narrow_tile(rows + f * k + c, smaller<int64_t>(kLanes, n + missing - f), n - f, k, smaller(k - c, kLanes),
-                        base, step, top, worst + c, out + c * stride + f, stride);
+    const Narrower narrower(base, step, top);
+    for (int64_t f = 0; f < n + missing; f += kLanes) {
+        const int64_t here = smaller<int64_t>(kLanes, n + missing - f), real = smaller<int64_t>(here, n - f);
+        if (k <= kRepeated)
+            narrow_list(rows + f * k, real, here > real, k, narrower, worst, out + f, stride);
+        else
+            for (int32_t c = 0; c < k; c += kLanes)
+                narrow_tile(rows + f * k + c, here, real, k, smaller(k - c, kLanes), narrower, worst + c,
+                            out + c * stride + f, stride);
+    }
 }
 
 // A part of the narrow table in registers: 64, 128 or 256 entries.

@@ -31,7 +31,8 @@ def test_a_small_run_gives_a_table_and_json(tmp_path, capsys):
     parser = argparse.ArgumentParser()
     _speed.add_arguments(parser)
     methods = ["coassoc-numpy", "sklearn-sparse"]
-    arguments = ["--sizes", "400", "-k", "3", "--rounds", "1", "--methods", *methods, "-o", str(tmp_path)]
+    options = "--sizes 400 -k 3 --rounds 1 --fits 2".split()
+    arguments = [*options, "--methods", *methods, "-o", str(tmp_path)]
     assert _speed.run(parser.parse_args(arguments)) == 0
     assert "sklearn-sparse" in capsys.readouterr().out
     report = json.loads((tmp_path / "bench.json").read_text())

@@ -50,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-p", "--partitions", type=int, default=20, help="base partitions (default: 20)")
     parser.add_argument("-k", "--clusters", type=int, default=20, help="clusters of the consensus (default: 20)")
     parser.add_argument("--rounds", type=int, default=5, help="seeds, each method once per seed (default: 5)")
+    parser.add_argument("--fits", type=int, default=1, metavar="N",
+                        help="fits in each process, of which the median counts (default: 1)")  # fmt: skip
     parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
     parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json, bench.md and plots")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -79,7 +81,8 @@ def compare(n: int, args: argparse.Namespace) -> list[dict[str, Any]]:
         rows = []
         for seed in range(args.rounds):
             for method in args.methods:
-                row = {"n": n, "method": method, "seed": seed} | _measure(method, path, args.clusters, seed)
+                flags = ["--fits", str(args.fits)]
+                row = {"n": n, "method": method, "seed": seed} | _measure(method, path, args.clusters, seed, *flags)
                 rows.append(row)
                 print(f"  n={n} {method} seed {seed}: {row.get('seconds', row.get('error'))}", file=sys.stderr)
         return rows
