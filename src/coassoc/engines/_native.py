@@ -420,12 +420,7 @@ def _warn_slow_path() -> None:
 
 def simd_levels() -> list[str]:
     """Names of the instruction sets that are compiled in and run on this CPU, slowest first."""
-    return list(_usable_levels())
-
-
-@functools.cache
-def _usable_levels() -> tuple[str, ...]:
-    return () if _kernels is None else tuple(name for name, built, runs in _kernels.levels() if built and runs)
+    return [] if _kernels is None else [name for name, built, runs in _kernels.levels() if built and runs]
 
 
 def simd_level(simd: str | None = None) -> str:
