@@ -31,7 +31,7 @@ def test_a_small_run_gives_a_table_and_json(tmp_path, capsys):
     parser = argparse.ArgumentParser()
     _speed.add_arguments(parser)
     methods = ["coassoc-numpy", "sklearn-sparse"]
-    options = "--sizes 400 -k 3 --rounds 1 --fits 2".split()
+    options = ["--sizes", "400", "-k", "3", "--rounds", "1", "--fits", "2"]
     arguments = [*options, "--methods", *methods, "-o", str(tmp_path)]
     assert _speed.run(parser.parse_args(arguments)) == 0
     assert "sklearn-sparse" in capsys.readouterr().out
