@@ -146,8 +146,8 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     const Cut part = cut(4.0 + share * (double)view_.p * (double)std::max(k, 4), kLanes);
     std::vector<Buffer> scratch = scratches(part.threads);
     const int64_t cells = shape_.padded() * k;
-    // threads count what moved in tables of their own, or list it where there are fewer rows than cells
-    const bool listed = part.threads > 1 && view_.n <= 2 * cells;
+    // threads count what moved in tables of their own, or list it (a megabyte at most) where rows are few beside cells
+    const bool listed = part.threads > 1 && view_.n <= std::min<int64_t>(2 * cells, 1 << 16);
     const bool incremental =
         labelling.counted_ && labelling.labelled_ && (listed || cells * 8 * part.threads <= kDeltaBytes);
     std::vector<std::vector<int64_t>> delta((size_t)part.threads);
