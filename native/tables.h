@@ -33,11 +33,6 @@ struct Shape {
     std::vector<int64_t> n_clusters, first;  // first: padded rows, offsets[j] + j
     std::vector<uint8_t> missing;            // whether a partition has missing labels
     int64_t padded() const { return d + p; }
-    bool any_missing() const {
-        for (const uint8_t some : missing)
-            if (some) return true;
-        return false;
-    }
 };
 
 // A (d, k) table and how it differs from the one before it.

@@ -31,6 +31,12 @@ def table_of(host):
     return np.where(host.codes == host.n_clusters, -1, host.codes.astype(np.int32))
 
 
+def engine_from_host(make, card, where):
+    """For codes on the host, copied or streamed to the same card."""
+    mine = {"card": card} if make.kind is twin.Twin else {}
+    return make(stream=where == "streamed", piece_rows=8192, **mine)
+
+
 @pytest.mark.parametrize("where", ["card", "host", "streamed"])
 @pytest.mark.parametrize("method", STARTED)
 def test_a_start_on_the_card(make, method, where, monkeypatch):
@@ -41,9 +47,7 @@ def test_a_start_on_the_card(make, method, where, monkeypatch):
     expected = model_of(method, Numpy(), init=labels).fit(host)
     resident, engine, card = on_card(make, host)
     given = card.put(labels)
-    if where != "card":
-        mine = {"card": card} if make.kind is twin.Twin else {}
-        engine = make(stream=where == "streamed", piece_rows=8192, **mine)
+    engine = engine if where == "card" else engine_from_host(make, card, where)
     with monkeypatch.context() as patch:
         as_if_on_card(make, patch, card)
         watch = Watch(card, patch)
@@ -63,9 +67,7 @@ def test_multiplicities_on_the_card(make, method, dtype, where, monkeypatch):
     expected = model_of(method, Numpy()).fit(host, sample_weight=weight)
     resident, engine, card = on_card(make, host)
     given = card.put(weight)
-    if where != "card":
-        mine = {"card": card} if make.kind is twin.Twin else {}
-        engine = make(stream=where == "streamed", piece_rows=8192, **mine)
+    engine = engine if where == "card" else engine_from_host(make, card, where)
     with monkeypatch.context() as patch:
         as_if_on_card(make, patch, card)
         watch = Watch(card, patch)
