@@ -39,8 +39,11 @@ struct WideTable {
 // 7-bit table for byte permutes: for each cluster, `stride` bytes with the parts of the partitions one after another,
 // n64 of 64 bytes, then n128 of 128 and n256 of 256; the partition of the q-th part starts at byte column[q] of a
 // block. score * step differs from the int32 score (up to a constant of the row) by at most error / 2.
+// Of two clusters there is one score, their difference: rows above `centre` belong to the second.
 struct NarrowTable {
     const uint8_t* values;  // null: not in use
+    bool pair;
+    uint32_t centre;
     int64_t stride;
     const int64_t* column;
     int32_t n64, n128, n256;  // how many partitions have each part size
@@ -98,9 +101,8 @@ struct Kernels {
                         int64_t j1, int64_t* alpha, char* scratch);
     // takes the copies of n rows from one cluster to another in partitions [j0, j1) of alpha (padded d + p, k)
     void (*move_chunk)(const View&, const Move* moves, int64_t n, int32_t k, int64_t j0, int64_t j1, int64_t* alpha);
-    // adds to cells (padded d + p) the copies of the rows [start, stop) that are labelled `side`
-    void (*count_side_chunk)(const View&, const int32_t* labels, int32_t side, int64_t start, int64_t stop,
-                             int64_t* cells);
+    // adds to cells (padded d + p) the copies of the rows in blocks [b0, b1) that are labelled `side`
+    void (*count_side_chunk)(const View&, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells);
     // scores of rows [start, stop) under their own labels; values: padded (d + p, k)
     void (*own_scores_chunk)(const View&, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
                              int64_t stop, int64_t* scores);

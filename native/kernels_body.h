@@ -307,8 +307,32 @@ void score_batch(const View& view, const WideTable& table, Batch& batch) {
 constexpr int kMoves = 256;  // moved rows counted together
 constexpr int64_t kTile = 8;  // partitions at a time: few enough for the cache, and a cell is not met again at once
 
+// The two cells of a label lie side by side: one takes what the other gives.
+template <class T>
+void move_pairs(const View& view, const Move* moves, int64_t n, int64_t j0, int64_t j1, int64_t* alpha) {
+    const int64_t* first = view.first;
+    for (int64_t i = 0; i < n; ++i) {
+        const T* row = row_of<T>(view, moves[i].row);
+        const int64_t times = view.copies ? view.copies[moves[i].row] : 1, up = moves[i].to ? times : -times;
+#if defined(__SSE2__)
+        const __m128i change = _mm_set_epi64x(up, -up);
+        for (int64_t j = j0; j < j1; ++j) {
+            __m128i* pair = (__m128i*)(alpha + 2 * (first[j] + (int64_t)row[j]));
+            _mm_storeu_si128(pair, _mm_add_epi64(_mm_loadu_si128(pair), change));
+        }
+#else
+        for (int64_t j = j0; j < j1; ++j) {
+            int64_t* pair = alpha + 2 * (first[j] + (int64_t)row[j]);
+            pair[0] -= up;
+            pair[1] += up;
+        }
+#endif
+    }
+}
+
 template <class T>
 void move_chunk_as(const View& view, const Move* moves, int64_t n, int32_t k, int64_t j0, int64_t j1, int64_t* alpha) {
+    if (k == 2) return move_pairs<T>(view, moves, n, j0, j1, alpha);
     for (int64_t start = j0; start < j1; start += kTile) {
         const int64_t stop = smaller(j1, start + kTile);
         for (int64_t i = 0; i < n; ++i) {
@@ -482,9 +506,8 @@ void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0,
 void move_chunk(const View& view, const Move* moves, int64_t n, int32_t k, int64_t j0, int64_t j1, int64_t* alpha) {
     COASSOC_BY_WIDTH(move_chunk_as, view, moves, n, k, j0, j1, alpha)
 }
-void count_side_chunk(const View& view, const int32_t* labels, int32_t side, int64_t start, int64_t stop,
-                      int64_t* cells) {
-    COASSOC_BY_WIDTH(count_side_as, view, labels, side, start, stop, cells)
+void count_side_chunk(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells) {
+    COASSOC_BY_WIDTH(count_side_as, view, labels, side, b0, b1, cells)
 }
 void own_scores_chunk(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
                       int64_t stop, int64_t* scores) {

@@ -5,6 +5,7 @@
 #include "linkage.h"
 #include "rows.h"
 #include "seeding.h"
+#include "starts.h"
 
 using namespace nanobind::literals;
 
@@ -69,13 +70,43 @@ NB_MODULE(_kernels, m) {
         .def_prop_ro("has_blocked", &Rows::has_blocked);
 
     nb::class_<Seeding>(m, "Seeding")
-        .def(nb::init<Rows&, Vector<const int64_t>>(), nb::keep_alive<1, 2>())
+        .def("__init__",
+             [](Seeding* self, Rows& rows, Vector<const int64_t> weights) {
+                 if ((int64_t)weights.shape(0) != rows.shape_.p)
+                     throw std::invalid_argument("weights must have one entry per partition");
+                 new (self) Seeding(rows, weights.data());
+             },
+             nb::keep_alive<1, 2>())
         .def_prop_ro("total", &Seeding::total)
-        .def("locate", &Seeding::locate)
-        .def("potentials", &Seeding::potentials)
-        .def("choose", &Seeding::choose)
-        .def("choose_all", &Seeding::choose_all)
-        .def("add", &Seeding::add);
+        .def("locate", [](Seeding& s, Vector<const int64_t> targets, Vector<int64_t> found) {
+            if (found.shape(0) != targets.shape(0)) throw std::invalid_argument("found must have one entry per target");
+            s.locate(targets.data(), (int64_t)targets.shape(0), found.data());
+        })
+        .def("potentials", [](Seeding& s, AnyMatrix candidates, Vector<int64_t> totals) {
+            s.check(candidates);
+            if (totals.shape(0) != candidates.shape(0))
+                throw std::invalid_argument("totals must have one entry per candidate");
+            released([&] {
+                return s.measure_all((const char*)candidates.data(), (int64_t)candidates.shape(0), totals.data());
+            });
+        })
+        .def("choose", [](Seeding& s, Vector<const int64_t> targets, AnyMatrixOut row) {
+            s.check(row);
+            released([&] { return s.choose(targets.data(), (int64_t)targets.shape(0), (char*)row.data()); });
+        })
+        .def("choose_all", [](Seeding& s, nb::capsule source, AnyMatrixOut rows, int64_t m) {
+            s.check(rows);
+            int64_t found = 0;
+            BitGenerator& random = *(BitGenerator*)source.data("BitGenerator");
+            released([&] { return s.choose_all(random, (int64_t)rows.shape(0), m, (char*)rows.data(), found); });
+            return found;
+        })
+        .def("add", [](Seeding& s, AnyMatrix row) {
+            s.check(row);
+            released([&] { return s.add((const char*)row.data()); });
+        });
+
+    m.def("kmeans_starts", &kmeans_starts);
 
     m.def("draws", [](nb::capsule source, uint64_t end, Vector<uint64_t> out) {
         if (end == 0) throw std::invalid_argument("nothing lies below 0");

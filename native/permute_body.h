@@ -146,25 +146,42 @@ struct TopTwo {
         second = _mm512_max_epu16(second, _mm512_min_epu16(score, best));
         best = _mm512_max_epu16(best, score);
     }
+    // the second of two clusters above the centre, the first below and on it
+    void part(__m512i score, __m512i centre) {
+        label = _mm512_maskz_set1_epi16(_mm512_cmpgt_epu16_mask(score, centre), 1);
+        second = _mm512_min_epu16(score, centre);
+        best = _mm512_max_epu16(score, centre);
+    }
 };
+
+// Sums of one cluster's levels over all partitions, of the even and the odd lanes of B blocks.
+template <int B>
+inline void sum_levels(const NarrowTable& table, int32_t c, const uint8_t* const* block, __m512i* even, __m512i* odd) {
+    const uint8_t* row = table.values + c * table.stride;
+    for (int i = 0; i < B; ++i) even[i] = odd[i] = _mm512_setzero_si512();
+    const int64_t* column = table.column;
+    row = add_parts<1, B>(row, column, table.n64, block, even, odd);
+    row = add_parts<2, B>(row, column + table.n64, table.n128, block, even, odd);
+    add_parts<4, B>(row, column + table.n64 + table.n128, table.n256, block, even, odd);
+    for (int i = 0; i < B; ++i) even[i] = _mm512_sub_epi16(even[i], _mm512_slli_epi16(odd[i], 8));
+}
 
 // Labels and gaps (narrow units) of B blocks; every byte is a valid code here, so unused lanes may hold anything.
 template <int B>
 void score_blocks(const NarrowTable& table, int32_t k, const uint8_t* const* block, uint16_t* label, uint16_t* gap) {
     TopTwo even[B], odd[B];
-    for (int32_t c = 0; c < k; ++c) {
-        const uint8_t* row = table.values + c * table.stride;
-        __m512i all[B], high[B];
-        for (int i = 0; i < B; ++i) all[i] = high[i] = _mm512_setzero_si512();
-        const int64_t* column = table.column;
-        row = add_parts<1, B>(row, column, table.n64, block, all, high);
-        row = add_parts<2, B>(row, column + table.n64, table.n128, block, all, high);
-        add_parts<4, B>(row, column + table.n64 + table.n128, table.n256, block, all, high);
-        const __m512i own = _mm512_set1_epi16((short)c);
+    for (int32_t c = 0; c < (table.pair ? 1 : k); ++c) {
+        __m512i low[B], high[B];
+        sum_levels<B>(table, c, block, low, high);
+        const __m512i own = _mm512_set1_epi16((short)c), centre = _mm512_set1_epi16((short)table.centre);
         for (int i = 0; i < B; ++i) {
-            const __m512i low = _mm512_sub_epi16(all[i], _mm512_slli_epi16(high[i], 8));
-            even[i].meet(low, own);
-            odd[i].meet(high[i], own);
+            if (table.pair) {
+                even[i].part(low[i], centre);
+                odd[i].part(high[i], centre);
+            } else {
+                even[i].meet(low[i], own);
+                odd[i].meet(high[i], own);
+            }
         }
     }
     alignas(64) static const uint16_t zip_low[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
@@ -203,7 +220,7 @@ struct Permuter {
     Permuter(const View& v, const AssignJob& j, char* s, AssignResult& r)
         : view(v), job(j), result(r), scratch((uint8_t*)s), settler(v, j, r) {
         // measured: nanoseconds of a block where it lies, and of a row that is packed
-        const double lookups = (double)v.p * j.wide.k;
+        const double lookups = (double)v.p * (j.narrow.pair ? 1 : j.wide.k);
         const double block = 30 + 0.88 * lookups + (v.blocked ? 0 : 200), row = 15 + 0.0138 * lookups;
         least = (int)(block / row) + 1;
     }

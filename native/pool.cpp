@@ -135,7 +135,7 @@ bool run_tasks(const Run& run, int64_t n_tasks, const std::function<void(int64_t
 
     auto looked = Clock::now();
     auto look = [&] {
-        if (run.token && run.token->cancelled.load(std::memory_order_relaxed)) job.stop = true;
+        if (run.token && run.token->stopped()) job.stop = true;
         const auto now = Clock::now();
         if (now - looked < kLook) return;
         looked = now;

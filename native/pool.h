@@ -8,9 +8,16 @@
 
 namespace coassoc {
 
-// Says "stop" to every job that was given it.
+// Says "stop" to every job that was given it, or one that stems from it.
 struct Token {
     std::atomic<bool> cancelled{false};
+    const Token* parent = nullptr;
+
+    bool stopped() const {
+        for (const Token* token = this; token; token = token->parent)
+            if (token->cancelled.load(std::memory_order_relaxed)) return true;
+        return false;
+    }
 };
 
 struct Run {

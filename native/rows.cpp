@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "descent.h"
 #include "dispatch.h"
@@ -71,51 +72,58 @@ Rows::Cut Rows::cut(double steps_per_row, int64_t unit) const {
     return {rows / kLanes, tasks, (int)std::min<int64_t>(threads, tasks)};
 }
 
-View Rows::view(std::shared_ptr<Buffer>& hold, bool build) {
-    View out = view_;
-    if (blocked_copy_) {
-        const auto lock = locked();
-        if (!blocked_ && build) {
-            const int64_t bytes = blocks() * kLanes * view_.p * view_.width;
-            std::shared_ptr<Buffer> fresh;
-            {
-                const std::lock_guard<std::mutex> taking(spare_->mutex);
-                // a much larger one is kept for larger rows
-                if (spare_->buffer && spare_->buffer->bytes() >= bytes && spare_->buffer->bytes() / 4 <= bytes)
-                    fresh.swap(spare_->buffer);
-            }
-            if (fresh)
-                fresh->trim(bytes);
-            else
-                fresh = std::make_shared<Buffer>(bytes);
-            const Cut part = cut((double)view_.p * 20, kLanes);
-            without_gil(part.threads, part.tasks, [&](int64_t t, int) {
-                kernels_->block_codes(view_, t * part.blocks, std::min(blocks(), (t + 1) * part.blocks),
-                                      fresh->data());
-            });
-            blocked_ = fresh;
+bool Rows::open(View& out, std::shared_ptr<Buffer>& hold, bool build) {
+    out = view_;
+    if (!blocked_copy_) return true;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!blocked_ && build) {
+        const int64_t bytes = blocks() * kLanes * view_.p * view_.width;
+        std::shared_ptr<Buffer> fresh;
+        {
+            const std::lock_guard<std::mutex> taking(spare_->mutex);
+            // a much larger one is kept for larger rows
+            if (spare_->buffer && spare_->buffer->bytes() >= bytes && spare_->buffer->bytes() / 4 <= bytes)
+                fresh.swap(spare_->buffer);
         }
-        hold = blocked_;
+        if (fresh)
+            fresh->trim(bytes);
+        else
+            fresh = std::make_shared<Buffer>(bytes);
+        const Cut part = cut((double)view_.p * 20, kLanes);
+        if (!run_free(part.threads, part.tasks, [&](int64_t t, int) {
+                kernels_->block_codes(view_, t * part.blocks, std::min(blocks(), (t + 1) * part.blocks), fresh->data());
+            }))
+            return false;
+        blocked_ = fresh;
     }
+    hold = blocked_;
     out.blocked = hold ? hold->data() : nullptr;
-    return out;
+    return true;
 }
 
 int64_t Rows::assign(Labelling& labelling, Matrix<const int32_t> table, int bits) {
     labelling.check_awake();
     if ((int64_t)table.shape(0) != shape_.d || (int64_t)table.shape(1) != labelling.k_ || labelling.n_ != view_.n)
         throw std::invalid_argument("the table's shape does not fit the rows and the labelling");
-    std::shared_ptr<Buffer> hold;
-    const View rows = view(hold, labelling.bounded_ && kernels_->permutes && plan_.possible);
     int64_t moved = 0;
-    bool finished;
-    {
-        nb::gil_scoped_release release;
+    released([&] {
+        std::shared_ptr<Buffer> hold;
+        View rows;
         labelling.next_.assign(table.data(), table.data() + shape_.d * labelling.k_);
-        finished = assign_next(rows, labelling, bits, moved);
-    }
-    check_finished(finished);
+        return open(rows, hold, labelling.bounded_ && kernels_->permutes && plan_.possible) &&
+               assign_next(rows, labelling, bits, moved);
+    });
     return moved;
+}
+
+// Steps per row that a pass will take, going by the last one: rows that are scored here and there wait for memory, and
+// those that move are counted one by one.
+double Rows::steps_of_pass(const Labelling& labelling, bool bounded) const {
+    const double scored = (double)view_.p * (double)std::max(labelling.k_, 4);
+    if (!bounded) return 4.0 + scored;
+    const double n = (double)std::max<int64_t>(view_.n, 1);
+    const double few = std::min((double)labelling.evaluated_, n / 16);
+    return 4.0 + ((double)labelling.evaluated_ * scored + few * 600.0 + (double)labelling.moved_ * 80.0 * (double)view_.p) / n;
 }
 
 bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved) {
@@ -142,8 +150,7 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     job.bounds = (uint16_t*)labelling.bounds_.data();
     job.shift = shift;
 
-    const double share = job.drop ? (double)labelling.evaluated_ / (double)std::max<int64_t>(view_.n, 1) : 1.0;
-    const Cut part = cut(4.0 + share * (double)view_.p * (double)std::max(k, 4), kLanes);
+    const Cut part = cut(steps_of_pass(labelling, job.drop != nullptr), kLanes);
     std::vector<Buffer> scratch = scratches(part.threads);
     const int64_t cells = shape_.padded() * k;
     // threads count what moved in tables of their own, or list it (a megabyte at most) where rows are few beside cells
@@ -181,6 +188,7 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
         labelling.evaluated_ += result.evaluated;
         labelling.redone_ += result.redone;
     }
+    labelling.moved_ = incremental ? moved : 0;
     labelling.earlier_.swap(labelling.table_);
     labelling.table_.swap(labelling.next_);
     labelling.earlier_bits_ = labelling.bits_;
@@ -237,16 +245,16 @@ bool Rows::whole(Matrix<int64_t> alpha, Vector<int64_t> size) {
 }
 
 // Of two clusters only the smaller is counted; the other is the rest.
-bool Rows::count_smaller(Labelling& labelling, const std::vector<int64_t>& whole) {
+bool Rows::count_smaller(const View& rows, Labelling& labelling, const std::vector<int64_t>& whole) {
     int64_t ones = 0;
-    for (int64_t i = 0; i < view_.n; ++i) ones += labelling.labels_[i];
+    for (int64_t i = 0; i < view_.n; i += 1 << 16)
+        ones += std::accumulate(labelling.labels_ + i, labelling.labels_ + std::min<int64_t>(view_.n, i + (1 << 16)), 0);
     const int32_t side = 2 * ones <= view_.n;
     const Cut part = cut((double)view_.p * 10, kLanes);
     std::vector<std::vector<int64_t>> own((size_t)part.threads, std::vector<int64_t>(whole.size(), 0));
-    const int64_t step = part.blocks * kLanes;
     const bool finished = run_free(part.threads, part.tasks, [&](int64_t t, int slot) {
-        kernels_->count_side_chunk(view_, labelling.labels_, side, t * step, std::min(view_.n, (t + 1) * step),
-                                   own[slot].data());
+        kernels_->count_side_chunk(rows, labelling.labels_, side, t * part.blocks,
+                                   std::min(blocks(), (t + 1) * part.blocks), own[slot].data());
     });
     for (int i = 1; i < part.threads; ++i)
         for (size_t f = 0; f < whole.size(); ++f) own[0][f] += own[i][f];
@@ -267,7 +275,7 @@ bool Rows::count(const View& rows, Labelling& labelling) {
         const std::lock_guard<std::mutex> lock(mutex_);
         whole = whole_;
     }
-    if (k == 2 && whole) return count_smaller(labelling, *whole);
+    if (k == 2 && whole) return count_smaller(rows, labelling, *whole);
     int64_t* shared = labelling.alpha_.data();
     const Cut part = cut((double)view_.p * 40, kLanes);
     std::vector<Buffer> scratch = scratches(part.threads);
@@ -317,39 +325,37 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
     } else if (!labelling.labelled_) {
         throw std::invalid_argument("centres are needed for a labelling without labels");
     }
+    Passes found;
+    released([&] { return passes(labelling, weights.data(), given, seeds, limit, before, found); });
+    return nb::make_tuple(found.moves, found.losses, found.empty);
+}
+
+bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
+                  double before, Passes& out) {
     std::shared_ptr<Buffer> hold;
-    const View rows = view(hold, (limit > 1 || labelling.bounded_) && kernels_->permutes && plan_.possible);
-    std::vector<int64_t> moves;
-    std::vector<double> losses;
-    int64_t empty = 0;
-    bool finished = true;
-    {
-        nb::gil_scoped_release release;
-        int bits = 0;
-        if (!given && !seeds && !labelling.counted_) finished = count(rows, labelling);
-        if (finished && limit > 0)
-            bits = seeds ? table_of_rows(shape_, labelling, seeds, view_.width, weights.data())
-                         : next_table(*kernels_, shape_, labelling, given, weights.data());
-        for (bool on = true; on && finished && (int64_t)losses.size() < limit;) {
-            int64_t moved = 0;
-            const bool first = std::isinf(before), summed = labelling.summed_;
-            finished = assign_next(rows, labelling, bits, moved);
-            if (finished && !labelling.counted_) finished = count(rows, labelling);
-            if (!finished) break;
-            if (moved == 0 && summed && !first)
-                labelling.summed_ = true;  // the last pass, and nothing has changed
-            else  // the counts are read once, for the loss and for the table of a pass that may not come
-                bits = next_table(*kernels_, shape_, labelling, nullptr, weights.data());
-            const double loss = kmeans_loss(*kernels_, shape_, labelling, weights.data());
-            empty = count_empty(shape_, labelling);
-            on = empty == 0 && (first || (moved > 0 && loss < before));
-            before = loss;
-            moves.push_back(moved);
-            losses.push_back(loss);
-        }
+    View rows;
+    if (!open(rows, hold, (limit > 1 || labelling.bounded_) && kernels_->permutes && plan_.possible)) return false;
+    if (!given && !seeds && !labelling.counted_ && !count(rows, labelling)) return false;
+    if (limit <= 0) return true;
+    int bits = seeds ? table_of_rows(shape_, labelling, seeds, view_.width, weights)
+                     : next_table(*kernels_, shape_, labelling, given, weights);
+    for (bool on = true; on && (int64_t)out.losses.size() < limit;) {
+        int64_t moved = 0;
+        const bool first = std::isinf(before), summed = labelling.summed_;
+        if (!assign_next(rows, labelling, bits, moved)) return false;
+        if (!labelling.counted_ && !count(rows, labelling)) return false;
+        if (moved == 0 && summed && !first)
+            labelling.summed_ = true;  // the last pass, and nothing has changed
+        else  // the counts are read once, for the loss and for the table of a pass that may not come
+            bits = next_table(*kernels_, shape_, labelling, nullptr, weights);
+        const double loss = kmeans_loss(*kernels_, shape_, labelling, weights);
+        out.empty = count_empty(shape_, labelling);
+        on = out.empty == 0 && (first || (moved > 0 && loss < before));
+        before = loss;
+        out.moves.push_back(moved);
+        out.losses.push_back(loss);
     }
-    check_finished(finished);
-    return nb::make_tuple(moves, losses, empty);
+    return true;
 }
 
 bool Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes, Matrix<int64_t> cells,
@@ -360,14 +366,11 @@ bool Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> s
         throw std::invalid_argument("counts need a labelled labelling and arrays of its shape");
     if (!labelling.counted_) {
         labelling.check_awake();
-        std::shared_ptr<Buffer> hold;
-        const View rows = view(hold, false);
-        bool finished;
-        {
-            nb::gil_scoped_release release;
-            finished = count(rows, labelling);
-        }
-        check_finished(finished);
+        released([&] {
+            std::shared_ptr<Buffer> hold;
+            View rows;
+            return open(rows, hold, false) && count(rows, labelling);
+        });
     }
     for (int64_t j = 0; j < shape_.p; ++j)
         std::memcpy(alpha.data() + (shape_.first[j] - j) * k, labelling.alpha_.data() + shape_.first[j] * k,

@@ -25,7 +25,6 @@ template <class T>
 using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using AnyRow = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using AnyMatrixOut = nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -56,15 +55,20 @@ inline void check_finished(bool finished) {
     throw Stopped();
 }
 
-// The two together, called with the GIL.
-template <class Body>
-void without_gil(int n_threads, int64_t n_tasks, Body&& body) {
+// Calls `work`, which says whether it finished, without the GIL; called with it.
+template <class Work>
+void released(Work&& work) {
     bool finished;
     {
         nb::gil_scoped_release release;
-        finished = run_free(n_threads, n_tasks, body);
+        finished = work();
     }
     check_finished(finished);
+}
+
+template <class Body>
+void without_gil(int n_threads, int64_t n_tasks, Body&& body) {
+    released([&] { return run_free(n_threads, n_tasks, body); });
 }
 
 class Labelling;
@@ -73,6 +77,13 @@ class Labelling;
 struct Spare {
     std::mutex mutex;
     std::shared_ptr<Buffer> buffer;
+};
+
+// What passes of k-means did: rows moved and loss of each, and how many clusters the last left empty.
+struct Passes {
+    std::vector<int64_t> moves;
+    std::vector<double> losses;
+    int64_t empty = 0;
 };
 
 class Rows {
@@ -88,9 +99,14 @@ class Rows {
         int threads;
     };
     Cut cut(double steps_per_row, int64_t unit) const;
+    double steps_of_pass(const Labelling& labelling, bool bounded) const;
 
-    // The view with its column-wise copy, built on first need when copies are allowed.
-    View view(std::shared_ptr<Buffer>& hold, bool build);
+    // The view with its column-wise copy, built on first need when copies are allowed; called with the GIL.
+    View view(std::shared_ptr<Buffer>& hold, bool build) {
+        View out;
+        released([&] { return open(out, hold, build); });
+        return out;
+    }
 
     // The GIL is never held while waiting for the mutex, so the two cannot block each other.
     std::unique_lock<std::mutex> locked() {
@@ -130,9 +146,13 @@ class Rows {
     void weighted_overlap(Vector<const double> weights, Matrix<double> out);
 
     // what follows runs without the GIL and says whether it finished
+    bool open(View& out, std::shared_ptr<Buffer>& hold, bool build);
+    // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself
+    bool passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
+                double before, Passes& out);
     bool assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved);
     bool count(const View& rows, Labelling& labelling);
-    bool count_smaller(Labelling& labelling, const std::vector<int64_t>& whole);
+    bool count_smaller(const View& rows, Labelling& labelling, const std::vector<int64_t>& whole);
 
     std::vector<Buffer> scratches(int threads) const {
         std::vector<Buffer> out;
@@ -201,7 +221,7 @@ class Labelling {
     int unit_ = 0;  // a bound's unit is 2**unit_, in scores
     std::vector<Move> moves_;  // room for the rows that move in a pass
     Buffer wide_, narrow_;
-    int64_t evaluated_ = 0, redone_ = 0;
+    int64_t evaluated_ = 0, redone_ = 0, moved_ = 0;  // rows of the last pass; those that moved where they were counted
 };
 
 }  // namespace coassoc

@@ -8,19 +8,19 @@
 
 namespace coassoc {
 
-// k-means++ distances. The distances after each candidate are kept from `potentials`, so that `add` only swaps.
+// k-means++ distances. The distances after each candidate are kept from `measure_all`, so that `add` only swaps.
+// Nothing here needs the GIL; what returns a bool says whether it finished.
 class Seeding {
   public:
-    Seeding(Rows& rows, Vector<const int64_t> weights) : rows_(rows) {
-        if ((int64_t)weights.shape(0) != rows.shape_.p)
-            throw std::invalid_argument("weights must have one entry per partition");
+    // weights: one per partition
+    Seeding(Rows& rows, const int64_t* weights) : rows_(rows) {
         uint64_t all = 0;
         plain_ = true;
         for (int64_t j = 0; j < rows.shape_.p; ++j) {
-            if (weights(j) < 0) throw std::invalid_argument("weights must not be negative");
-            weights_.push_back((uint64_t)weights(j));
-            all += (uint64_t)weights(j);
-            plain_ = plain_ && weights(j) == 1 && !rows.shape_.missing[j];
+            if (weights[j] < 0) throw std::invalid_argument("weights must not be negative");
+            weights_.push_back((uint64_t)weights[j]);
+            all += (uint64_t)weights[j];
+            plain_ = plain_ && weights[j] == 1 && !rows.shape_.missing[j];
         }
         width_ = all <= 255 ? 1 : all <= 65535 ? 2 : all <= 0xFFFFFFFFull ? 4 : 8;
         n_super_ = (rows.view_.n + kSuperRows - 1) / kSuperRows;
@@ -33,18 +33,12 @@ class Seeding {
                 for (int64_t i = start; i < stop; ++i) sums_[s] += copies[i];
             total_ += sums_[s];
         }
-        std::shared_ptr<Buffer> hold;
-        rows.view(hold, true);
     }
 
     int64_t total() const { return total_; }
 
-    void locate(Vector<const int64_t> targets, Vector<int64_t> found) {
-        if (found.shape(0) != targets.shape(0)) throw std::invalid_argument("found must have one entry per target");
-        locate_all(targets.data(), (int64_t)targets.shape(0), found.data());
-    }
-
-    void locate_all(const int64_t* targets, int64_t m, int64_t* found) const {
+    // Rows where the running sum of copies * distance first exceeds each target.
+    void locate(const int64_t* targets, int64_t m, int64_t* found) const {
         for (int64_t i = 0; i < m; ++i) {
             int64_t left = targets[i], s = 0;
             if (left < 0 || left >= total_) throw std::invalid_argument("targets must lie below the total");
@@ -60,46 +54,39 @@ class Seeding {
         }
     }
 
-    void potentials(AnyMatrix candidates, Vector<int64_t> totals) {
-        check(candidates);
-        if (totals.shape(0) != candidates.shape(0))
-            throw std::invalid_argument("totals must have one entry per candidate");
-        measure_all((const char*)candidates.data(), (int64_t)candidates.shape(0), totals.data());
-    }
-
-    // Greedy k-means++ in one call: `rows` (k, p) is filled, with the best of m drawn rows each after the first.
-    // Returns how many rows there were before none was left to draw.
-    int64_t choose_all(nb::capsule source, AnyMatrixOut rows, int64_t m) {
-        if ((int64_t)rows.shape(1) != rows_.view_.p || rows.dtype().bits != rows_.view_.width * 8)
-            throw std::invalid_argument("rows must have room for rows of codes of the loaded type");
-        BitGenerator& random = *(BitGenerator*)source.data("BitGenerator");
-        std::vector<int64_t> targets;
-        for (int64_t c = 0; c < (int64_t)rows.shape(0); ++c) {
-            if (total_ == 0) return c;
-            targets.resize((size_t)(c ? m : 1));
-            for (int64_t& target : targets) target = (int64_t)draw_below(random, (uint64_t)total_);
-            choose_row(targets.data(), (int64_t)targets.size(), (char*)rows.data() + c * row_bytes());
+    // What the total would be with each of m rows of codes.
+    bool measure_all(const char* candidates, int64_t m, int64_t* totals) {
+        const bool keep = m <= kMaxCandidates && m * width_ <= 8;
+        tried_.clear();
+        for (int64_t from = 0; from < m; from += kMaxCandidates) {
+            const int count = (int)std::min<int64_t>(kMaxCandidates, m - from);
+            if (!measure(candidates + from * row_bytes(), count, keep)) return false;
+            for (int c = 0; c < count; ++c) totals[from + c] = sum_of(c);
         }
-        return (int64_t)rows.shape(0);
+        if (keep) tried_.assign(candidates, candidates + m * row_bytes());
+        return true;
     }
 
-    // Locates, measures, adds the first of the best and gives its codes: a round of k-means++ in one call.
-    void choose(Vector<const int64_t> targets, AnyRow row) {
-        if ((int64_t)row.shape(0) != rows_.view_.p || row.dtype().bits != rows_.view_.width * 8)
-            throw std::invalid_argument("row must have room for a row of codes of the loaded type");
-        choose_row(targets.data(), (int64_t)targets.shape(0), (char*)row.data());
+    bool add(const char* row) {
+        int64_t at = 0;
+        const int64_t bytes = row_bytes(), n_tried = (int64_t)tried_.size() / bytes;
+        while (at < n_tried && std::memcmp(tried_.data() + at * bytes, row, (size_t)bytes)) ++at;
+        if (at == n_tried) {
+            if (!measure(row, 1, true)) return false;
+            at = 0;
+        }
+        std::swap(now_, next_[(size_t)at]);
+        std::copy(trial_.begin() + at * n_super_, trial_.begin() + (at + 1) * n_super_, sums_.begin());
+        total_ = sum_of((int)at);
+        tried_.clear();
+        return true;
     }
 
-    void add(AnyMatrix row) {
-        check(row);
-        add_row((const char*)row.data());
-    }
-
-  private:
-    void choose_row(const int64_t* targets, int64_t m, char* row) {
+    // Locates, measures, adds the first of the best and gives its codes: a round of k-means++.
+    bool choose(const int64_t* targets, int64_t m, char* row) {
         const int64_t bytes = row_bytes();
         std::vector<int64_t> found((size_t)m), totals((size_t)m);
-        locate_all(targets, m, found.data());
+        locate(targets, m, found.data());
         std::vector<char> candidates((size_t)(m * bytes));
         for (int64_t i = 0; i < m; ++i) {
             const int64_t at = rows_.view_.ids ? (int64_t)rows_.view_.ids[found[i]] : found[i];
@@ -107,44 +94,34 @@ class Seeding {
         }
         int64_t best = 0;
         if (m > 1) {
-            measure_all(candidates.data(), m, totals.data());
+            if (!measure_all(candidates.data(), m, totals.data())) return false;
             best = std::min_element(totals.begin(), totals.end()) - totals.begin();
         }
         std::memcpy(row, candidates.data() + best * bytes, (size_t)bytes);
-        add_row(candidates.data() + best * bytes);
+        return add(candidates.data() + best * bytes);
     }
 
-    void measure_all(const char* candidates, int64_t m, int64_t* totals) {
-        const bool keep = m <= kMaxCandidates && m * width_ <= 8;
-        tried_.clear();
-        for (int64_t from = 0; from < m; from += kMaxCandidates) {
-            const int count = (int)std::min<int64_t>(kMaxCandidates, m - from);
-            measure(candidates + from * row_bytes(), count, keep);
-            for (int c = 0; c < count; ++c) totals[from + c] = sum_of(c);
+    // Greedy k-means++: `rows` (k, p) is filled, with the best of m drawn rows each after the first. `found` is how
+    // many there were before none was left to draw.
+    bool choose_all(BitGenerator& random, int64_t k, int64_t m, char* rows, int64_t& found) {
+        std::vector<int64_t> targets;
+        for (found = 0; found < k && total_ > 0; ++found) {
+            targets.resize((size_t)(found ? m : 1));
+            for (int64_t& target : targets) target = (int64_t)draw_below(random, (uint64_t)total_);
+            if (!choose(targets.data(), (int64_t)targets.size(), rows + found * row_bytes())) return false;
         }
-        if (keep) tried_.assign(candidates, candidates + m * row_bytes());
+        return true;
     }
 
-    void add_row(const char* row) {
-        int64_t at = 0;
-        const int64_t bytes = row_bytes(), n_tried = (int64_t)tried_.size() / bytes;
-        while (at < n_tried && std::memcmp(tried_.data() + at * bytes, row, (size_t)bytes)) ++at;
-        if (at == n_tried) {
-            measure(row, 1, true);
-            at = 0;
-        }
-        std::swap(now_, next_[(size_t)at]);
-        std::copy(trial_.begin() + at * n_super_, trial_.begin() + (at + 1) * n_super_, sums_.begin());
-        total_ = sum_of((int)at);
-        tried_.clear();
-    }
-
-    int64_t row_bytes() const { return rows_.view_.p * rows_.view_.width; }
-
-    void check(const AnyMatrix& codes) const {
+    // Throws unless this is a matrix of rows of codes.
+    template <class Array>
+    void check(const Array& codes) const {
         if ((int64_t)codes.shape(1) != rows_.view_.p || codes.dtype().bits != rows_.view_.width * 8)
-            throw std::invalid_argument("candidates must be rows of codes of the loaded type");
+            throw std::invalid_argument("rows of codes of the loaded type are needed");
     }
+
+  private:
+    int64_t row_bytes() const { return rows_.view_.p * rows_.view_.width; }
 
     // How many rows from `row` on lie before the one in which a running sum of copies * distance exceeds `left`.
     template <class A>
@@ -172,9 +149,10 @@ class Seeding {
         return sum;
     }
 
-    void measure(const char* candidates, int m, bool keep) {
+    bool measure(const char* candidates, int m, bool keep) {
         std::shared_ptr<Buffer> hold;
-        const View view = rows_.view(hold, false);
+        View view;
+        if (!rows_.open(view, hold, true)) return false;
         const int64_t blocks = rows_.blocks();
         trial_.assign((size_t)(m * n_super_), 0);
         void* next[kMaxCandidates] = {};
@@ -189,7 +167,7 @@ class Seeding {
                     trial_.data(), n_super_};
         const auto part = rows_.cut((double)(view.p * (m + 2)) * 0.5, kSuperRows);
         std::vector<Buffer> scratch = rows_.scratches(part.threads);
-        without_gil(part.threads, part.tasks, [&](int64_t t, int slot) {
+        return run_free(part.threads, part.tasks, [&](int64_t t, int slot) {
             rows_.kernels_->distance_chunk(view, job, t * part.blocks, std::min(blocks, (t + 1) * part.blocks),
                                            scratch[slot].data());
         });

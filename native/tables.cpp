@@ -82,12 +82,62 @@ void reserve(Buffer& space, int64_t bytes) {
 
 }  // namespace
 
+namespace {
+
+void halve(const int32_t* pairs, int64_t n, int32_t* half) {
+    for (int64_t f = 0; f < n; ++f) half[f] = (pairs[2 * f + 1] >> 1) - (pairs[2 * f] >> 1);
+}
+
+bool any_odd(const int32_t* pairs, int64_t n) {
+    int32_t odd = 0;
+    for (int64_t f = 0; f < n; ++f) odd |= pairs[2 * f] ^ pairs[2 * f + 1];
+    return odd & 1;
+}
+
+// Bounds fall by what clusters gained and lost, in units of 2**exponent of a bound's.
+std::vector<uint32_t> drops(const std::vector<int64_t>& lost, int exponent) {
+    std::vector<uint32_t> out;
+    for (const int64_t some : lost) {
+        const double units = std::ceil(std::ldexp((double)std::max<int64_t>(some, 0), exponent));
+        out.push_back((uint32_t)std::min(units, 1e9));
+    }
+    return out;
+}
+
+Comparison compare_halves(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_shift,
+                          const int32_t* after, int after_shift, int shift) {
+    Comparison out;
+    std::vector<int32_t> earlier(before ? (size_t)shape.d : 0);
+    out.half.resize((size_t)shape.d);
+    halve(after, shape.d, out.half.data());
+    if (before) halve(before, shape.d, earlier.data());
+    std::vector<int64_t> lost(2, 0);  // by rows of the first cluster when the difference rises, of the second when it falls
+    for (int64_t j = 0; j < shape.p; ++j) {
+        const int64_t at = shape.first[j] - j, n = shape.n_clusters[j];
+        const int32_t none = shape.missing[j] || !n ? 0 : 2147483647;
+        int32_t high = -none, low = none, smallest = 0, largest = 0;
+        if (n)
+            kernels.compare_rows(before ? earlier.data() + at : nullptr, before_shift, out.half.data() + at, after_shift,
+                                 n, 1, &high, &low, &smallest, &largest);
+        out.low.push_back(shape.missing[j] ? std::min(smallest, 0) : smallest);
+        out.high.push_back(shape.missing[j] ? std::max(largest, 0) : largest);
+        out.rounded += any_odd(after + 2 * at, n);
+        lost[0] += (int64_t)high + 2;  // one for the shifts, which round down, and one for the halves
+        lost[1] -= (int64_t)low - 2;
+    }
+    if (before) out.drop = drops(lost, after_shift + 1 - shift);
+    return out;
+}
+
+}  // namespace
+
 Comparison compare(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits,
                    const int32_t* after, int after_bits, int32_t k, int shift) {
-    Comparison out;
     // both tables in the coarser one's units, and halved, so that no difference can overflow
     const int finer = before ? after_bits - before_bits : 0;
     const int after_shift = 1 + std::max(finer, 0), before_shift = 1 + std::max(-finer, 0);
+    if (k == 2) return compare_halves(kernels, shape, before, before_shift, after, after_shift, shift);
+    Comparison out;
     std::vector<int64_t> gained((size_t)k, 0), least((size_t)k, 0);
     std::vector<int32_t> high((size_t)k), low((size_t)k);
     for (int64_t j = 0; j < shape.p; ++j) {
@@ -111,12 +161,9 @@ Comparison compare(const Kernels& kernels, const Shape& shape, const int32_t* be
     int64_t other = least[top];  // the most gained by any cluster but `top`
     for (int32_t c = 0; c < k; ++c)
         if (c != top) other = std::max(other, gained[c]);
-    out.drop.resize((size_t)k);
-    for (int32_t c = 0; c < k; ++c) {
-        const int64_t lost = (c == top ? other : gained[top]) - least[c];
-        const double units = std::ceil(std::ldexp((double)std::max<int64_t>(lost, 0), after_shift - shift));
-        out.drop[c] = (uint32_t)std::min(units, 1e9);
-    }
+    std::vector<int64_t> lost((size_t)k);
+    for (int32_t c = 0; c < k; ++c) lost[c] = (c == top ? other : gained[top]) - least[c];
+    out.drop = drops(lost, after_shift - shift);
     return out;
 }
 
@@ -192,10 +239,17 @@ NarrowPlan plan_narrow(const Shape& shape, int width) {
     return plan;
 }
 
-NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
-                   const int32_t* values, int32_t k, int shift, Buffer& space) {
-    NarrowTable out{};
-    if (!plan.possible || k > 65535) return out;
+namespace {
+
+// Heights of the entries above the least of their partition, in 7-bit levels of one step.
+struct Levels {
+    int64_t step = 1;
+    std::vector<int64_t> error;  // (k,) that levels of a row can be off by, together
+    const uint8_t* bytes = nullptr;
+};
+
+Levels put_levels(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
+                  const int32_t* values, int32_t k, Buffer& space) {
     const int64_t top = std::min<int64_t>(127, 65535 / shape.p);
     const std::vector<int64_t>& low = ranges.low;
     int64_t range = 0;
@@ -213,30 +267,54 @@ NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan&
             if ((seen - low[j]) % common) common = std::gcd(common, seen - low[j]);
         }
     }
-    int64_t step = std::max<int64_t>(1, (range + top - 1) / top);
-    if (common > 0 && common * top >= range) step = common;
+    Levels out;
+    out.step = std::max<int64_t>(1, (range + top - 1) / top);
+    if (common > 0 && common * top >= range) out.step = common;
 
     reserve(space, plan.stride * k);
     uint8_t* bytes = (uint8_t*)space.data();
-    std::vector<int64_t> error((size_t)k, 0);
+    out.bytes = bytes;
+    out.error.resize((size_t)k, 0);
     std::vector<uint32_t> worst((size_t)k);
     for (int64_t j = 0; j < shape.p; ++j) {
         std::fill(worst.begin(), worst.end(), 0);
         kernels.narrow_rows(values + (shape.first[j] - j) * k, shape.n_clusters[j], shape.missing[j], k,
-                            (int32_t)low[j], (uint32_t)step, (int32_t)top, worst.data(), bytes + plan.start[j],
+                            (int32_t)low[j], (uint32_t)out.step, (int32_t)top, worst.data(), bytes + plan.start[j],
                             plan.stride);
-        for (int32_t c = 0; c < k; ++c) error[c] += worst[c];
+        for (int32_t c = 0; c < k; ++c) out.error[c] += worst[c];
     }
-    const int64_t bound = 2 * *std::max_element(error.begin(), error.end());
+    return out;
+}
+
+}  // namespace
+
+NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
+                   const int32_t* values, int32_t k, int shift, Buffer& space) {
+    NarrowTable out{};
+    if (!plan.possible || k > 65535) return out;
+    const bool pair = k == 2;
+    const Levels levels = pair ? put_levels(kernels, shape, plan, ranges, ranges.half.data(), 1, space)
+                               : put_levels(kernels, shape, plan, ranges, values, k, space);
+    const int64_t step = levels.step;
+    int64_t bound;  // that the gap of two clusters can be off by
+    if (pair) {     // a row belongs to the second cluster if its level is above that of no difference
+        const int64_t zero = -std::accumulate(ranges.low.begin(), ranges.low.end(), int64_t(0));
+        const int64_t centre = std::min<int64_t>(65535, (std::max<int64_t>(zero, 0) + step / 2) / step);
+        out.centre = (uint32_t)centre;
+        bound = levels.error[0] + std::abs(centre * step - zero) + ranges.rounded;
+    } else {
+        bound = 2 * *std::max_element(levels.error.begin(), levels.error.end());
+    }
     const int64_t need = bound ? bound / step + 1 : 0;
     if (need > 65535) return out;
-    out.values = bytes;
+    out.pair = pair;
+    out.values = levels.bytes;
     out.stride = plan.stride;
     out.column = plan.column.data();
     out.n64 = plan.n64, out.n128 = plan.n128, out.n256 = plan.n256;
     out.need = (uint32_t)need;
     out.slack = (uint32_t)((bound + step - 1) / step);
-    out.scale = (uint32_t)std::min<int64_t>(65535, step >> shift);
+    out.scale = (uint32_t)std::min<int64_t>(65535, (pair ? 2 * step : step) >> shift);
     return out;
 }
 

@@ -39,10 +39,14 @@ struct Shape {
 struct Comparison {
     std::vector<int64_t> low, high;  // smallest and largest entry of each partition, the zero of missing labels included
     std::vector<uint32_t> drop;      // (k,) or empty: units a bound of a row can have lost, by its label
+    // of two clusters only their difference counts, (second - first) / 2 rounded to a whole: low and high are its own
+    std::vector<int32_t> half;  // (d,)
+    int64_t rounded = 0;        // partitions where some half is not exact
 };
 
 // Units are 2**shift of the new table. A row labelled c can have lost the most any other cluster gained, less the least
-// that c gained, summed over partitions. `before` null: nothing to compare with.
+// that c gained, summed over partitions; of two clusters, what their difference changed. `before` null: nothing to
+// compare with.
 Comparison compare(const Kernels& kernels, const Shape& shape, const int32_t* before, int before_bits,
                    const int32_t* after, int after_bits, int32_t k, int shift);
 

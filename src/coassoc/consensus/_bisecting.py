@@ -14,7 +14,7 @@ from ..ensemble._ensemble import lies_on_card
 from ..metrics._density import cluster_densities, density_from_counts, loss_from_counts, split_gain_from_counts
 from ..metrics._labels import check_partition_weights
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
-from ._lloyd import TooFewRows, lloyd, seed_rows
+from ._lloyd import Fit, TooFewRows, lloyd, seeded_fits
 from ._objectives import KMeansObjective, seeding_weights
 from ._tree import Tree
 
@@ -334,32 +334,37 @@ class _Grower:
         return self.engine.large_rows is not None and leaf.rows.n_rows >= self.engine.large_rows
 
     def _try(self, leaves: list[_Leaf]) -> None:
-        large = [leaf for leaf in leaves if not leaf.tried and self._large(leaf)]
-        small = [leaf for leaf in leaves if not leaf.tried and not self._large(leaf)]
-        outcomes = [self._two_means(leaf) for leaf in large] + self.engine.side_by_side(self._two_means, small)
-        for leaf, outcome in zip(large + small, outcomes):
+        leaves = [leaf for leaf in leaves if not leaf.tried]
+        if self.engine.fuses_starts:  # it shares its threads among large and small
+            outcomes = self._two_means(leaves)
+        else:
+            leaves.sort(key=self._large, reverse=True)
+            n_large = sum(map(self._large, leaves))
+            large, small = [[leaf] for leaf in leaves[:n_large]], [[leaf] for leaf in leaves[n_large:]]
+            done = [self._two_means(leaf) for leaf in large] + self.engine.side_by_side(self._two_means, small)
+            outcomes = [outcome for one in done for outcome in one]
+        for leaf, outcome in zip(leaves, outcomes):
             leaf.tried = True
             if outcome is not None:
                 leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = outcome
                 leaf.gain = split_gain_from_counts(leaf.pieces, self.v)
 
-    def _two_means(self, leaf: _Leaf):
-        """Labelling and counts of the best two-means of a node, or None when its rows cannot be told apart."""
-        if leaf.counts.sizes[0] < 2:
-            return None
-        best = None
+    def _two_means(self, leaves: list[_Leaf]) -> list[tuple | None]:
+        """Labelling and counts of the best two-means of each node, or None when its rows cannot be told apart."""
+        best: dict[int, Fit] = {}
+        several = [i for i, leaf in enumerate(leaves) if leaf.counts.sizes[0] > 1]
         for restart in range(self.n_init):
-            try:
-                seeds = seed_rows(leaf.rows, 2, self.weights, stream(self.seed, restart, *leaf.path))
-            except TooFewRows:
-                return None
-            fit = lloyd(leaf.rows, self.objective, Counts.of_rows(seeds, leaf.rows.layout), self.max_iter)
-            if (fit.counts.sizes > 0).all() and (best is None or fit.loss < best.loss):
-                best = fit
-        if best is None:
-            return None
-        leaf.rows.rest(best.labelling)  # many leaves wait for their split at a time
-        return best.labelling, best.counts, best.table, best.n_iter
+            tasks = [(leaves[i].rows, stream(self.seed, restart, *leaves[i].path)) for i in several]
+            fits = seeded_fits(self.engine, tasks, self.objective, 2, self.weights, self.max_iter)
+            for i, fit in zip(several, fits):
+                if fit is not None and (fit.counts.sizes > 0).all() and (i not in best or fit.loss < best[i].loss):
+                    best[i] = fit
+        for i, fit in best.items():
+            leaves[i].rows.rest(fit.labelling)  # many leaves wait for their split at a time
+        return [
+            (best[i].labelling, best[i].counts, best[i].table, best[i].n_iter) if i in best else None
+            for i in range(len(leaves))
+        ]
 
 
 def _look_up(numbers: np.ndarray, items: Any) -> Any:

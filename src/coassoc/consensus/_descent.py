@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..engines._verbs import Counts, Labelling, Rows, ScoreTable
+from ..engines._verbs import Counts, Labelling, Rows, ScoreTable, Start
 from ._objectives import KMeansObjective, Objective, fix_table
 
 
@@ -53,13 +53,17 @@ class FusedDescent(Descent):
     What the call leaves in the labelling is the truth: its table, and the one before it.
     """
 
-    def __init__(self, rows: Rows, objective: KMeansObjective, labelling: Labelling):
+    def __init__(self, rows: Rows, objective: KMeansObjective, labelling: Labelling, begun: Start | None = None):
         super().__init__(rows, objective, labelling)
         self.weights = np.ascontiguousarray(objective.weights, dtype=np.float64)
+        self._begun = begun  # passes that were made already
 
     def passes(self, centres: Counts | None, limit: int, losses: list[float]) -> list[tuple[int, float]]:
-        before = losses[-1] if losses else np.inf
-        found = self.rows.kmeans_passes(self.labelling, self.weights, centres, limit, before)
+        if self._begun is not None:
+            found, self._begun = self._begun.passes, None
+        else:
+            before = losses[-1] if losses else np.inf
+            found = self.rows.kmeans_passes(self.labelling, self.weights, centres, limit, before)
         self.n_empty = found[2]
         return list(zip(found[0], found[1]))
 
@@ -80,8 +84,8 @@ class FusedDescent(Descent):
         return False
 
 
-def descent_on(rows: Rows, objective: Objective, labelling: Labelling) -> Descent:
-    """Passes on `labelling`, in one call each where the engine can."""
+def descent_on(rows: Rows, objective: Objective, labelling: Labelling, begun: Start | None = None) -> Descent:
+    """Passes on `labelling`, in one call each where the engine can; `begun` has made the first of them."""
     if rows.fuses_kmeans and type(objective) is KMeansObjective:
-        return FusedDescent(rows, objective, labelling)
+        return FusedDescent(rows, objective, labelling, begun)
     return Descent(rows, objective, labelling)

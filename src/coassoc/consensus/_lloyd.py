@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..engines._verbs import Counts, Labelling, Rows, ScoreTable
+from ..engines._verbs import Counts, Engine, Labelling, Rows, ScoreTable, Start
 from ._descent import descent_on
-from ._objectives import Objective, fix_table
+from ._objectives import KMeansObjective, Objective, fix_table
 
 
 @dataclass
@@ -48,12 +48,14 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator,
 
     D² between rows is the integer Hamming distance (twice it, in H), so every draw is exact.
     """
-    seeding = rows.seeding(weights)
-    n_candidates = 2 + int(math.log(k)) if greedy else 1
-    chosen = seeding.choose_all(k, n_candidates, rng)
+    chosen = rows.seeding(weights).choose_all(k, _n_candidates(k) if greedy else 1, rng)
     if len(chosen) < k:
         raise TooFewRows(k, len(chosen))
     return chosen
+
+
+def _n_candidates(k: int) -> int:
+    return 2 + int(math.log(k))
 
 
 def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
@@ -89,20 +91,23 @@ def _count_different(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Gen
 def lloyd(
     rows: Rows,
     objective: Objective,
-    start: Counts,
+    start: Counts | Start,
     max_iter: int,
     labelling: Labelling | None = None,
     report: Callable[[int, float, int], None] | None = None,
 ) -> Fit:
     """Passes from the centres of `start` until the labels stand still or the exact loss stops falling.
 
-    `labelling` is reused when given, whatever it holds.
+    `labelling` is reused when given, whatever it holds. A `Start` brings its own, on which passes were made.
     """
-    if labelling is None:
-        labelling = rows.labelling(start.n_clusters)
-    descent = descent_on(rows, objective, labelling)
+    centres: Counts | None = None
+    if isinstance(start, Start):
+        labelling, begun = start.labelling, start
+    else:
+        labelling, begun = labelling or rows.labelling(start.n_clusters), None
+        centres = start
+    descent = descent_on(rows, objective, labelling, begun)
     losses: list[float] = []
-    centres: Counts | None = start
     stop = "max_iter"
     while stop == "max_iter" and len(losses) < max_iter:
         for moved, loss in descent.passes(centres, max_iter - len(losses), losses):
@@ -118,6 +123,35 @@ def lloyd(
         refill = descent.n_empty and stop == "max_iter"
         centres = _refilled(rows, labelling, descent.counts, objective) if refill else None
     return Fit(descent.table, descent.counts, labelling, losses, stop)
+
+
+def seeded_fits(
+    engine: Engine,
+    tasks: Sequence[tuple[Rows, np.random.Generator]],
+    objective: Objective,
+    k: int,
+    weights: np.ndarray,
+    max_iter: int,
+) -> list[Fit | None]:
+    """A fit from k-means++ seeds for every (rows, generator); None where fewer than k rows differ.
+
+    `weights` are those of `seed_rows`. Tasks run side by side where the engine has starts in one call.
+    """
+    if engine.fuses_starts and isinstance(objective, KMeansObjective):
+        starts = engine.kmeans_starts(tasks, k, _n_candidates(k), weights, objective.weights, max_iter)
+        return [
+            lloyd(rows, objective, start, max_iter) if len(start.seeds) == k else None
+            for (rows, _), start in zip(tasks, starts)
+        ]
+    fits: list[Fit | None] = []
+    for rows, rng in tasks:
+        try:
+            seeds = seed_rows(rows, k, weights, rng)
+        except TooFewRows:
+            fits.append(None)
+        else:
+            fits.append(lloyd(rows, objective, Counts.of_rows(seeds, rows.layout), max_iter))
+    return fits
 
 
 def _refilled(rows: Rows, labelling: Labelling, counts: Counts, objective: Objective) -> Counts:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ._exchange import Moves, MoveTable
 from ._numpy import _first_different
-from ._verbs import Counts, Engine, Labelling, Layout, RowCounts, Rows, ScoreTable, Seeding, participating_copies
+from ._verbs import Counts, Engine, Labelling, Layout, RowCounts, Rows, ScoreTable, Seeding, Start, participating_copies
 
 try:
     from .. import _kernels
@@ -109,6 +109,33 @@ class Native(Engine):
     @property
     def tasks_at_once(self) -> int:  # type: ignore[override]
         return self.n_threads or default_threads()
+
+    @property
+    def fuses_starts(self) -> bool:  # type: ignore[override]
+        return _draws_like_numpy()
+
+    def kmeans_starts(
+        self,
+        tasks: Sequence[tuple[Any, np.random.Generator]],
+        k: int,
+        n_candidates: int,
+        seeding_weights: np.ndarray,
+        weights: np.ndarray,
+        limit: int,
+    ) -> list[Start]:
+        labellings = [rows.labelling(k) for rows, _ in tasks]
+        seeds = [np.empty((k, rows.layout.n_partitions), rows.codes.dtype) for rows, _ in tasks]
+        parts = [
+            (rows.core, labelling.core, rng.bit_generator.capsule, chosen)
+            for (rows, rng), labelling, chosen in zip(tasks, labellings, seeds)
+        ]
+        done = _kernels.kmeans_starts(
+            parts, _as(seeding_weights, np.int64), _as(weights, np.float64), n_candidates, limit
+        )
+        return [
+            Start(chosen[:found], labelling, tuple(passes))
+            for chosen, labelling, (found, *passes) in zip(seeds, labellings, done)
+        ]
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         """Results of independent tasks, in order. Small tasks keep to one thread each, large ones share all."""
@@ -358,9 +385,9 @@ class NativeSeeding(Seeding):
         self.core.add(self._as_codes(row[None, :]))
 
     def choose(self, targets: np.ndarray) -> np.ndarray:
-        row = np.empty(self.rows.layout.n_partitions, dtype=self.rows.codes.dtype)
+        row = np.empty((1, self.rows.layout.n_partitions), dtype=self.rows.codes.dtype)
         self.core.choose(_as(targets, np.int64), row)
-        return row
+        return row[0]
 
     def choose_all(self, k: int, n_candidates: int, rng: np.random.Generator) -> np.ndarray:
         if not _draws_like_numpy():

@@ -19,6 +19,7 @@ threads nor the engine can change an answer, and a lost chunk is recomputed, not
     rows.overlap(weights)                   -> HᵀH (d, d)
     rows.codes_at(indices)                  -> codes of a few rows
     engine.side_by_side(function, tasks)    -> results of independent tasks, in order
+    engine.kmeans_starts(tasks, …)          -> seeds and first passes of k-means on many rows, where it has them in one
 
     rows.propose_moves(labelling, table, start, limit) -> Moves: rows that gain by moving, on a frozen state
     rows.apply_moves(labelling, state, moves, threshold) -> how many still gained on live counts and were made
@@ -342,10 +343,21 @@ class Rows(ABC):
         raise NotImplementedError(f"{type(self).__name__} cannot apply moves; use engine='native' or 'numpy'.")
 
 
+@dataclass(frozen=True)
+class Start:
+    """What `Engine.kmeans_starts` did with one set of rows."""
+
+    seeds: np.ndarray  # (k, p) codes; fewer than k when the rows do not differ enough, and then no pass was made
+    labelling: Labelling
+    passes: tuple[list[int], list[float], int]  # as `Rows.kmeans_passes` gives them
+
+
 class Engine(ABC):
     """Where rows live and how verbs are mapped over them. Instances are configuration, not state."""
 
     name: str
+    #: whether `kmeans_starts` is there
+    fuses_starts = False
     #: tasks over at least this many rows keep every thread busy by themselves: side by side they only take more memory
     large_rows: int | None = None
     #: how many tasks `side_by_side` really runs at a time
@@ -356,6 +368,21 @@ class Engine(ABC):
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         return [function(task) for task in tasks]
+
+    def kmeans_starts(
+        self,
+        tasks: Sequence[tuple[Any, np.random.Generator]],
+        k: int,
+        n_candidates: int,
+        seeding_weights: np.ndarray,
+        weights: np.ndarray,
+        limit: int,
+    ) -> list[Start]:
+        """For every (rows, generator): `Seeding.choose_all`, a labelling, and `Rows.kmeans_passes` from those seeds.
+
+        All tasks share the threads, and the results are those of the verbs one by one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no starts of k-means of its own.")
 
     def starts_at_once(self, rows: Rows) -> int:
         """How many restarts may run side by side, each with a labelling of its own."""
