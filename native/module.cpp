@@ -29,6 +29,14 @@ NB_MODULE(_kernels, m) {
     nb::class_<Token>(m, "Token").def(nb::init<>()).def("cancel", [](Token& t) { t.cancelled = true; });
     m.def("use_token", [](const Token* token) { current_token = token; }, "token"_a.none());
 
+    // bytes on large pages, where there are such
+    m.def("memory", [](int64_t bytes) {
+        if (bytes < 0) throw std::invalid_argument("bytes must not be negative");
+        Buffer* buffer = new Buffer(bytes);
+        nb::capsule owner(buffer, [](void* it) noexcept { delete (Buffer*)it; });
+        return nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(buffer->data(), {(size_t)bytes}, owner);
+    });
+
     m.def("levels", [] {
         nb::list out;
         for (int i = 0; i < kLevels; ++i)
@@ -60,6 +68,7 @@ NB_MODULE(_kernels, m) {
         .def("own_scores", &Rows::own_scores)
         .def("split_sizes", &Rows::split_sizes)
         .def("split", &Rows::split)
+        .def("scatter", &Rows::scatter)
         .def("descend", &Rows::descend)
         .def("whole", &Rows::whole)
         .def("set_whole", &Rows::set_whole)

@@ -73,10 +73,11 @@ void without_gil(int n_threads, int64_t n_tasks, Body&& body) {
 
 class Labelling;
 
-// The copy of rows that are done with, for the next of their kin: fresh memory costs more than filling it.
+// Copies of rows that are done with, for the next of their kin: fresh memory costs more than filling it. From small to
+// large, the largest few.
 struct Spare {
     std::mutex mutex;
-    std::shared_ptr<Buffer> buffer;
+    std::vector<std::shared_ptr<Buffer>> buffers;
 };
 
 // What passes of k-means did: rows moved and loss of each, and how many clusters the last left empty.
@@ -142,6 +143,8 @@ class Rows {
     std::vector<int64_t> split_sizes(Labelling& labelling);
     // rows of each cluster in their present order: positions, or their ids in the codes
     void split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids);
+    // labels[id] = number of the part that lists it
+    void scatter(const std::vector<Vector<const uint32_t>>& parts, Vector<int32_t> labels);
     void overlap(Matrix<int64_t> out);
     void weighted_overlap(Vector<const double> weights, Matrix<double> out);
 

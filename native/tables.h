@@ -24,7 +24,7 @@ class Buffer {
 
   private:
     void *data_ = nullptr, *base_ = nullptr;  // base_: of the mapping, where there is one
-    int64_t bytes_ = 0, mapped_ = 0;
+    int64_t bytes_ = 0, mapped_ = 0, room_ = 0;
 };
 
 // Partitions of the ensemble as the tables see them.

@@ -11,7 +11,7 @@ import numpy as np
 from ..engines import Counts, Engine, Rows, ScoreTable
 from ..ensemble._blocks import is_dask
 from ..ensemble._ensemble import lies_on_card
-from ..metrics._density import cluster_densities, density_from_counts, loss_from_counts, split_gain_from_counts
+from ..metrics._density import cluster_densities, density_from_counts, gain_of_split, loss_from_counts
 from ..metrics._labels import check_partition_weights
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
 from ._lloyd import Fit, TooFewRows, lloyd, seeded_fits
@@ -25,10 +25,12 @@ class _Leaf:
 
     rows: Rows
     counts: Counts  # of this node alone, k = 1
+    density: float
     path: tuple[int, ...]
     pieces: Counts | None = None  # counts of its two halves, once tried; None when it cannot be split
     labelling: Any = None
     table: Any = None  # the split's table: its argmax is the side of a row
+    densities: Any = None  # of the two halves
     gain: float = -math.inf  # n·ΔS of the split
     n_iter: int = 1  # passes of the split
     tried: bool = False
@@ -192,7 +194,8 @@ class BisectingConsensus(ConsensusEstimator):
             return self._leaf_of_item.map_blocks(
                 np.append(cluster_of_leaf, -1).__getitem__, dtype=cluster_of_leaf.dtype
             )
-        labels = _look_up(cluster_of_leaf, self._leaf_of_item)
+        same = k == self.n_leaves_ and isinstance(self._leaf_of_item, np.ndarray)  # every leaf is a cluster
+        labels = self._leaf_of_item.copy() if same else _look_up(cluster_of_leaf, self._leaf_of_item)
         if self._unlabelled is not None:
             labels[self._unlabelled] = -1
         return labels
@@ -269,8 +272,9 @@ class _Grower:
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree = Tree()
         whole = self.rows.whole_counts()
-        tree.add(-1, int(whole.sizes[0]), density_from_counts(whole, self.v))
-        open_leaves = {0: _Leaf(self.rows, whole, ())}
+        density = density_from_counts(whole, self.v)
+        tree.add(-1, int(whole.sizes[0]), density)
+        open_leaves = {0: _Leaf(self.rows, whole, density, ())}
         n = int(whole.sizes[0])
         while len(open_leaves) < most:
             node = self._next(open_leaves, most - len(open_leaves))
@@ -278,7 +282,7 @@ class _Grower:
                 break
             leaf = open_leaves.pop(node)
             assert leaf.pieces is not None
-            pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, cluster_densities(leaf.pieces, self.v))
+            pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, leaf.densities)
             open_leaves.update(zip(pair, self._children(leaf)))
             self.tables[node] = leaf.table
             self.n_iter = max(self.n_iter, leaf.n_iter)  # of splits made: how many are tried depends on the engine
@@ -325,8 +329,8 @@ class _Grower:
             assert leaf.pieces is not None
             leaf.children = []
             for side, part in enumerate(leaf.rows.split(leaf.labelling)):
-                counts = Counts(leaf.pieces.alpha[:, [side]], leaf.pieces.sizes[[side]], leaf.pieces.layout)
-                leaf.children.append(_Leaf(part, counts, (*leaf.path, side)))
+                counts = leaf.pieces.of_cluster(side)
+                leaf.children.append(_Leaf(part, counts, float(leaf.densities[side]), (*leaf.path, side)))
             leaf.labelling = None
         return leaf.children
 
@@ -347,7 +351,8 @@ class _Grower:
             leaf.tried = True
             if outcome is not None:
                 leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = outcome
-                leaf.gain = split_gain_from_counts(leaf.pieces, self.v)
+                leaf.densities = cluster_densities(leaf.pieces, self.v)
+                leaf.gain = gain_of_split(leaf.pieces.sizes, leaf.densities, leaf.density)
 
     def _two_means(self, leaves: list[_Leaf]) -> list[tuple | None]:
         """Labelling and counts of the best two-means of each node, or None when its rows cannot be told apart."""

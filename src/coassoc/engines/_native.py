@@ -227,7 +227,7 @@ class NativeRows(Rows):
         self.core = _kernels.Rows(codes, layout.n_clusters, missing, ids, copies, **settings)
 
     def labelling(self, k: int) -> _NativeLabelling:
-        return _NativeLabelling(k, np.full(self.n_rows, -1, dtype=np.int32), False)
+        return _NativeLabelling(k, _room(self.n_rows, np.int32), False)  # the first pass fills it
 
     def labelling_of(self, labels: np.ndarray, k: int) -> _NativeLabelling:
         return _NativeLabelling(k, np.array(labels, dtype=np.int32, order="C"), True)
@@ -307,7 +307,7 @@ class NativeRows(Rows):
         if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):
             raise ValueError(f"splitting works on fewer than 2**32 rows, got {self.n_rows}.")
         self.core.free_blocked()  # the children gather from the codes themselves
-        parts = [np.empty(size, dtype=np.uint32) for size in self.core.split_sizes(labelling.core)]
+        parts = [_room(size, np.uint32) for size in self.core.split_sizes(labelling.core)]
         copies: list[Any] = [None] * len(parts)
         if self.copies is not None:
             self.core.split(labelling.core, parts, False)
@@ -322,9 +322,10 @@ class NativeRows(Rows):
 
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
         self.core.free_spare()  # the splitting is over
-        labels = np.zeros(self.n_rows, dtype=np.int32)
-        for position, leaf in enumerate(leaves):
-            labels[slice(None) if leaf.ids is None else leaf.ids] = position
+        if any(leaf.ids is None for leaf in leaves):  # it was never split
+            return np.zeros(self.n_rows, dtype=np.int32)
+        labels = _room(self.n_rows, np.int32)
+        self.core.scatter([leaf.ids for leaf in leaves], labels)
         return labels
 
     def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
@@ -397,6 +398,11 @@ class NativeSeeding(Seeding):
 
     def _as_codes(self, rows: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(rows, dtype=self.rows.codes.dtype)
+
+
+def _room(n: int, dtype: Any) -> np.ndarray:
+    """An array of n numbers to be filled."""
+    return _kernels.memory(n * np.dtype(dtype).itemsize).view(dtype)
 
 
 @functools.cache

@@ -128,6 +128,13 @@ class Counts:
             self._cells, self._squares = self.layout.sums(self.alpha)
         return self._squares
 
+    def of_cluster(self, cluster: int) -> Counts:
+        """The counts of one cluster alone."""
+        one = slice(cluster, cluster + 1)
+        known = self._cells is not None and self._squares is not None
+        sums = (self._cells[:, one].copy(), self._squares[:, one].copy()) if known else ()  # type: ignore[index]
+        return Counts(self.alpha[:, one].copy(), self.sizes[one].copy(), self.layout, *sums)
+
     def with_rows(self, clusters: np.ndarray, rows: np.ndarray) -> Counts:
         """A copy in which each of `clusters` holds just one row of codes: how a centre is placed on a row."""
         alpha, sizes = self.alpha.copy(), self.sizes.copy()

@@ -235,8 +235,12 @@ def mean_density(sizes: np.ndarray, densities: np.ndarray) -> float:
 def split_gain_from_counts(pieces: Counts, v: np.ndarray) -> float:
     """n·ΔS of splitting a cluster into the pieces whose counts are given."""
     whole = Counts(pieces.alpha.sum(axis=1, keepdims=True), pieces.sizes.sum(keepdims=True), pieces.layout)
-    after = (pieces.sizes * cluster_densities(pieces, v)).tolist()
-    return math.fsum([*after, -float(whole.sizes[0] * cluster_densities(whole, v)[0])])
+    return gain_of_split(pieces.sizes, cluster_densities(pieces, v), float(cluster_densities(whole, v)[0]))
+
+
+def gain_of_split(sizes: np.ndarray, densities: np.ndarray, before: float) -> float:
+    """n·ΔS of splitting a cluster of density `before` into pieces of these sizes and densities."""
+    return math.fsum([*(sizes * densities).tolist(), -(float(sizes.sum()) * before)])
 
 
 def loss_from_counts(counts: Counts, v: np.ndarray) -> float:
