@@ -4,64 +4,62 @@
 namespace coassoc {
 namespace {
 
-constexpr int64_t kCells = 2048;  // cells of one partition that are counted in four tables side by side
+constexpr int64_t kCells = 2048;  // cells of one partition that are counted in a small table first
+constexpr int kColumns = 4;       // partitions counted together: a cell that comes up again need not wait for itself
 
-// code * k + label of a whole block.
+// code * k + label of a whole block; kCells fits.
 template <class T>
-inline void cells_of(const T* codes, const int32_t* labels, int32_t k, uint16_t* cell) {
+inline void cells_of(const T* codes, const uint16_t* labels, int32_t k, uint16_t* cell) {
 #if defined(__AVX512BW__)
     if (sizeof(T) == 1) {
         for (int lane = 0; lane < kLanes; lane += 32) {
             const __m512i code = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)((const uint8_t*)codes + lane)));
-            const __m256i low = _mm512_cvtepi32_epi16(_mm512_loadu_si512(labels + lane));
-            const __m256i high = _mm512_cvtepi32_epi16(_mm512_loadu_si512(labels + lane + 16));
-            const __m512i own = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+            const __m512i own = _mm512_load_si512(labels + lane);
             _mm512_store_si512(cell + lane, _mm512_add_epi16(_mm512_mullo_epi16(code, _mm512_set1_epi16((short)k)), own));
         }
         return;
     }
 #endif
-    for (int lane = 0; lane < kLanes; ++lane) cell[lane] = (uint16_t)(codes[lane] * (uint32_t)k + (uint32_t)labels[lane]);
+    for (int lane = 0; lane < kLanes; ++lane) cell[lane] = (uint16_t)(codes[lane] * (uint32_t)k + labels[lane]);
 }
 
-// Counts of one partition without copies. Adding to one table waits whenever a cell comes up twice in a row; four
-// small ones, used in turn, hide that.
-template <class T>
-inline void count_column(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j,
-                         int64_t* cells, char* scratch) {
-    const int64_t n = (view.n_clusters[j] + 1) * k;
-    int32_t* table = (int32_t*)scratch;
-    memset(table, 0, sizeof(int32_t) * 4 * (size_t)n);
-    alignas(64) uint16_t cell[kLanes];  // kCells fits
+// Counts of up to kColumns partitions from j on, without copies.
+template <class T, int M>
+void count_columns(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j,
+                   int64_t* alpha, char* scratch) {
+    uint32_t* table[M + 1] = {(uint32_t*)scratch};  // one behind the other
+    for (int m = 0; m < M; ++m) table[m + 1] = table[m] + (view.n_clusters[j + m] + 1) * k;
+    memset(scratch, 0, (size_t)((char*)table[M] - scratch));
+    alignas(64) uint16_t cell[M][kLanes], own[kLanes];
     for (int64_t b = b0; b < b1; ++b) {
         const T* codes = (const T*)view.blocked + (b * view.p + j) * kLanes;
-        const int32_t* own = labels + b * kLanes;
         const int lanes = lanes_in(view, b);
-        if (lanes == kLanes)
-            cells_of(codes, own, k, cell);
-        else
-            for (int lane = 0; lane < lanes; ++lane) cell[lane] = (uint16_t)(codes[lane] * (uint32_t)k + (uint32_t)own[lane]);
-        int lane = 0;
-        for (; lane + 4 <= lanes; lane += 4) {
-            ++table[cell[lane]];
-            ++table[n + cell[lane + 1]];
-            ++table[2 * n + cell[lane + 2]];
-            ++table[3 * n + cell[lane + 3]];
-        }
-        for (; lane < lanes; ++lane) ++table[cell[lane]];
+        if (lanes < kLanes) memset(own, 0, sizeof own);
+        for (int lane = 0; lane < lanes; ++lane) own[lane] = (uint16_t)labels[b * kLanes + lane];
+        for (int m = 0; m < M; ++m) cells_of(codes + m * kLanes, own, k, cell[m]);
+        for (int lane = 0; lane < lanes; ++lane)
+            for (int m = 0; m < M; ++m) ++table[m][cell[m][lane]];
     }
-    for (int64_t i = 0; i < n; ++i)
-        cells[i] += (int64_t)table[i] + table[n + i] + table[2 * n + i] + table[3 * n + i];
+    for (int m = 0; m < M; ++m) {
+        int64_t* cells = alpha + view.first[j + m] * k;
+        for (int64_t i = 0; i < table[m + 1] - table[m]; ++i) cells[i] += table[m][i];
+    }
 }
 
 template <class T>
 void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
                     int64_t j1, int64_t* alpha, char* scratch) {
-    const int64_t columns = view.blocked ? j1 - j0 : 1;  // a gathered block is used for every column at once
-    for (int64_t turn = 0; turn < columns; ++turn) {
-        const int64_t ja = view.blocked ? j0 + turn : j0, jb = view.blocked ? ja + 1 : j1;
-        if (view.blocked && !view.copies && (view.n_clusters[ja] + 1) * k <= kCells && b1 - b0 < (1 << 24)) {
-            count_column<T>(view, labels, k, b0, b1, ja, alpha + view.first[ja] * k, scratch);
+    const auto small = [&](int64_t j) { return (view.n_clusters[j] + 1) * k <= kCells; };
+    for (int64_t ja = j0, jb; ja < j1; ja = jb) {
+        jb = view.blocked ? ja + 1 : j1;  // a gathered block is used for every column at once
+        if (view.blocked && !view.copies && small(ja) && b1 - b0 < (1 << 24)) {
+            while (jb < j1 && jb - ja < kColumns && small(jb)) ++jb;
+            switch (jb - ja) {
+                case 1: count_columns<T, 1>(view, labels, k, b0, b1, ja, alpha, scratch); break;
+                case 2: count_columns<T, 2>(view, labels, k, b0, b1, ja, alpha, scratch); break;
+                case 3: count_columns<T, 3>(view, labels, k, b0, b1, ja, alpha, scratch); break;
+                default: count_columns<T, 4>(view, labels, k, b0, b1, ja, alpha, scratch);
+            }
             continue;
         }
         for (int64_t b = b0; b < b1; ++b) {

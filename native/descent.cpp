@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "arithmetic.h"
 
@@ -64,9 +65,11 @@ int table_of_rows_as(const Shape& shape, Labelling& labelling, const T* codes, c
             if (seen(c, j)) largest[j] = std::fabs(weights[j]);
     const int bits = bits_for(largest);
     labelling.next_.resize((size_t)(shape.d * k));
+    labelling.common_ = 0;
     std::vector<int32_t> row((size_t)k);
     for (int64_t j = 0; j < p; ++j) {
         const int32_t value = (int32_t)std::nearbyint(std::ldexp(weights[j], bits));
+        labelling.common_ = std::gcd(labelling.common_, (int64_t)value);
         int32_t* part = labelling.next_.data() + (shape.first[j] - j) * k;
         for (int64_t c = 0; c < k; ++c) row[c] = seen(c, j) ? -value : 0;
         for (int64_t f = 0; f < shape.n_clusters[j]; ++f) std::copy(row.begin(), row.end(), part + f * k);

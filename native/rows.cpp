@@ -149,7 +149,9 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     const bool sharp = labelling.redone_ * 2 <= labelling.evaluated_;
     const bool enough = (job.drop ? labelling.evaluated_ : view_.n) > 2000 || chunk_rows_ > 0;
     if (kernels_->permutes && sharp && enough)
-        job.narrow = narrow(*kernels_, shape_, plan_, ranges, table, k, shift, labelling.narrow_);
+        job.narrow = narrow(*kernels_, shape_, plan_, ranges, table, k, shift, labelling.common_,
+                            labelling.narrow_);
+    labelling.common_ = 0;
     job.labels = labelling.labels_;
     job.bounds = (uint16_t*)labelling.bounds_.data();
     job.shift = shift;

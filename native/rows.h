@@ -221,6 +221,7 @@ class Labelling {
     Buffer bounds_;
     std::vector<int32_t> table_, earlier_, next_;  // (d, k) the labels' table, the one before it, the one to come
     int bits_ = 0, earlier_bits_ = 0;
+    int64_t common_ = 0;  // divides all differences of scores in a partition of next_; 0: not known
     int unit_ = 0;  // a bound's unit is 2**unit_, in scores
     std::vector<Move> moves_;  // room for the rows that move in a pass
     Buffer wide_, narrow_;

@@ -303,13 +303,9 @@ struct Levels {
     const uint8_t* bytes = nullptr;
 };
 
-Levels put_levels(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
-                  const int32_t* values, int32_t k, Buffer& space) {
-    const int64_t top = std::min<int64_t>(127, 65535 / shape.p);
-    const std::vector<int64_t>& low = ranges.low;
-    int64_t range = 0;
-    for (int64_t j = 0; j < shape.p; ++j) range = std::max(range, ranges.high[j] - low[j]);
-    // a common divisor makes the narrow scores exact: so it is when centres are single rows, full of ties
+// A common divisor of all heights, `range` being the largest; 0 when it is too small for `top` levels.
+int64_t common_divisor(const Shape& shape, const std::vector<int64_t>& low, const int32_t* values, int32_t k,
+                       int64_t range, int64_t top) {
     int64_t common = range;
     for (int64_t j = 0; j < shape.p && common * top >= range && common > 0; ++j) {
         const int32_t* part = values + (shape.first[j] - j) * k;
@@ -322,9 +318,19 @@ Levels put_levels(const Kernels& kernels, const Shape& shape, const NarrowPlan& 
             if ((seen - low[j]) % common) common = std::gcd(common, seen - low[j]);
         }
     }
+    return common * top >= range ? common : 0;
+}
+
+Levels put_levels(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
+                  const int32_t* values, int32_t k, int64_t common, Buffer& space) {
+    const int64_t top = std::min<int64_t>(127, 65535 / shape.p);
+    const std::vector<int64_t>& low = ranges.low;
+    int64_t range = 0;
+    for (int64_t j = 0; j < shape.p; ++j) range = std::max(range, ranges.high[j] - low[j]);
+    // a common divisor makes the narrow scores exact: so it is when centres are single rows, full of ties
+    if (common * top < range || common == 0) common = common_divisor(shape, low, values, k, range, top);
     Levels out;
-    out.step = std::max<int64_t>(1, (range + top - 1) / top);
-    if (common > 0 && common * top >= range) out.step = common;
+    out.step = common ? common : std::max<int64_t>(1, (range + top - 1) / top);
 
     reserve(space, plan.stride * k);
     uint8_t* bytes = (uint8_t*)space.data();
@@ -344,12 +350,12 @@ Levels put_levels(const Kernels& kernels, const Shape& shape, const NarrowPlan& 
 }  // namespace
 
 NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
-                   const int32_t* values, int32_t k, int shift, Buffer& space) {
+                   const int32_t* values, int32_t k, int shift, int64_t common, Buffer& space) {
     NarrowTable out{};
     if (!plan.possible || k > 65535) return out;
     const bool pair = k == 2;
-    const Levels levels = pair ? put_levels(kernels, shape, plan, ranges, ranges.half.data(), 1, space)
-                               : put_levels(kernels, shape, plan, ranges, values, k, space);
+    const Levels levels = pair ? put_levels(kernels, shape, plan, ranges, ranges.half.data(), 1, 0, space)
+                               : put_levels(kernels, shape, plan, ranges, values, k, common, space);
     const int64_t step = levels.step;
     int64_t bound;  // that the gap of two clusters can be off by
     if (pair) {     // a row belongs to the second cluster if its level is above that of no difference

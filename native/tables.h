@@ -66,9 +66,10 @@ struct NarrowPlan {
 };
 NarrowPlan plan_narrow(const Shape& shape, int width);
 
-// (d, k) int32 -> 7-bit table; `values` stays null when the scores cannot be told apart in 7 bits.
+// (d, k) int32 -> 7-bit table; `values` stays null when the scores cannot be told apart in 7 bits. `common` divides all
+// differences of scores in a partition, where that is known; else 0.
 NarrowTable narrow(const Kernels& kernels, const Shape& shape, const NarrowPlan& plan, const Comparison& ranges,
-                   const int32_t* values, int32_t k, int shift, Buffer& space);
+                   const int32_t* values, int32_t k, int shift, int64_t common, Buffer& space);
 
 // Rows in each cluster (k,), copies counted, from padded counts: every row has one code of partition 0, missing included.
 std::vector<int64_t> cluster_sizes(const Shape& shape, const int64_t* alpha, int64_t k);
