@@ -54,6 +54,11 @@ NB_MODULE(_kernels, m) {
             std::copy(from.begin(), from.end(), values.data());
             return earlier ? l.earlier_bits_ : l.bits_;
         })
+        .def("take_table", [](Labelling& l, int64_t d) {  // the labelling is then without it
+            if ((int64_t)l.table_.size() != d * l.k_) throw std::invalid_argument("there is no table of this shape");
+            l.bounded_ = false;
+            return nb::make_tuple(handed_over(std::move(l.table_), d, l.k_), l.bits_);
+        })
         .def_ro("evaluated", &Labelling::evaluated_)
         .def_ro("redone", &Labelling::redone_);
 
@@ -65,6 +70,7 @@ NB_MODULE(_kernels, m) {
         .def("assign", &Rows::assign)
         .def("kmeans_passes", &Rows::kmeans_passes, "labelling"_a, "weights"_a, "centres"_a.none(), "limit"_a, "before"_a)
         .def("counts", &Rows::counts)
+        .def("take_counts", &Rows::take_counts)
         .def("own_scores", &Rows::own_scores)
         .def("split_sizes", &Rows::split_sizes)
         .def("split", &Rows::split)

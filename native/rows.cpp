@@ -369,29 +369,52 @@ bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* gi
     return true;
 }
 
+void Rows::count_now(Labelling& labelling) {
+    if (labelling.counted_) return;
+    labelling.check_awake();
+    released([&] {
+        std::shared_ptr<Buffer> hold;
+        View rows;
+        return open(rows, hold, false) && count(rows, labelling);
+    });
+}
+
+// Sizes, and where they are known cells and squares (true).
+bool Rows::sums_of(const Labelling& labelling, int64_t* sizes, int64_t* cells, int64_t* squares) const {
+    const std::vector<int64_t> found = cluster_sizes(shape_, labelling.alpha_.data(), labelling.k_);
+    std::copy(found.begin(), found.end(), sizes);
+    if (!labelling.summed_) return false;
+    std::copy(labelling.cells_.begin(), labelling.cells_.end(), cells);
+    std::copy(labelling.squares_.begin(), labelling.squares_.end(), squares);
+    return true;
+}
+
 bool Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes, Matrix<int64_t> cells,
                   Matrix<int64_t> squares) {
     const int64_t k = labelling.k_;
     if ((int64_t)alpha.shape(0) != shape_.d || (int64_t)alpha.shape(1) != k || (int64_t)sizes.shape(0) != k ||
         cells.size() != (size_t)(shape_.p * k) || squares.size() != cells.size() || !labelling.labelled_)
         throw std::invalid_argument("counts need a labelled labelling and arrays of its shape");
-    if (!labelling.counted_) {
-        labelling.check_awake();
-        released([&] {
-            std::shared_ptr<Buffer> hold;
-            View rows;
-            return open(rows, hold, false) && count(rows, labelling);
-        });
-    }
+    count_now(labelling);
     for (int64_t j = 0; j < shape_.p; ++j)
         std::memcpy(alpha.data() + (shape_.first[j] - j) * k, labelling.alpha_.data() + shape_.first[j] * k,
                     8 * (size_t)(shape_.n_clusters[j] * k));
-    const std::vector<int64_t> found = cluster_sizes(shape_, labelling.alpha_.data(), k);
-    std::copy(found.begin(), found.end(), sizes.data());
-    if (!labelling.summed_) return false;
-    std::copy(labelling.cells_.begin(), labelling.cells_.end(), cells.data());
-    std::copy(labelling.squares_.begin(), labelling.squares_.end(), squares.data());
-    return true;
+    return sums_of(labelling, sizes.data(), cells.data(), squares.data());
+}
+
+nb::tuple Rows::take_counts(Labelling& labelling, Vector<int64_t> sizes, Matrix<int64_t> cells,
+                            Matrix<int64_t> squares) {
+    const int64_t k = labelling.k_;
+    if ((int64_t)sizes.shape(0) != k || cells.size() != (size_t)(shape_.p * k) || squares.size() != cells.size() ||
+        !labelling.labelled_)
+        throw std::invalid_argument("counts need a labelled labelling and arrays of its shape");
+    count_now(labelling);
+    const bool known = sums_of(labelling, sizes.data(), cells.data(), squares.data());
+    int64_t* alpha = labelling.alpha_.data();
+    for (int64_t j = 1; j < shape_.p; ++j)  // the rows of missing labels are left out
+        std::memmove(alpha + (shape_.first[j] - j) * k, alpha + shape_.first[j] * k, 8 * (size_t)(shape_.n_clusters[j] * k));
+    labelling.counted_ = labelling.summed_ = false;
+    return nb::make_tuple(handed_over(std::move(labelling.alpha_), shape_.d, k), known);
 }
 
 void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t start, int64_t stop,

@@ -73,6 +73,14 @@ void without_gil(int n_threads, int64_t n_tasks, Body&& body) {
 
 class Labelling;
 
+// A matrix for Python that takes over the memory of `values`.
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<2>> handed_over(std::vector<T>&& values, int64_t rows, int64_t columns) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* it) noexcept { delete (std::vector<T>*)it; });
+    return {kept->data(), {(size_t)rows, (size_t)columns}, owner};
+}
+
 // Copies of rows that are done with, for the next of their kin: fresh memory costs more than filling it. From small to
 // large, the largest few.
 struct Spare {
@@ -133,6 +141,9 @@ class Rows {
     // Also gives cells and squares (p, k), if they are known (true).
     bool counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes, Matrix<int64_t> cells,
                 Matrix<int64_t> squares);
+    // The counts themselves, which the labelling is then without, as (alpha, whether sizes, cells and squares, which are
+    // filled, include the last two). For passes that are over: counts of many clusters take long to copy.
+    nb::tuple take_counts(Labelling& labelling, Vector<int64_t> sizes, Matrix<int64_t> cells, Matrix<int64_t> squares);
     // Passes of k-means (table, labels, counts, loss) from the counts `centres` (d, k), from rows of codes (k, p), or
     // from the labelling itself when None: `limit` at most, until one moves no row, does not take the loss below that `before` it (infinity:
     // there was none), or leaves a cluster empty. Gives moved rows and loss of each, and how many clusters are empty.
@@ -147,6 +158,9 @@ class Rows {
     void scatter(const std::vector<Vector<const uint32_t>>& parts, Vector<int32_t> labels);
     void overlap(Matrix<int64_t> out);
     void weighted_overlap(Vector<const double> weights, Matrix<double> out);
+
+    bool sums_of(const Labelling& labelling, int64_t* sizes, int64_t* cells, int64_t* squares) const;
+    void count_now(Labelling& labelling);
 
     // what follows runs without the GIL and says whether it finished
     bool open(View& out, std::shared_ptr<Buffer>& hold, bool build);

@@ -36,6 +36,10 @@ class Descent:
             self.n_empty = int((self.counts.sizes == 0).sum())
         return [(moved, self.loss)]
 
+    def ended(self) -> tuple[ScoreTable, Counts]:
+        """Table and counts, once there are no more passes to come."""
+        return self.table, self.counts
+
     def take_back(self) -> bool:
         """Undo the latest pass, which did not lower the loss; False, and nothing is done, if no count has changed."""
         assert self._before is not None
@@ -74,6 +78,9 @@ class FusedDescent(Descent):
     @property
     def counts(self) -> Counts:  # type: ignore[override]
         return self.rows.counts(self.labelling)
+
+    def ended(self) -> tuple[ScoreTable, Counts]:
+        return self.rows.ended(self.labelling)
 
     def take_back(self) -> bool:
         after, table = self.counts, self.table

@@ -122,7 +122,7 @@ def lloyd(
                     report(len(losses), loss, moved)
         refill = descent.n_empty and stop == "max_iter"
         centres = _refilled(rows, labelling, descent.counts, objective) if refill else None
-    return Fit(descent.table, descent.counts, labelling, losses, stop)
+    return Fit(*descent.ended(), labelling, losses, stop)
 
 
 def seeded_fits(

@@ -256,6 +256,16 @@ class NativeRows(Rows):
         known = self.core.counts(labelling.core, alpha, sizes, sums[0], sums[1])
         return Counts(alpha, sizes, self.layout, *(sums if known else ()))
 
+    def ended(self, labelling: Any) -> tuple[ScoreTable, Counts]:
+        k, layout = labelling.n_clusters, self.layout
+        if k == 2:  # small, and a split hands the counts on
+            return super().ended(labelling)
+        sizes = np.empty(k, dtype=np.int64)
+        sums = np.empty((2, layout.n_partitions, k), dtype=np.int64)
+        table = ScoreTable(*labelling.core.take_table(layout.n_codes))
+        alpha, known = self.core.take_counts(labelling.core, sizes, sums[0], sums[1])
+        return table, Counts(alpha, sizes, layout, *(sums if known else ()))
+
     def whole_counts(self) -> Counts:
         alpha = np.empty((self.layout.n_codes, 1), dtype=np.int64)
         size = np.empty(1, dtype=np.int64)

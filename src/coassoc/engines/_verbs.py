@@ -289,6 +289,10 @@ class Rows(ABC):
         """The table of the labelling's latest pass, or of the one before it."""
         raise NotImplementedError(f"{type(self).__name__} keeps no tables.")
 
+    def ended(self, labelling: Labelling) -> tuple[ScoreTable, Counts]:
+        """`last_table` and `counts` after the last of `kmeans_passes`; they need not stay with the labelling."""
+        return self.last_table(labelling), self.counts(labelling)
+
     def rest(self, labelling: Labelling) -> None:  # noqa: B027 - not every engine keeps anything
         """Drop what speeds passes up and can be made again: these rows wait, labelled so, for a split."""
 
