@@ -108,6 +108,8 @@ struct Kernels {
                              int64_t stop, int64_t* scores);
     // distances of blocks [b0, b1), which must start at a multiple of kSuperRows, to every candidate
     void (*distance_chunk)(const View&, const SeedJob&, int64_t b0, int64_t b1, char* scratch);
+    // label = c where a distance is to fall from `now` to `next`; n is a multiple of kLanes
+    void (*mark_nearer)(const uint8_t* now, const uint8_t* next, int64_t n, uint8_t c, uint8_t* label);
     // pairs of labels of partition j with partitions j.. in blocks [b0, b1): into total (padded rows squared)
     void (*overlap_chunk)(const View&, int64_t j, int64_t b0, int64_t b1, int64_t* total, int64_t size,
                           char* scratch);

@@ -526,7 +526,7 @@ void weighted_overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1,
 
 const Kernels kTable = {
     block_codes,    assign_chunk,  count_chunk, move_chunk,
-    count_side_chunk, own_scores_chunk, distance_chunk, overlap_chunk, weighted_overlap_chunk,
+    count_side_chunk, own_scores_chunk, distance_chunk, mark_nearer, overlap_chunk, weighted_overlap_chunk,
     sum_rows, loss_sums, centre_terms, score_rows, fixed_score_rows, round_scores, compare_rows, widen_rows,
 #if defined(__AVX512VBMI__)
     narrow_rows, true,

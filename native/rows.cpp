@@ -197,12 +197,24 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
         labelling.redone_ += result.redone;
     }
     labelling.moved_ = incremental ? moved : 0;
-    labelling.earlier_.swap(labelling.table_);
-    labelling.table_.swap(labelling.next_);
-    labelling.earlier_bits_ = labelling.bits_;
-    labelling.bits_ = bits;
+    labelling.passed(bits);
     labelling.counted_ = incremental;
-    labelling.bounded_ = labelling.labelled_ = true;
+    labelling.bounded_ = true;
+    return true;
+}
+
+// A pass whose outcome is known.
+bool Rows::take_labels(Labelling& labelling, int bits, const uint8_t* labels) {
+    const Cut part = cut(10.0, kLanes);
+    const int64_t step = part.blocks * kLanes;
+    labelling.counted_ = labelling.bounded_ = labelling.summed_ = false;
+    if (!run_free(part.threads, part.tasks, [&](int64_t t, int) {
+            std::copy(labels + t * step, labels + std::min(view_.n, (t + 1) * step), labelling.labels_ + t * step);
+        }))
+        return false;
+    labelling.evaluated_ = view_.n;
+    labelling.redone_ = labelling.moved_ = labelling.common_ = 0;
+    labelling.passed(bits);
     return true;
 }
 
@@ -342,7 +354,7 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
 }
 
 bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
-                  double before, Passes& out) {
+                  double before, Passes& out, const uint8_t* nearest) {
     std::shared_ptr<Buffer> hold;
     View rows;
     if (!open(rows, hold, (limit > 1 || labelling.bounded_) && kernels_->permutes && plan_.possible)) return false;
@@ -351,9 +363,10 @@ bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* gi
     int bits = seeds ? table_of_rows(shape_, labelling, seeds, view_.width, weights)
                      : next_table(*kernels_, shape_, labelling, given, weights);
     for (bool on = true; on && (int64_t)out.losses.size() < limit;) {
-        int64_t moved = 0;
+        int64_t moved = view_.n;
         const bool first = std::isinf(before), summed = labelling.summed_;
-        if (!assign_next(rows, labelling, bits, moved)) return false;
+        if (!(nearest ? take_labels(labelling, bits, nearest) : assign_next(rows, labelling, bits, moved))) return false;
+        nearest = nullptr;
         if (!labelling.counted_ && !count(rows, labelling)) return false;
         if (moved == 0 && summed && !first)
             labelling.summed_ = true;  // the last pass, and nothing has changed

@@ -164,9 +164,11 @@ class Rows {
 
     // what follows runs without the GIL and says whether it finished
     bool open(View& out, std::shared_ptr<Buffer>& hold, bool build);
-    // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself
+    // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself; `nearest`:
+    // what the first pass from the seeds would give, a byte per row, or null
     bool passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
-                double before, Passes& out);
+                double before, Passes& out, const uint8_t* nearest = nullptr);
+    bool take_labels(Labelling& labelling, int bits, const uint8_t* labels);
     bool assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved);
     bool count(const View& rows, Labelling& labelling);
     bool count_smaller(const View& rows, Labelling& labelling, const std::vector<int64_t>& whole);
@@ -215,6 +217,15 @@ class Labelling {
         wide_ = Buffer();
         narrow_ = Buffer();
         return !labels_;
+    }
+
+    // The next table is now that of the labels.
+    void passed(int bits) {
+        earlier_.swap(table_);
+        table_.swap(next_);
+        earlier_bits_ = bits_;
+        bits_ = bits;
+        labelled_ = true;
     }
 
     void check_awake() const {

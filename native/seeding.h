@@ -37,6 +37,15 @@ class Seeding {
 
     int64_t total() const { return total_; }
 
+    // Whether the distances say which seed a row scores best with: every partition counts the same for every row.
+    bool ranks() const { return plain_ && width_ == 1; }
+
+    // From now on `label` (a byte per row of every block) holds the first of the nearest rows that were added.
+    void follow(uint8_t* label) {
+        label_ = label;
+        std::memset(label, 0, (size_t)(rows_.blocks() * kLanes));
+    }
+
     // Rows where the running sum of copies * distance first exceeds each target.
     void locate(const int64_t* targets, int64_t m, int64_t* found) const {
         for (int64_t i = 0; i < m; ++i) {
@@ -75,6 +84,8 @@ class Seeding {
             if (!measure(row, 1, true)) return false;
             at = 0;
         }
+        if (label_ && n_added_ > 0 && !mark_nearer((const uint8_t*)next_[(size_t)at].data())) return false;
+        ++n_added_;
         std::swap(now_, next_[(size_t)at]);
         std::copy(trial_.begin() + at * n_super_, trial_.begin() + (at + 1) * n_super_, sums_.begin());
         total_ = sum_of((int)at);
@@ -149,6 +160,15 @@ class Seeding {
         return sum;
     }
 
+    bool mark_nearer(const uint8_t* next) {
+        const auto part = rows_.cut(6.0, kLanes);
+        return run_free(part.threads, part.tasks, [&](int64_t t, int) {
+            const int64_t from = t * part.blocks * kLanes, to = std::min(rows_.blocks(), (t + 1) * part.blocks) * kLanes;
+            rows_.kernels_->mark_nearer((const uint8_t*)now_.data() + from, next + from, to - from, (uint8_t)n_added_,
+                                        label_ + from);
+        });
+    }
+
     bool measure(const char* candidates, int m, bool keep) {
         std::shared_ptr<Buffer> hold;
         View view;
@@ -180,6 +200,8 @@ class Seeding {
     int64_t n_super_, total_ = 0;
     std::vector<int64_t> sums_, trial_;
     Buffer now_;
+    uint8_t* label_ = nullptr;
+    int64_t n_added_ = 0;
     std::vector<Buffer> next_;
     std::vector<char> tried_;  // candidates whose distances are in next_
 };

@@ -124,6 +124,10 @@ void distance_chunk_as(const View& view, const SeedJob& job, int64_t b0, int64_t
     }
 }
 
+void mark_nearer(const uint8_t* now, const uint8_t* next, int64_t n, uint8_t c, uint8_t* label) {
+    for (int64_t i = 0; i < n; ++i) label[i] = next[i] < now[i] ? c : label[i];
+}
+
 template <class T>
 void distance_chunk_of(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
     switch (job.width) {

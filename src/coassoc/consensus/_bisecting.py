@@ -342,17 +342,19 @@ class _Grower:
         if self.engine.fuses_starts:  # it shares its threads among large and small
             outcomes = self._two_means(leaves)
         else:
-            leaves.sort(key=self._large, reverse=True)
-            n_large = sum(map(self._large, leaves))
-            large, small = [[leaf] for leaf in leaves[:n_large]], [[leaf] for leaf in leaves[n_large:]]
-            done = [self._two_means(leaf) for leaf in large] + self.engine.side_by_side(self._two_means, small)
-            outcomes = [outcome for one in done for outcome in one]
+            large = [leaf for leaf in leaves if self._large(leaf)]
+            small = [leaf for leaf in leaves if not self._large(leaf)]
+            outcomes = self._two_means(large) + self.engine.side_by_side(self._one_two_means, small)
+            leaves = large + small
         for leaf, outcome in zip(leaves, outcomes):
             leaf.tried = True
             if outcome is not None:
                 leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = outcome
                 leaf.densities = cluster_densities(leaf.pieces, self.v)
                 leaf.gain = gain_of_split(leaf.pieces.sizes, leaf.densities, leaf.density)
+
+    def _one_two_means(self, leaf: _Leaf) -> tuple | None:
+        return self._two_means([leaf])[0]
 
     def _two_means(self, leaves: list[_Leaf]) -> list[tuple | None]:
         """Labelling and counts of the best two-means of each node, or None when its rows cannot be told apart."""
@@ -362,7 +364,7 @@ class _Grower:
             tasks = [(leaves[i].rows, stream(self.seed, restart, *leaves[i].path)) for i in several]
             fits = seeded_fits(self.engine, tasks, self.objective, 2, self.weights, self.max_iter)
             for i, fit in zip(several, fits):
-                if fit is not None and (fit.counts.sizes > 0).all() and (i not in best or fit.loss < best[i].loss):
+                if isinstance(fit, Fit) and (fit.counts.sizes > 0).all() and (i not in best or fit.loss < best[i].loss):
                     best[i] = fit
         for i, fit in best.items():
             leaves[i].rows.rest(fit.labelling)  # many leaves wait for their split at a time

@@ -13,7 +13,7 @@ from ..metrics._labels import check_labels, check_partition_weights, fill_missin
 from ._base import ConsensusEstimator, check_choice, check_integer, seed_from, stream
 from ._exchange import exchange
 from ._grow import GrowingMixin
-from ._lloyd import Fit, lloyd, random_rows, seed_rows
+from ._lloyd import Fit, TooFewRows, lloyd, random_rows, seed_rows, seeded_fits
 from ._objectives import KMeansObjective, Objective, seeding_weights
 from ._weights import (
     ClusterWeightObjective,
@@ -82,15 +82,25 @@ class TableConsensus(ConsensusEstimator):
         """The start that ends with the lowest loss; its labelling holds its labels."""
         best: Fit | None = None
         starts = range(n_init if isinstance(init, str) else 1)
-        at_once = min(engine.starts_at_once(rows), len(starts))
+        at_once = 1 if self.verbose else min(engine.starts_at_once(rows), len(starts))
         shared = rows.labelling(k) if at_once == 1 else None  # starts in turn: one labelling in memory
+        seeded = isinstance(init, str) and init == "k-means++" and k > 1 and engine.fuses_starts
 
         def run(restart: int) -> Fit:
             start = self._start(rows, init, k, v, stream(seed, restart))
             return lloyd(rows, objective, start, max_iter, shared, self._reporter(restart))
 
         for first in range(0, len(starts), at_once):
-            for fit in engine.side_by_side(run, starts[first : first + at_once]):
+            some = starts[first : first + at_once]
+            if seeded:
+                tasks = [(rows, stream(seed, restart)) for restart in some]
+                report = self._reporter(first)
+                fits = seeded_fits(engine, tasks, objective, k, seeding_weights(v), max_iter, shared, report)
+            else:
+                fits = engine.side_by_side(run, some)
+            for fit in fits:
+                if isinstance(fit, TooFewRows):
+                    raise fit
                 if best is None or fit.loss < best.loss:
                     best = fit
         assert best is not None

@@ -132,25 +132,29 @@ def seeded_fits(
     k: int,
     weights: np.ndarray,
     max_iter: int,
-) -> list[Fit | None]:
-    """A fit from k-means++ seeds for every (rows, generator); None where fewer than k rows differ.
+    labelling: Labelling | None = None,
+    report: Callable[[int, float, int], None] | None = None,
+) -> list[Fit | TooFewRows]:
+    """A fit from k-means++ seeds for every (rows, generator), or why there is none.
 
-    `weights` are those of `seed_rows`. Tasks run side by side where the engine has starts in one call.
+    `weights` are those of `seed_rows`; `labelling` is reused by a single task, whatever it holds. Tasks run side by side
+    where the engine has starts in one call.
     """
+    fits: list[Fit | TooFewRows] = []
     if engine.fuses_starts and isinstance(objective, KMeansObjective):
-        starts = engine.kmeans_starts(tasks, k, _n_candidates(k), weights, objective.weights, max_iter)
-        return [
-            lloyd(rows, objective, start, max_iter) if len(start.seeds) == k else None
-            for (rows, _), start in zip(tasks, starts)
-        ]
-    fits: list[Fit | None] = []
+        v = objective.weights
+        starts = engine.kmeans_starts(tasks, k, _n_candidates(k), weights, v, max_iter, labelling)
+        for (rows, _), start in zip(tasks, starts):
+            few = len(start.seeds) < k
+            fits.append(TooFewRows(k, len(start.seeds)) if few else lloyd(rows, objective, start, max_iter, None, report))
+        return fits
     for rows, rng in tasks:
         try:
-            seeds = seed_rows(rows, k, weights, rng)
-        except TooFewRows:
-            fits.append(None)
+            start = Counts.of_rows(seed_rows(rows, k, weights, rng), rows.layout)
+        except TooFewRows as short:
+            fits.append(short)
         else:
-            fits.append(lloyd(rows, objective, Counts.of_rows(seeds, rows.layout), max_iter))
+            fits.append(lloyd(rows, objective, start, max_iter, labelling, report))
     return fits
 
 

@@ -110,6 +110,9 @@ class Native(Engine):
     def tasks_at_once(self) -> int:  # type: ignore[override]
         return self.n_threads or default_threads()
 
+    def starts_at_once(self, rows: Rows) -> int:
+        return self.tasks_at_once if self.fuses_starts and rows.n_rows < self.large_rows else 1
+
     @property
     def fuses_starts(self) -> bool:  # type: ignore[override]
         return _draws_like_numpy()
@@ -122,8 +125,9 @@ class Native(Engine):
         seeding_weights: np.ndarray,
         weights: np.ndarray,
         limit: int,
+        labelling: Labelling | None = None,
     ) -> list[Start]:
-        labellings = [rows.labelling(k) for rows, _ in tasks]
+        labellings: list[Any] = [rows.labelling(k) for rows, _ in tasks] if labelling is None else [labelling]
         seeds = [np.empty((k, rows.layout.n_partitions), rows.codes.dtype) for rows, _ in tasks]
         parts = [
             (rows.core, labelling.core, rng.bit_generator.capsule, chosen)

@@ -388,10 +388,12 @@ class Engine(ABC):
         seeding_weights: np.ndarray,
         weights: np.ndarray,
         limit: int,
+        labelling: Labelling | None = None,
     ) -> list[Start]:
         """For every (rows, generator): `Seeding.choose_all`, a labelling, and `Rows.kmeans_passes` from those seeds.
 
-        All tasks share the threads, and the results are those of the verbs one by one.
+        All tasks share the threads, and the results are those of the verbs one by one. A single task may bring its
+        labelling, whatever it holds.
         """
         raise NotImplementedError(f"{type(self).__name__} has no starts of k-means of its own.")
 
