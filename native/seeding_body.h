@@ -25,54 +25,6 @@ inline void shared_weight(const View& view, const SeedJob& job, const T* block, 
     }
 }
 
-#if defined(__GNUC__)
-// Bytes, unit weights, nothing missing: up to four candidates side by side, one compare and one subtract each.
-#if defined(__AVX2__)
-constexpr int kBytes = 32;
-#else
-constexpr int kBytes = 16;
-#endif
-typedef uint8_t Bytes __attribute__((vector_size(kBytes), aligned(kBytes)));
-
-template <int M>
-inline void shared_bytes(const View& view, const uint8_t* block, const uint8_t* candidates, uint8_t (*acc)[kLanes]) {
-    for (int half = 0; half < kLanes; half += 2 * kBytes) {
-        Bytes low[M], high[M];
-        for (int c = 0; c < M; ++c) low[c] = high[c] = Bytes{};
-        for (int64_t j = 0; j < view.p; ++j) {
-            const uint8_t* codes = block + j * kLanes + half;
-            const Bytes a = *(const Bytes*)codes, b = *(const Bytes*)(codes + kBytes);
-            for (int c = 0; c < M; ++c) {
-                const Bytes code = Bytes{} + candidates[c * view.p + j];
-                low[c] -= (Bytes)(a == code);
-                high[c] -= (Bytes)(b == code);
-            }
-        }
-        for (int c = 0; c < M; ++c) {
-            *(Bytes*)(acc[c] + half) = low[c];
-            *(Bytes*)(acc[c] + half + kBytes) = high[c];
-        }
-    }
-}
-
-inline void shared_bytes(const View& view, const SeedJob& job, const uint8_t* block, uint8_t (*acc)[kLanes]) {
-    const uint8_t* candidates = (const uint8_t*)job.candidates;
-    for (int c = 0; c < job.m; c += 4) {
-        const uint8_t* from = candidates + c * view.p;
-        switch (smaller(job.m - c, 4)) {
-            case 1: shared_bytes<1>(view, block, from, acc + c); break;
-            case 2: shared_bytes<2>(view, block, from, acc + c); break;
-            case 3: shared_bytes<3>(view, block, from, acc + c); break;
-            default: shared_bytes<4>(view, block, from, acc + c); break;
-        }
-    }
-}
-#else
-inline void shared_bytes(const View& view, const SeedJob& job, const uint8_t* block, uint8_t (*acc)[kLanes]) {
-    shared_weight<uint8_t, uint8_t>(view, job, block, acc);
-}
-#endif
-
 template <class A>
 inline int64_t sum_lanes(const A* values, const int64_t* copies, int lanes) {
     if (copies) {
@@ -95,6 +47,136 @@ inline int64_t sum_lanes(const A* values, const int64_t* copies, int lanes) {
     return sum;
 }
 
+// A register of bytes, and what distances need of it.
+#if defined(__AVX2__)
+struct Bytes {
+    static constexpr int kSize = 32;
+    __m256i v;
+    static Bytes of(uint8_t x) { return {_mm256_set1_epi8((char)x)}; }
+    static Bytes at(const uint8_t* from) { return {_mm256_load_si256((const __m256i*)from)}; }
+    void put(uint8_t* to) const { _mm256_store_si256((__m256i*)to, v); }
+    Bytes less_equal(Bytes a, Bytes b) const {
+        Bytes out = {_mm256_add_epi8(v, _mm256_cmpeq_epi8(a.v, b.v))};
+#if defined(__GNUC__)
+        asm("" : "+x"(out.v));  // in place: GCC would hoist the comparisons and spill a sum
+#endif
+        return out;
+    }
+    Bytes least(Bytes a) const { return {_mm256_min_epu8(v, a.v)}; }
+};
+struct ByteSum {
+    __m256i v = _mm256_setzero_si256();
+    void add(Bytes a) { v = _mm256_add_epi64(v, _mm256_sad_epu8(a.v, _mm256_setzero_si256())); }
+    int64_t total() const {
+        const __m128i half = _mm_add_epi64(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+        return _mm_cvtsi128_si64(half) + _mm_extract_epi64(half, 1);
+    }
+};
+#elif defined(__SSE2__)
+struct Bytes {
+    static constexpr int kSize = 16;
+    __m128i v;
+    static Bytes of(uint8_t x) { return {_mm_set1_epi8((char)x)}; }
+    static Bytes at(const uint8_t* from) { return {_mm_load_si128((const __m128i*)from)}; }
+    void put(uint8_t* to) const { _mm_store_si128((__m128i*)to, v); }
+    Bytes less_equal(Bytes a, Bytes b) const { return {_mm_add_epi8(v, _mm_cmpeq_epi8(a.v, b.v))}; }
+    Bytes least(Bytes a) const { return {_mm_min_epu8(v, a.v)}; }
+};
+struct ByteSum {
+    __m128i v = _mm_setzero_si128();
+    void add(Bytes a) { v = _mm_add_epi64(v, _mm_sad_epu8(a.v, _mm_setzero_si128())); }
+    int64_t total() const { return _mm_cvtsi128_si64(v) + _mm_cvtsi128_si64(_mm_unpackhi_epi64(v, v)); }
+};
+#else
+struct Bytes {
+    static constexpr int kSize = 16;
+    uint8_t v[kSize];  // loops of 16 become one instruction where there is one
+    static Bytes of(uint8_t x) {
+        Bytes out;
+        for (uint8_t& it : out.v) it = x;
+        return out;
+    }
+    static Bytes at(const uint8_t* from) {
+        Bytes out;
+        memcpy(out.v, from, kSize);
+        return out;
+    }
+    void put(uint8_t* to) const { memcpy(to, v, kSize); }
+    Bytes less_equal(Bytes a, Bytes b) const {
+        Bytes out;
+        for (int i = 0; i < kSize; ++i) out.v[i] = (uint8_t)(v[i] - (a.v[i] == b.v[i]));
+        return out;
+    }
+    Bytes least(Bytes a) const {
+        for (int i = 0; i < kSize; ++i) a.v[i] = smaller(a.v[i], v[i]);
+        return a;
+    }
+};
+struct ByteSum {
+    int64_t v = 0;
+    void add(Bytes a) {
+        for (const uint8_t it : a.v) v += it;
+    }
+    int64_t total() const { return v; }
+};
+#endif
+
+// Bytes, unit weights, nothing missing, no copies: up to four candidates side by side, one compare and one subtraction
+// each.
+template <int M>
+void plain_distances(const View& view, const SeedJob& job, int first, int64_t b0, int64_t b1, char* scratch) {
+    const uint8_t* candidates = (const uint8_t*)job.candidates + first * view.p;
+    constexpr int64_t kSuper = kSuperRows / kLanes;
+    ByteSum sum[M];
+    for (int64_t b = b0; b < b1; ++b) {
+        const uint8_t* block = block_of<uint8_t>(view, b, (uint8_t*)scratch);
+        alignas(kLanes) uint8_t real[kLanes];  // lanes past the end hold zeros
+        const int lanes = lanes_in(view, b);
+        for (int lane = 0; lane < kLanes && lanes < kLanes; ++lane) real[lane] = lane < lanes ? 255 : 0;
+        for (int lane = 0; lane < kLanes; lane += 2 * Bytes::kSize) {
+            Bytes low[M], high[M];
+            for (int c = 0; c < M; ++c) low[c] = high[c] = Bytes::of((uint8_t)view.p);
+            for (int64_t j = 0; j < view.p; ++j) {
+                const Bytes a = Bytes::at(block + j * kLanes + lane);
+                const Bytes b = Bytes::at(block + j * kLanes + lane + Bytes::kSize);
+                for (int c = 0; c < M; ++c) {
+                    const Bytes code = Bytes::of(candidates[c * view.p + j]);
+                    low[c] = low[c].less_equal(a, code);
+                    high[c] = high[c].less_equal(b, code);
+                }
+            }
+            for (int half = 0; half < 2; ++half) {
+                const int64_t from = lane + half * Bytes::kSize, at = b * kLanes + from;
+                for (int c = 0; c < M; ++c) {
+                    Bytes mine = half ? high[c] : low[c];
+                    if (job.now) mine = mine.least(Bytes::at((const uint8_t*)job.now + at));
+                    if (lanes < kLanes) mine = mine.least(Bytes::at(real + from));
+                    if (job.next) mine.put((uint8_t*)job.next[first + c] + at);
+                    sum[c].add(mine);
+                }
+            }
+        }
+        if (b + 1 == b1 || (b + 1) % kSuper == 0)
+            for (int c = 0; c < M; ++c) {
+                job.sums[(first + c) * job.n_super + b / kSuper] += sum[c].total();
+                sum[c] = ByteSum{};
+            }
+    }
+}
+
+bool plain_distances(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
+    if (view.width != 1 || job.width != 1 || !job.plain || view.copies) return false;
+    for (int c = 0; c < job.m; c += 4) {
+        switch (smaller(job.m - c, 4)) {
+            case 1: plain_distances<1>(view, job, c, b0, b1, scratch); break;
+            case 2: plain_distances<2>(view, job, c, b0, b1, scratch); break;
+            case 3: plain_distances<3>(view, job, c, b0, b1, scratch); break;
+            default: plain_distances<4>(view, job, c, b0, b1, scratch); break;
+        }
+    }
+    return true;
+}
+
 template <class T, class A>
 void distance_chunk_as(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
     alignas(64) A acc[kMaxCandidates][kLanes];
@@ -105,10 +187,7 @@ void distance_chunk_as(const View& view, const SeedJob& job, int64_t b0, int64_t
     for (int64_t b = b0; b < b1; ++b) {
         const T* block = block_of<T>(view, b, (T*)scratch);
         const int lanes = lanes_in(view, b);
-        if (sizeof(T) == 1 && sizeof(A) == 1 && job.plain)
-            shared_bytes(view, job, (const uint8_t*)block, (uint8_t(*)[kLanes])acc);
-        else
-            shared_weight<T, A>(view, job, block, acc);
+        shared_weight<T, A>(view, job, block, acc);
         const int64_t* copies = view.copies ? view.copies + b * kLanes : nullptr;
         for (int c = 0; c < job.m; ++c) {
             A* mine = acc[c];
@@ -130,6 +209,7 @@ void mark_nearer(const uint8_t* now, const uint8_t* next, int64_t n, uint8_t c, 
 
 template <class T>
 void distance_chunk_of(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
+    if (plain_distances(view, job, b0, b1, scratch)) return;
     switch (job.width) {
         case 1: return distance_chunk_as<T, uint8_t>(view, job, b0, b1, scratch);
         case 2: return distance_chunk_as<T, uint16_t>(view, job, b0, b1, scratch);
