@@ -90,6 +90,8 @@ NB_MODULE(_kernels, m) {
                  if ((int64_t)weights.shape(0) != rows.shape_.p)
                      throw std::invalid_argument("weights must have one entry per partition");
                  new (self) Seeding(rows, weights.data());
+                 std::shared_ptr<Buffer> hold;
+                 rows.view(hold, true);
              },
              nb::keep_alive<1, 2>())
         .def_prop_ro("total", &Seeding::total)

@@ -412,10 +412,10 @@ def test_passes_counted_are_those_of_the_splits_made(criterion, monkeypatch):
     took = {}
     real = _bisecting._Grower._two_means
 
-    def watch(self, leaf):
-        out = real(self, leaf)
-        took[leaf.path] = 0 if out is None else out[3]
-        return out
+    def watch(self, leaves):
+        found = real(self, leaves)
+        took.update((leaf.path, 0 if out is None else out[3]) for leaf, out in zip(leaves, found))
+        return found
 
     monkeypatch.setattr(_bisecting._Grower, "_two_means", watch)
     for seed in (6, 16, 25, 30):  # here a split that is only tried takes the most passes
@@ -436,9 +436,12 @@ def test_no_more_splits_than_wanted_are_tried_ahead(monkeypatch):
     """With two splits to come or fewer, only what one thread would try is tried."""
     tried = []
     real = _bisecting._Grower._two_means
-    monkeypatch.setattr(
-        _bisecting._Grower, "_two_means", lambda self, leaf: tried.append(leaf.path) or real(self, leaf)
-    )
+
+    def watch(self, leaves):
+        tried.extend(leaf.path for leaf in leaves)
+        return real(self, leaves)
+
+    monkeypatch.setattr(_bisecting._Grower, "_two_means", watch)
     for seed in range(8):
         table, _ = trees(seed)
         for most in (1, 2, 3, 4, 5):

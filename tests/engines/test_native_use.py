@@ -183,11 +183,11 @@ from coassoc.engines import Native, ScoreTable
 codes = np.random.default_rng(0).integers(30, size=(400_000, 10)).astype(np.uint8)
 engine = Native({arguments})
 rows = engine.load(Ensemble.from_codes(codes, np.full(10, 30)))
-labelling = rows.labelling(500)
 # a table that settles nothing: every row is evaluated in every pass
 scores = np.random.default_rng(1).integers(-1000, 1000, size=(2, 300, 500)).astype(np.int32)
 tables = [ScoreTable(values, 0) for values in scores]
 def work(_):
+    labelling = rows.labelling(500)  # one of its own: passes of two threads on the same one would race
     # one write: two threads that print would mix their lines
     os.write(1, b"ready\\n")
     while True:
