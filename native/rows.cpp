@@ -354,7 +354,7 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
 }
 
 bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
-                  double before, Passes& out, const uint8_t* nearest) {
+                  double before, Passes& out, Buffer nearest) {
     std::shared_ptr<Buffer> hold;
     View rows;
     if (!open(rows, hold, (limit > 1 || labelling.bounded_) && kernels_->permutes && plan_.possible)) return false;
@@ -365,8 +365,10 @@ bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* gi
     for (bool on = true; on && (int64_t)out.losses.size() < limit;) {
         int64_t moved = view_.n;
         const bool first = std::isinf(before), summed = labelling.summed_;
-        if (!(nearest ? take_labels(labelling, bits, nearest) : assign_next(rows, labelling, bits, moved))) return false;
-        nearest = nullptr;
+        if (!(nearest.data() ? take_labels(labelling, bits, (const uint8_t*)nearest.data())
+                             : assign_next(rows, labelling, bits, moved)))
+            return false;
+        if (nearest.data()) Buffer(std::move(nearest));  // its memory goes
         if (!labelling.counted_ && !count(rows, labelling)) return false;
         if (moved == 0 && summed && !first)
             labelling.summed_ = true;  // the last pass, and nothing has changed

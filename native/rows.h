@@ -165,9 +165,9 @@ class Rows {
     // what follows runs without the GIL and says whether it finished
     bool open(View& out, std::shared_ptr<Buffer>& hold, bool build);
     // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself; `nearest`:
-    // what the first pass from the seeds would give, a byte per row, or null
+    // what the first pass from the seeds would give, a byte per row, or nothing
     bool passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
-                double before, Passes& out, const uint8_t* nearest = nullptr);
+                double before, Passes& out, Buffer nearest = {});
     bool take_labels(Labelling& labelling, int bits, const uint8_t* labels);
     bool assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved);
     bool count(const View& rows, Labelling& labelling);

@@ -33,7 +33,7 @@ bool run_start(Start& start, const int64_t* seeding_weights, const double* weigh
     }
     if (start.n_seeds < k) return true;
     return rows.passes(*start.labelling, weights, nullptr, start.seeds, limit, std::numeric_limits<double>::infinity(),
-                       start.passes, (const uint8_t*)nearest.data());
+                       start.passes, std::move(nearest));
 }
 
 // The token of this thread, for as long as a task of it runs.

@@ -45,7 +45,7 @@ class Kept {
 
     bool keep(const Mapping& one) {
         const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-        if (!lock || one.room > 2 * kPage || total_ + one.room > 8 * kPage) return false;
+        if (!lock || one.room > 2 * kPage || total_ + one.room > 4 * kPage) return false;
         list_.push_back(one);
         total_ += one.room;
         return true;

@@ -338,15 +338,14 @@ class _Grower:
         return self.engine.large_rows is not None and leaf.rows.n_rows >= self.engine.large_rows
 
     def _try(self, leaves: list[_Leaf]) -> None:
-        leaves = [leaf for leaf in leaves if not leaf.tried]
-        if self.engine.fuses_starts:  # it shares its threads among large and small
-            outcomes = self._two_means(leaves)
+        large = [leaf for leaf in leaves if not leaf.tried and self._large(leaf)]
+        small = [leaf for leaf in leaves if not leaf.tried and not self._large(leaf)]
+        outcomes = [self._one_two_means(leaf) for leaf in large]  # one at a time: they need the most memory
+        if self.engine.fuses_starts:
+            outcomes += self._two_means(small)
         else:
-            large = [leaf for leaf in leaves if self._large(leaf)]
-            small = [leaf for leaf in leaves if not self._large(leaf)]
-            outcomes = self._two_means(large) + self.engine.side_by_side(self._one_two_means, small)
-            leaves = large + small
-        for leaf, outcome in zip(leaves, outcomes):
+            outcomes += self.engine.side_by_side(self._one_two_means, small)
+        for leaf, outcome in zip(large + small, outcomes):
             leaf.tried = True
             if outcome is not None:
                 leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = outcome

@@ -64,7 +64,7 @@ class Native(Engine):
     """
 
     name = "native"
-    large_rows = 1 << 17
+    large_rows = 1 << 19
 
     def __init__(
         self,
