@@ -135,7 +135,7 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     const int32_t* table = labelling.next_.data();
     AssignJob job{};
     int shift = labelling.unit_ + bits;
-    if (!labelling.bounds_.data()) labelling.bounds_ = Buffer(view_.n * 2);
+    job.bounds = (uint16_t*)room_for_bounds(labelling);
     const bool bounded = labelling.bounded_ && shift >= 0 && shift <= 31 && std::abs(bits - labelling.bits_) < 20;
     if (!bounded) {
         shift = 14;
@@ -153,7 +153,6 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
                             labelling.narrow_);
     labelling.common_ = 0;
     job.labels = labelling.labels_;
-    job.bounds = (uint16_t*)labelling.bounds_.data();
     job.shift = shift;
 
     const Cut part = cut(steps_of_pass(labelling, job.drop != nullptr), kLanes);
@@ -203,8 +202,14 @@ bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t
     return true;
 }
 
+char* Rows::room_for_bounds(Labelling& labelling) const {
+    if (!labelling.bounds_.data()) labelling.bounds_ = Buffer(blocks() * kLanes * 2);
+    return labelling.bounds_.data();
+}
+
 // A pass whose outcome is known.
-bool Rows::take_labels(Labelling& labelling, int bits, const uint8_t* labels) {
+bool Rows::take_labels(Labelling& labelling, int bits) {
+    const uint8_t* labels = (const uint8_t*)labelling.bounds_.data();
     const Cut part = cut(10.0, kLanes);
     const int64_t step = part.blocks * kLanes;
     labelling.counted_ = labelling.bounded_ = labelling.summed_ = false;
@@ -354,7 +359,7 @@ nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights
 }
 
 bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
-                  double before, Passes& out, Buffer nearest) {
+                  double before, Passes& out, bool placed) {
     std::shared_ptr<Buffer> hold;
     View rows;
     if (!open(rows, hold, (limit > 1 || labelling.bounded_) && kernels_->permutes && plan_.possible)) return false;
@@ -365,10 +370,8 @@ bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* gi
     for (bool on = true; on && (int64_t)out.losses.size() < limit;) {
         int64_t moved = view_.n;
         const bool first = std::isinf(before), summed = labelling.summed_;
-        if (!(nearest.data() ? take_labels(labelling, bits, (const uint8_t*)nearest.data())
-                             : assign_next(rows, labelling, bits, moved)))
-            return false;
-        if (nearest.data()) Buffer(std::move(nearest));  // its memory goes
+        if (!(placed ? take_labels(labelling, bits) : assign_next(rows, labelling, bits, moved))) return false;
+        placed = false;
         if (!labelling.counted_ && !count(rows, labelling)) return false;
         if (moved == 0 && summed && !first)
             labelling.summed_ = true;  // the last pass, and nothing has changed

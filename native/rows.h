@@ -164,11 +164,12 @@ class Rows {
 
     // what follows runs without the GIL and says whether it finished
     bool open(View& out, std::shared_ptr<Buffer>& hold, bool build);
-    // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself; `nearest`:
-    // what the first pass from the seeds would give, a byte per row, or nothing
+    // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself; `placed`: the
+    // labels that the first pass from the seeds would give lie where bounds will be, a byte per row
     bool passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
-                double before, Passes& out, Buffer nearest = {});
-    bool take_labels(Labelling& labelling, int bits, const uint8_t* labels);
+                double before, Passes& out, bool placed = false);
+    bool take_labels(Labelling& labelling, int bits);
+    char* room_for_bounds(Labelling& labelling) const;
     bool assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved);
     bool count(const View& rows, Labelling& labelling);
     bool count_smaller(const View& rows, Labelling& labelling, const std::vector<int64_t>& whole);

@@ -12,6 +12,8 @@ namespace coassoc {
 // Nothing here needs the GIL; what returns a bool says whether it finished.
 class Seeding {
   public:
+    Seeding(const Seeding&) = delete;
+
     // weights: one per partition
     Seeding(Rows& rows, const int64_t* weights) : rows_(rows) {
         uint64_t all = 0;
@@ -53,12 +55,12 @@ class Seeding {
             if (left < 0 || left >= total_) throw std::invalid_argument("targets must lie below the total");
             while (left >= sums_[s]) left -= sums_[s++];
             const int64_t row = s * kSuperRows;
-            switch (now_.data() ? width_ : 0) {
+            switch (now_ ? width_ : 0) {
                 case 0: found[i] = row + find<uint8_t>(nullptr, row, left); break;
-                case 1: found[i] = row + find((const uint8_t*)now_.data() + row, row, left); break;
-                case 2: found[i] = row + find((const uint16_t*)now_.data() + row, row, left); break;
-                case 4: found[i] = row + find((const uint32_t*)now_.data() + row, row, left); break;
-                default: found[i] = row + find((const uint64_t*)now_.data() + row, row, left);
+                case 1: found[i] = row + find((const uint8_t*)now_ + row, row, left); break;
+                case 2: found[i] = row + find((const uint16_t*)now_ + row, row, left); break;
+                case 4: found[i] = row + find((const uint32_t*)now_ + row, row, left); break;
+                default: found[i] = row + find((const uint64_t*)now_ + row, row, left);
             }
         }
     }
@@ -84,7 +86,7 @@ class Seeding {
             if (!measure(row, 1, true)) return false;
             at = 0;
         }
-        if (label_ && n_added_ > 0 && !mark_nearer((const uint8_t*)next_[(size_t)at].data())) return false;
+        if (label_ && n_added_ > 0 && !mark_nearer((const uint8_t*)next_[(size_t)at])) return false;
         ++n_added_;
         std::swap(now_, next_[(size_t)at]);
         std::copy(trial_.begin() + at * n_super_, trial_.begin() + (at + 1) * n_super_, sums_.begin());
@@ -115,6 +117,7 @@ class Seeding {
     // Greedy k-means++: `rows` (k, p) is filled, with the best of m drawn rows each after the first. `found` is how
     // many there were before none was left to draw.
     bool choose_all(BitGenerator& random, int64_t k, int64_t m, char* rows, int64_t& found) {
+        if (k > 1 && m <= kMaxCandidates && m * width_ <= 8) expected_ = (int)m + 1;
         std::vector<int64_t> targets;
         for (found = 0; found < k && total_ > 0; ++found) {
             targets.resize((size_t)(found ? m : 1));
@@ -160,11 +163,20 @@ class Seeding {
         return sum;
     }
 
+    // One piece of memory for several: each piece may waste most of a large page.
+    void take_space(int count) {
+        const int64_t bytes = rows_.blocks() * kLanes * width_;
+        if ((int)unused_.size() >= count) return;
+        spaces_.emplace_back(count * bytes);
+        for (int i = 0; i < count; ++i) unused_.push_back(spaces_.back().data() + i * bytes);
+        expected_ = 1;
+    }
+
     bool mark_nearer(const uint8_t* next) {
         const auto part = rows_.cut(6.0, kLanes);
         return run_free(part.threads, part.tasks, [&](int64_t t, int) {
             const int64_t from = t * part.blocks * kLanes, to = std::min(rows_.blocks(), (t + 1) * part.blocks) * kLanes;
-            rows_.kernels_->mark_nearer((const uint8_t*)now_.data() + from, next + from, to - from, (uint8_t)n_added_,
+            rows_.kernels_->mark_nearer((const uint8_t*)now_ + from, next + from, to - from, (uint8_t)n_added_,
                                         label_ + from);
         });
     }
@@ -177,13 +189,15 @@ class Seeding {
         trial_.assign((size_t)(m * n_super_), 0);
         void* next[kMaxCandidates] = {};
         if (keep) {
-            while ((int)next_.size() < m) next_.emplace_back();
+            if ((int)next_.size() < m) next_.resize((size_t)m, nullptr);
+            const int missing = (int)std::count(next_.begin(), next_.begin() + m, nullptr);
+            if (missing) take_space(std::max(missing, expected_));
             for (int c = 0; c < m; ++c) {
-                if (!next_[c].data()) next_[c] = Buffer(blocks * kLanes * width_);
-                next[c] = next_[c].data();
+                if (!next_[c]) next_[c] = unused_.back(), unused_.pop_back();
+                next[c] = next_[c];
             }
         }
-        SeedJob job{candidates, m, weights_.data(), plain_, width_, now_.data(), keep ? next : nullptr,
+        SeedJob job{candidates, m, weights_.data(), plain_, width_, now_, keep ? next : nullptr,
                     trial_.data(), n_super_};
         const auto part = rows_.cut((double)(view.p * (m + 2)) * 0.5, kSuperRows);
         std::vector<Buffer> scratch = rows_.scratches(part.threads);
@@ -199,10 +213,12 @@ class Seeding {
     int width_;
     int64_t n_super_, total_ = 0;
     std::vector<int64_t> sums_, trial_;
-    Buffer now_;
+    std::vector<Buffer> spaces_;  // of all that follow
+    char* now_ = nullptr;
     uint8_t* label_ = nullptr;
     int64_t n_added_ = 0;
-    std::vector<Buffer> next_;
+    std::vector<char*> next_, unused_;
+    int expected_ = 1;  // distances that are taken space for at once
     std::vector<char> tried_;  // candidates whose distances are in next_
 };
 

@@ -21,19 +21,18 @@ struct Start {
 bool run_start(Start& start, const int64_t* seeding_weights, const double* weights, int64_t m, int64_t limit) {
     Rows& rows = *start.rows;
     const int64_t k = start.labelling->k_, p = rows.shape_.p;
-    Buffer nearest;  // distances that seeds were chosen by say all that a first pass could
+    bool placed = false;
     {
         Seeding seeding(rows, seeding_weights);  // its memory goes before the passes take theirs
         const bool even = std::all_of(weights, weights + p, [&](double weight) { return weight == weights[0]; });
-        if (seeding.ranks() && even && weights[0] > 0 && k <= 256) {
-            nearest = Buffer(rows.blocks() * kLanes);
-            seeding.follow((uint8_t*)nearest.data());
-        }
+        // the distances that seeds are chosen by say all that a first pass could
+        placed = seeding.ranks() && even && weights[0] > 0 && k <= 256;
+        if (placed) seeding.follow((uint8_t*)rows.room_for_bounds(*start.labelling));
         if (!seeding.choose_all(*start.random, k, m, start.seeds, start.n_seeds)) return false;
     }
     if (start.n_seeds < k) return true;
     return rows.passes(*start.labelling, weights, nullptr, start.seeds, limit, std::numeric_limits<double>::infinity(),
-                       start.passes, std::move(nearest));
+                       start.passes, placed);
 }
 
 // The token of this thread, for as long as a task of it runs.
