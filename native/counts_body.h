@@ -101,7 +101,8 @@ void count_side_blocks(const View& view, const int32_t* labels, int32_t side, in
         const T* codes = (const T*)view.blocked + b * p * kLanes;
         int64_t j = 0;
         for (; j + 4 <= p; j += 4, codes += 4 * kLanes) {
-            int64_t *c0 = cells + first[j], *c1 = cells + first[j + 1], *c2 = cells + first[j + 2], *c3 = cells + first[j + 3];
+            int64_t *c0 = cells + first[j], *c1 = cells + first[j + 1];
+            int64_t *c2 = cells + first[j + 2], *c3 = cells + first[j + 3];
             for (int i = 0; i < n; ++i) {
                 const T* at = codes + lane[i];
                 ++c0[at[0]];

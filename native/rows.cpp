@@ -1,7 +1,6 @@
 #include "rows.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -83,7 +82,8 @@ bool Rows::open(View& out, std::shared_ptr<Buffer>& hold, bool build) {
         {
             const std::lock_guard<std::mutex> taking(spare_->mutex);
             auto& spares = spare_->buffers;  // from small to large; a much larger one is kept for larger rows
-            const auto fits = std::find_if(spares.begin(), spares.end(), [&](auto& it) { return it->bytes() >= bytes; });
+            const auto large = [&](auto& it) { return it->bytes() >= bytes; };
+            const auto fits = std::find_if(spares.begin(), spares.end(), large);
             if (fits != spares.end() && (*fits)->bytes() / 4 <= bytes) {
                 fresh = *fits;
                 spares.erase(fits);
@@ -127,7 +127,8 @@ double Rows::steps_of_pass(const Labelling& labelling, bool bounded) const {
     if (!bounded) return 4.0 + scored;
     const double n = (double)std::max<int64_t>(view_.n, 1);
     const double few = std::min((double)labelling.evaluated_, n / 16);
-    return 4.0 + ((double)labelling.evaluated_ * scored + few * 600.0 + (double)labelling.moved_ * 80.0 * (double)view_.p) / n;
+    const double counted = (double)labelling.moved_ * 80.0 * (double)view_.p;
+    return 4.0 + ((double)labelling.evaluated_ * scored + few * 600.0 + counted) / n;
 }
 
 bool Rows::assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved) {
@@ -223,32 +224,6 @@ bool Rows::take_labels(Labelling& labelling, int bits) {
     return true;
 }
 
-void Rows::free_blocked() {
-    const auto lock = locked();
-    if (blocked_.use_count() == 1) {  // nobody is reading it
-        const std::lock_guard<std::mutex> taking(spare_->mutex);
-        auto& spares = spare_->buffers;
-        const auto larger = [&](auto& it) { return it->bytes() >= blocked_->bytes(); };
-        spares.insert(std::find_if(spares.begin(), spares.end(), larger), blocked_);
-        if ((int64_t)spares.size() > n_threads_) spares.erase(spares.begin());
-    }
-    blocked_.reset();
-}
-
-void Rows::free_spare() {
-    const std::lock_guard<std::mutex> taking(spare_->mutex);
-    spare_->buffers.clear();
-}
-
-void Rows::descend(const Rows& parent, const Labelling& labelling, int64_t cluster) {
-    spare_ = parent.spare_;
-    if (!labelling.counted_ || cluster < 0 || cluster >= labelling.k_) return;
-    auto whole = std::make_shared<std::vector<int64_t>>((size_t)shape_.padded());
-    for (size_t f = 0; f < whole->size(); ++f) (*whole)[f] = labelling.alpha_[f * labelling.k_ + cluster];
-    const auto lock = locked();
-    whole_ = whole;
-}
-
 void Rows::set_whole(Vector<const int64_t> sizes, Vector<const int64_t> absent) {
     if ((int64_t)sizes.shape(0) != shape_.d || (int64_t)absent.shape(0) != shape_.p)
         throw std::invalid_argument("a size per base cluster and a count per partition are needed");
@@ -275,8 +250,8 @@ bool Rows::whole(Matrix<int64_t> alpha, Vector<int64_t> size) {
 // Of two clusters only the smaller is counted; the other is the rest.
 bool Rows::count_smaller(const View& rows, Labelling& labelling, const std::vector<int64_t>& whole) {
     int64_t ones = 0;
-    for (int64_t i = 0; i < view_.n; i += 1 << 16)
-        ones += std::accumulate(labelling.labels_ + i, labelling.labels_ + std::min<int64_t>(view_.n, i + (1 << 16)), 0);
+    for (int64_t i = 0, step = 1 << 16; i < view_.n; i += step)
+        ones += std::accumulate(labelling.labels_ + i, labelling.labels_ + std::min(view_.n, i + step), 0);
     const int32_t side = 2 * ones <= view_.n;
     const Cut part = cut((double)view_.p * 10, kLanes);
     std::vector<std::vector<int64_t>> own((size_t)part.threads, std::vector<int64_t>(whole.size(), 0));
@@ -430,7 +405,8 @@ nb::tuple Rows::take_counts(Labelling& labelling, Vector<int64_t> sizes, Matrix<
     const bool known = sums_of(labelling, sizes.data(), cells.data(), squares.data());
     int64_t* alpha = labelling.alpha_.data();
     for (int64_t j = 1; j < shape_.p; ++j)  // the rows of missing labels are left out
-        std::memmove(alpha + (shape_.first[j] - j) * k, alpha + shape_.first[j] * k, 8 * (size_t)(shape_.n_clusters[j] * k));
+        std::memmove(alpha + (shape_.first[j] - j) * k, alpha + shape_.first[j] * k,
+                     8 * (size_t)(shape_.n_clusters[j] * k));
     labelling.counted_ = labelling.summed_ = false;
     return nb::make_tuple(handed_over(std::move(labelling.alpha_), shape_.d, k), known);
 }
@@ -449,96 +425,6 @@ void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t 
         const int64_t a = start + t * step, b = std::min(stop, a + step);
         kernels_->own_scores_chunk(view_, padded.data(), k, labelling.labels_, a, b, scores.data() + (a - start));
     });
-}
-
-std::vector<int64_t> Rows::split_sizes(Labelling& labelling) {
-    if (!labelling.labelled_ || labelling.n_ != view_.n)
-        throw std::invalid_argument("a split needs a label for every row");
-    if (labelling.counted_ && !view_.copies) return cluster_sizes(shape_, labelling.alpha_.data(), labelling.k_);
-    std::vector<int64_t> sizes((size_t)labelling.k_, 0);
-    if (labelling.labels_)
-        for (int64_t i = 0; i < view_.n; ++i) ++sizes[(size_t)labelling.labels_[i]];
-    else
-        for (int64_t i = 0; i < view_.n; ++i) ++sizes[(uint8_t)labelling.packed_.data()[i]];
-    return sizes;
-}
-
-namespace {
-
-// Names of the rows [start, stop) of each cluster, in their present order; `ids` null: rows are named by position.
-template <class Label>
-void sort_rows(const Label* labels, const uint32_t* ids, int64_t start, int64_t stop, std::vector<uint32_t*> to,
-               const std::vector<int64_t>& sizes) {
-    int64_t i = start;
-    const auto name = [ids](int64_t row) { return ids ? ids[row] : (uint32_t)row; };
-    if (to.size() == 2 && sizes[0] && sizes[1]) {  // both are written, one is kept: no branch to guess
-        uint32_t *zero = to[0], *one = to[1];
-        const uint32_t *zero_end = zero + sizes[0], *one_end = one + sizes[1];
-        for (; i < stop && zero != zero_end && one != one_end; ++i) {
-            *zero = *one = name(i);
-            one += labels[i];
-            zero += 1 - labels[i];
-        }
-        to[0] = zero, to[1] = one;
-    }
-    for (; i < stop; ++i) *to[(size_t)labels[i]]++ = name(i);
-}
-
-template <class Label>
-bool sort_rows(const Rows& rows, const Label* labels, const uint32_t* ids, std::vector<uint32_t*> to,
-               const std::vector<int64_t>& sizes) {
-    const int64_t n = rows.view_.n;
-    if (to.size() != 2) return sort_rows(labels, ids, 0, n, to, sizes), true;
-    const Rows::Cut part = rows.cut(60.0, kLanes);
-    const int64_t step = part.blocks * kLanes;
-    std::vector<int64_t> ones((size_t)part.tasks);
-    const auto end = [&](int64_t t) { return std::min(n, (t + 1) * step); };
-    if (!run_free(part.threads, part.tasks, [&](int64_t t, int) {
-            for (int64_t i = t * step; i < end(t); i += 1 << 16)
-                ones[t] += std::accumulate(labels + i, labels + std::min(end(t), i + (1 << 16)), 0);
-        }))
-        return false;
-    std::vector<int64_t> before((size_t)part.tasks, 0);  // rows of the second cluster ahead of each task
-    for (int64_t t = 1; t < part.tasks; ++t) before[t] = before[t - 1] + ones[t - 1];
-    return run_free(part.threads, part.tasks, [&](int64_t t, int) {
-        const int64_t start = t * step;
-        sort_rows(labels, ids, start, end(t), {to[0] + (start - before[t]), to[1] + before[t]},
-                  {end(t) - start - ones[t], ones[t]});
-    });
-}
-
-}  // namespace
-
-void Rows::split(Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids) {
-    if (!labelling.labelled_ || labelling.n_ != view_.n || (int64_t)parts.size() != labelling.k_)
-        throw std::invalid_argument("a split needs a label for every row and a part for every cluster");
-    std::vector<uint32_t*> to;
-    std::vector<int64_t> sizes;
-    for (const auto& part : parts) to.push_back(part.data()), sizes.push_back((int64_t)part.shape(0));
-    const uint32_t* names = ids ? view_.ids : nullptr;
-    released([&] {
-        return labelling.labels_ ? sort_rows(*this, labelling.labels_, names, to, sizes)
-                                 : sort_rows(*this, (const uint8_t*)labelling.packed_.data(), names, to, sizes);
-    });
-}
-
-void Rows::scatter(const std::vector<Vector<const uint32_t>>& parts, Vector<int32_t> labels) {
-    const int64_t step = 1 << 15;
-    std::vector<std::pair<int32_t, int64_t>> tasks;  // part, first of its rows
-    for (size_t part = 0; part < parts.size(); ++part)
-        for (int64_t from = 0; from < (int64_t)parts[part].shape(0); from += step) tasks.push_back({(int32_t)part, from});
-    const int64_t n = (int64_t)labels.shape(0);
-    const int threads = n < 1 << 16 ? 1 : (int)std::min<int64_t>(n_threads_, (int64_t)tasks.size());
-    std::atomic<bool> outside{false};
-    without_gil(threads, (int64_t)tasks.size(), [&](int64_t t, int) {
-        const auto [part, from] = tasks[(size_t)t];
-        const uint32_t* ids = parts[(size_t)part].data();
-        for (int64_t i = from; i < std::min((int64_t)parts[(size_t)part].shape(0), from + step); ++i) {
-            if ((int64_t)ids[i] < n) labels.data()[ids[i]] = part;
-            else outside = true;
-        }
-    });
-    if (outside) throw std::invalid_argument("a part names a row that is not there");
 }
 
 }  // namespace coassoc

@@ -141,8 +141,8 @@ class Rows {
     // Also gives cells and squares (p, k), if they are known (true).
     bool counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes, Matrix<int64_t> cells,
                 Matrix<int64_t> squares);
-    // The counts themselves, which the labelling is then without, as (alpha, whether sizes, cells and squares, which are
-    // filled, include the last two). For passes that are over: counts of many clusters take long to copy.
+    // The counts themselves, which the labelling is then without: alpha, and whether cells and squares were known and are
+    // filled, as sizes are. For passes that are over: counts of many clusters take long to copy.
     nb::tuple take_counts(Labelling& labelling, Vector<int64_t> sizes, Matrix<int64_t> cells, Matrix<int64_t> squares);
     // Passes of k-means (table, labels, counts, loss) from the counts `centres` (d, k), from rows of codes (k, p), or
     // from the labelling itself when None: `limit` at most, until one moves no row, does not take the loss below that `before` it (infinity:
@@ -164,8 +164,8 @@ class Rows {
 
     // what follows runs without the GIL and says whether it finished
     bool open(View& out, std::shared_ptr<Buffer>& hold, bool build);
-    // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself; `placed`: the
-    // labels that the first pass from the seeds would give lie where bounds will be, a byte per row
+    // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself; `placed`:
+    // the labels that the first pass from the seeds would give lie where bounds will be, a byte per row
     bool passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
                 double before, Passes& out, bool placed = false);
     bool take_labels(Labelling& labelling, int bits);

@@ -175,7 +175,8 @@ class Seeding {
     bool mark_nearer(const uint8_t* next) {
         const auto part = rows_.cut(6.0, kLanes);
         return run_free(part.threads, part.tasks, [&](int64_t t, int) {
-            const int64_t from = t * part.blocks * kLanes, to = std::min(rows_.blocks(), (t + 1) * part.blocks) * kLanes;
+            const int64_t from = t * part.blocks * kLanes;
+            const int64_t to = std::min(rows_.blocks(), (t + 1) * part.blocks) * kLanes;
             rows_.kernels_->mark_nearer((const uint8_t*)now_ + from, next + from, to - from, (uint8_t)n_added_,
                                         label_ + from);
         });

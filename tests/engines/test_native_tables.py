@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import coassoc as ca
 from coassoc.consensus._lloyd import lloyd
 from coassoc.consensus._objectives import KMeansObjective, fix_table
-from coassoc.engines import _native
+from coassoc.engines import _native, _native_rows
 from coassoc.engines._verbs import Counts, RowCounts, Seeding
 
 if _native.kernels_missing():
@@ -101,7 +101,7 @@ def test_draws_that_differ_are_not_used(monkeypatch):
     rows = ca.engines.Native().load(ensemble)
     weights = np.ones(5, np.int64)
     compiled = rows.seeding(weights).choose_all(6, 3, np.random.default_rng(5))
-    monkeypatch.setattr(_native, "_draws_like_numpy", lambda: False)
+    monkeypatch.setattr(_native_rows, "draws_like_numpy", lambda: False)
     plain = rows.seeding(weights).choose_all(6, 3, np.random.default_rng(5))
     assert compiled.tolist() == plain.tolist()
 

@@ -137,24 +137,26 @@ def seeded_fits(
 ) -> list[Fit | TooFewRows]:
     """A fit from k-means++ seeds for every (rows, generator), or why there is none.
 
-    `weights` are those of `seed_rows`; `labelling` is reused by a single task, whatever it holds. Tasks run side by side
-    where the engine has starts in one call.
+    `weights` are those of `seed_rows`; `labelling` is reused by a single task, whatever it holds. Tasks run side by
+    side where the engine has starts in one call.
     """
     fits: list[Fit | TooFewRows] = []
     if engine.fuses_starts and isinstance(objective, KMeansObjective):
         v = objective.weights
         starts = engine.kmeans_starts(tasks, k, _n_candidates(k), weights, v, max_iter, labelling)
         for (rows, _), start in zip(tasks, starts):
-            few = len(start.seeds) < k
-            fits.append(TooFewRows(k, len(start.seeds)) if few else lloyd(rows, objective, start, max_iter, None, report))
+            if len(start.seeds) < k:
+                fits.append(TooFewRows(k, len(start.seeds)))
+            else:
+                fits.append(lloyd(rows, objective, start, max_iter, None, report))
         return fits
     for rows, rng in tasks:
         try:
-            start = Counts.of_rows(seed_rows(rows, k, weights, rng), rows.layout)
+            centres = Counts.of_rows(seed_rows(rows, k, weights, rng), rows.layout)
         except TooFewRows as short:
             fits.append(short)
         else:
-            fits.append(lloyd(rows, objective, start, max_iter, labelling, report))
+            fits.append(lloyd(rows, objective, centres, max_iter, labelling, report))
     return fits
 
 
