@@ -166,6 +166,18 @@ def test_every_code_of_parts_of_any_size_is_looked_up(size, p):
     walk(ensemble, None, tables)
 
 
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_differences_beyond_32_bits_keep_their_sign(p):
+    """One column at the top and one at the bottom of what sums may reach, and small steps from there."""
+    rng = np.random.default_rng(p)
+    top = MOST // p
+    ensemble = random_ensemble(rng, 500, [70] * p)
+    values = np.where(rng.random((70 * p, 1)) < 0.5, [[top, -top]], [[-top, top]])
+    near = values - np.sign(values) * rng.integers(0, 3, size=values.shape)
+    tables = [values, near, -values, values // 2, values, np.minimum(values, 0), np.maximum(values, 0), near]
+    walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x, np.int32), 0) for x in tables])
+
+
 @pytest.mark.parametrize("gap", [-3, -2, -1, 0, 1, 2, 3])
 @pytest.mark.parametrize("base", [0, 1, -1, 5, 2**24, -(2**24) - 1, 10**9 // 4])
 def test_a_row_wins_by_one_and_loses_a_tie(gap, base):
@@ -177,7 +189,8 @@ def test_a_row_wins_by_one_and_loses_a_tie(gap, base):
     loud = plain.copy()
     loud[3:6] += [[400_000_000, 0], [0, 400_000_000], [0, 0]]
     loud[6:9] += [[0, 400_000_000], [400_000_000, 0], [0, 0]]
-    tables = [plain, loud, plain + [[1, 0]], loud + [[0, 1]], plain, loud, -plain]
+    first, second = np.array([1, 0]), np.array([0, 1])
+    tables = [plain, loud, plain + first, loud + second, plain, loud, -plain]
     walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x, np.int32), 0) for x in tables])
 
 
@@ -211,6 +224,22 @@ def test_bounds_hold_when_one_odd_unit_decides():
             steps = [zero, one * start, one * (start - 1), zero - one, zero, one, one * 2 - one[:, ::-1], zero]
             for bits in (-14, 0):  # bounds in units of the table, and too coarse to help
                 walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x << shift, np.int32), bits) for x in steps])
+
+
+@pytest.mark.parametrize("finer", [0, 4])
+def test_bounds_allow_for_all_that_rounding_hides(finer):
+    """Every partition changes by as much as its halves, shifted to the coarser table, cannot show."""
+    ensemble = Ensemble.from_codes(np.zeros((130, 31), np.uint8), np.ones(31, int))
+    away = np.tile([-(1 << 20), 1 << 20], (31, 1))
+    before, after = np.tile([5, 0], (31, 1)), np.tile([2, 1], (31, 1))  # -5, then -1 each: the same quarter
+    constant = 60
+    if finer:  # then a sixteenth of that
+        constant = 8
+    before[0], after[0] = [0, constant], [0, constant << finer]
+    assert before[:, 1].sum() < before[:, 0].sum() and after[:, 1].sum() > after[:, 0].sum()
+    for turned in (1, -1):
+        steps = [(away, 20), (before, 6), (after, 6 + finer), (before, 6)]
+        walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x[:, ::turned], np.int32), b) for x, b in steps])
 
 
 def test_settled_rows_are_skipped_and_open_ones_are_not():

@@ -1,14 +1,6 @@
-"""Starts of k-means side by side in one compiled call: seeds, passes, too few rows, restarts, and ways to stop them."""
+"""Starts of k-means side by side in one compiled call: seeds, passes, labellings used again, too few rows."""
 
 from __future__ import annotations
-
-import os
-import re
-import signal
-import subprocess
-import sys
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -229,6 +221,30 @@ def test_reused_labelling_is_as_good_as_a_new_one():
                     assert np.array_equal(rows.counts(used).alpha, rows.counts(fresh.labelling).alpha)
 
 
+def test_reused_labelling_forgets_how_far_its_rows_were_from_other_clusters():
+    """Centres hardly move from their seeds, and yet one row, as far from both, must change in the second pass."""
+    codes = np.zeros((2101, 4), np.uint8)
+    codes[:1000] = 1
+    codes[2000:2100, 0] = 2  # blurs the first centre
+    codes[2100] = [0, 0, 1, 1]
+    ensemble = Ensemble.from_codes(codes, [3, 3, 3, 3])
+    sure = np.tile([1 << 28, -(1 << 28)], (12, 1)).astype(np.int32)  # every row far on one side
+    changed = 0
+    for engine in natives():
+        rows = engine.load(ensemble)
+        for seed in range(6):
+            used = rows.labelling(2)
+            rows.assign(used, ScoreTable(sure, 28))
+            found = []
+            for labelling in (used, None):
+                task = [(rows, np.random.default_rng(seed))]
+                (start,) = engine.kmeans_starts(task, 2, 2, np.ones(4, int), np.ones(4), 20, labelling)
+                found.append((rows.labels(start.labelling).tolist(), start.passes[1:], start.passes[0][1:]))
+            assert found[0] == found[1]
+            changed += 1 in found[0][2]
+    assert changed
+
+
 def test_no_task_and_no_pass():
     for engine in natives():
         assert engine.kmeans_starts([], 2, 2, np.ones(3, int), np.ones(3), 5) == []
@@ -287,114 +303,3 @@ def test_what_does_not_fit_is_refused():
     rows.rest(at_rest)
     with pytest.raises(ValueError, match="rests"):
         engine.kmeans_starts([(rows, rng)], 2, 2, ones, v, 5, at_rest)
-
-
-# -- whole fits --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("how", ["plain", "missing", "copies", "weights"])
-def test_restarts_and_trees_are_those_of_numpy(how, capsys):
-    rng = np.random.default_rng(3)
-    ensemble = make_ensemble(rng, 1500, 6, 12, missing=0.1 * (how == "missing"), noise=0.6)
-    copies = rng.integers(0, 3, size=1500) if how == "copies" else None
-    weights = rng.random(6) + 0.1 if how == "weights" else None
-
-    def everything(engine):
-        found = []
-        for k in (2, 7):
-            for verbose in (0, 1):
-                model = ca.KMeansConsensus(
-                    k, n_init=5, random_state=1, partition_weights=weights, engine=engine, verbose=verbose
-                ).fit(ensemble, sample_weight=copies)
-                found += [model.labels_.tolist(), model.losses_, model.stop_reason_, model.loss_, model._alpha.tolist()]
-                found += [capsys.readouterr().out, model.predict(ensemble).tolist()]
-        for criterion in ("gain", "size", "loss"):
-            tree = ca.BisectingConsensus(
-                max_leaves=9,
-                n_clusters=5,
-                criterion=criterion,
-                n_init=2,
-                random_state=1,
-                partition_weights=weights,
-                engine=engine,
-            ).fit(ensemble, sample_weight=copies)
-            found += [tree.labels_.tolist(), tree.to_newick(), repr(tree.tree_.gain), tree.cut(9).tolist(), tree.loss_]
-        return found
-
-    truth = everything(Numpy())
-    assert len(re.findall(r"start [0-4], pass \d+, loss", truth[12])) > 5
-    for engine in [*natives(), Native(n_threads=4)]:
-        for mine, theirs in zip(everything(engine), truth, strict=True):
-            assert mine == theirs, engine
-
-
-# -- stopping ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_cancelled_token_stops_starts(threads):
-    kernels = _native._kernels
-    engine = Native(n_threads=threads)
-    ensemble = make_ensemble(np.random.default_rng(0), 60_000, 10, 30, noise=0.9)
-    rows = engine.load(ensemble)
-    tasks = [(rows, np.random.default_rng(seed)) for seed in range(200)]  # many seconds of work
-    for late in (False, True):
-        token = kernels.Token()
-        kernels.use_token(token)
-        stopper = threading.Timer(0.2, token.cancel)
-        try:
-            stopper.start() if late else token.cancel()
-            with pytest.raises(kernels.Stopped):
-                engine.kmeans_starts(tasks, 40, 5, np.ones(10, int), np.ones(10), 100)
-        finally:
-            kernels.use_token(None)
-            stopper.cancel()
-    # the rows are as good as before, and so is this thread
-    (after,) = engine.kmeans_starts([(rows, np.random.default_rng(5))], 3, 2, np.ones(10, int), np.ones(10), 2)
-    plain = numpy_passes(ensemble, None, np.ones(10), after.seeds, 2)
-    assert after.passes == plain[:3] and rows.labels(after.labelling).tolist() == plain[3]
-
-
-ENDLESS = """
-import os
-import numpy as np
-import coassoc as ca
-codes = np.random.default_rng(0).integers(30, size=(50_000, 10)).astype(np.uint8)
-ensemble = ca.Ensemble.from_codes(codes, np.full(10, 30))
-engine = ca.engines.Native(n_threads={threads})
-rows = engine.load(ensemble)
-tasks = [(rows, np.random.default_rng(seed)) for seed in range(3000)]
-many = dict(n_init=10**6, engine=engine, random_state=0)
-models = [ca.KMeansConsensus(20, **many), ca.BisectingConsensus(max_leaves=2, **many)]
-engine.kmeans_starts(tasks[:1], 2, 2, np.ones(10, int), np.ones(10), 2)
-os.write(1, b"ready\\n")
-{call}
-"""
-ONE_CALL = "engine.kmeans_starts(tasks, 40, 5, np.ones(10, int), np.ones(10), 100)"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("call", [ONE_CALL, "models[0].fit(ensemble)", "models[1].fit(ensemble)"])
-def test_ctrl_c_stops_starts_soon(threads, call):
-    paths = os.pathsep.join(p for p in sys.path if p)
-    child = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS.format(threads=threads, call=call)],
-        env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        if (line := child.stdout.readline()) != "ready\n":
-            child.kill()
-            pytest.fail(f"the child said {line!r} and {child.communicate()[1]}")
-        time.sleep(0.5)
-        sent = time.perf_counter()
-        child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
-        took = time.perf_counter() - sent
-    finally:
-        child.kill()
-    assert "KeyboardInterrupt" in errors
-    assert took < 5
