@@ -157,17 +157,30 @@ rows = engine.load(ensemble)
 tasks = [(rows, np.random.default_rng(seed)) for seed in range(3000)]
 many = dict(n_init=10**6, engine=engine, random_state=0)
 models = [ca.KMeansConsensus(20, **many), ca.BisectingConsensus(max_leaves=2, **many)]
-engine.kmeans_starts(tasks[:1], 2, 2, np.ones(10, int), np.ones(10), 2)
+weights = np.ones(10, int), np.ones(10)
+long = ca.Ensemble.from_codes(np.tile(codes, (6, 1)), np.full(10, 30))
+engine.kmeans_starts(tasks[:1], 2, 2, *weights, 2)
 os.write(1, b"ready\\n")
 {call}
 """
-ONE_CALL = "engine.kmeans_starts(tasks, 40, 5, np.ones(10, int), np.ones(10), 100)"
+# thousands of rounds of seeding, each far too short to look up in
+LONG_SEEDING = "engine.kmeans_starts([(engine.load(long), rng) for _, rng in tasks[:3]], 20_000, 9, *weights, 1)"
+ONE_CALL = "engine.kmeans_starts(tasks, 40, 5, *weights, 100)"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("call", [ONE_CALL, "models[0].fit(ensemble)", "models[1].fit(ensemble)"])
-def test_ctrl_c_stops_starts_soon(threads, call):
+@pytest.mark.parametrize(
+    ("call", "threads"),
+    [
+        (ONE_CALL, 3),
+        (LONG_SEEDING, 1),
+        (LONG_SEEDING, 3),
+        ("models[0].fit(ensemble)", 3),
+        ("models[1].fit(ensemble)", 1),
+    ],
+    ids=["starts", "seeding", "seeding in threads", "k-means", "tree"],
+)
+def test_ctrl_c_stops_starts_soon(call, threads):
     paths = os.pathsep.join(p for p in sys.path if p)
     child = subprocess.Popen(
         [sys.executable, "-c", ENDLESS.format(threads=threads, call=call)],
