@@ -1,0 +1,290 @@
+"""Two clusters on the native engine: only their difference is scored, and labels are still the argmax of both sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from by_hand import LEVELS, WIDTHS
+from coassoc.engines import Native, ScoreTable, _native
+from coassoc.ensemble import Ensemble
+
+pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+
+MOST = 2**31 - 1
+
+
+def natives():
+    """Chunks of one block are scored in bytes however few rows there are."""
+    return [
+        Native(n_threads=threads, chunk_rows=rows, simd=level, blocked_copy=copy)
+        for level in LEVELS
+        for threads, rows, copy in ((1, 64, True), (3, 64, True), (1, 640, False), (1, None, True))
+    ]
+
+
+def random_ensemble(rng, n, sizes, missing=0.0, width=np.uint8):
+    sizes = np.asarray(sizes)
+    codes = np.column_stack([rng.integers(m, size=n) for m in sizes])
+    codes = np.where(rng.random(codes.shape) < missing, sizes, codes)
+    codes[0] = 0
+    return Ensemble.from_codes(codes.astype(width), sizes)
+
+
+def brute_sums(ensemble, values):
+    """Sums of both columns (n, 2) in 64 bits; a missing label adds nothing."""
+    sums = np.zeros((ensemble.n_samples, values.shape[1]), np.int64)
+    for j, size in enumerate(ensemble.n_clusters):
+        start = ensemble.offsets[j]
+        part = np.vstack([values[start : start + size], np.zeros((1, values.shape[1]), np.int32)]).astype(np.int64)
+        sums += part[ensemble.codes[:, j]]
+    return sums
+
+
+def brute_counts(ensemble, labels, copies, k=2):
+    times = np.ones(ensemble.n_samples, int) if copies is None else copies
+    alpha = np.zeros((ensemble.n_codes, k), np.int64)
+    for j, size in enumerate(ensemble.n_clusters):
+        seen = ensemble.codes[:, j] < size
+        np.add.at(alpha, (ensemble.offsets[j] + ensemble.codes[seen, j].astype(int), labels[seen]), times[seen])
+    return alpha
+
+
+def walk(ensemble, copies, tables, engines=None, counted=True):
+    """Labels, moved rows and counts after each table are those of brute force, on every engine."""
+    if copies is not None and (ensemble.codes == ensemble.n_clusters).all(axis=1).any():
+        copies = np.where((ensemble.codes == ensemble.n_clusters).all(axis=1), 0, copies)
+    truth, before = [], np.full(ensemble.n_samples, -1)
+    for table in tables:
+        sums = brute_sums(ensemble, table.values)
+        assert np.abs(sums).max() <= MOST
+        labels = (sums[:, 1] > sums[:, 0]).astype(int)
+        truth.append((labels, int((labels != before).sum()), brute_counts(ensemble, labels, copies)))
+        before = labels
+    for engine in engines or natives():
+        rows = engine.load(ensemble, copies)
+        labelling = rows.labelling(2)
+        for step, (table, (labels, moved, alpha)) in enumerate(zip(tables, truth)):
+            assert rows.assign(labelling, table) == moved, (engine, step)
+            assert np.array_equal(rows.labels(labelling), labels), (engine, step)
+            if counted and step != 1:  # one pass goes by without a look at the counts
+                assert np.array_equal(rows.counts(labelling).alpha, alpha), (engine, step)
+
+
+def fresh(rng, kind, d, top):
+    """A table of two columns none of whose sums leaves 32 bits."""
+    if kind == "small":
+        return rng.integers(-2, 3, size=(d, 2))
+    if kind == "extreme":
+        return rng.choice([-top, top, 1 - top, top - 1, -1, 0, 1], size=(d, 2))
+    if kind == "wide":
+        return rng.integers(-top, top + 1, size=(d, 2))
+    if kind == "flat":  # all differences equal, odd or even or none
+        first = rng.integers(-top // 2, top // 2 + 1, size=d)
+        return np.column_stack([first, first + rng.integers(-2, 3)])
+    if kind == "one side":  # every difference has the same sign: no row is near the middle
+        first = rng.integers(-top // 2, 1, size=d)
+        pair = np.column_stack([first, first + rng.integers(top // 4 + 1, top // 2 + 2, size=d)])
+        return pair[:, :: rng.choice([-1, 1])]
+    if kind == "far":  # one entry rules, the others decide its ties
+        values = rng.integers(-3, 4, size=(d, 2))
+        values[rng.integers(d)] = rng.choice([-top, top], size=2)
+        return values
+    raise ValueError(kind)
+
+
+KINDS = ["small", "extreme", "wide", "flat", "one side", "far"]
+
+
+@st.composite
+def walks(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = draw(st.sampled_from([1, 63, 64, 65, 130, 333, 1000, 2500]))
+    missing = draw(st.sampled_from([0.0, 0.0, 0.2]))
+    sizes = draw(st.lists(st.sampled_from([1, 2, 5, 63, 64, 65, 127, 128, 129, 254, 255]), min_size=1, max_size=9))
+    if draw(st.booleans()):
+        sizes = sizes * 5
+    width = draw(st.sampled_from([np.uint8, np.uint8, np.uint8, *WIDTHS]))
+    ensemble = random_ensemble(rng, n, sizes, missing, width)
+    copies = rng.integers(0, 4, size=n) if draw(st.booleans()) else None
+    top, d = (2**31 - 1) // len(sizes), ensemble.n_codes
+    values, bits = fresh(rng, draw(st.sampled_from(KINDS)), d, top), int(rng.integers(-3, 30))
+    tables = []
+    for step in draw(st.lists(st.sampled_from(STEPS), min_size=5, max_size=8)):
+        tables.append(ScoreTable(np.ascontiguousarray(values, np.int32), bits))
+        values, bits = moved_on(rng, step, values, bits, top)
+    return ensemble, copies, tables
+
+
+STEPS = ["few", "one", "all", "part", "halve", "double", "bits", "same", "swap", "negate", *KINDS]
+
+
+def moved_on(rng, step, values, bits, top):
+    values = values.astype(np.int64)
+    if step in KINDS:
+        return fresh(rng, step, len(values), top), bits
+    if step == "few":  # a unit here and there
+        values = values + rng.integers(-1, 2, size=values.shape) * (rng.random(values.shape) < 0.1)
+    elif step == "one":
+        values[rng.integers(len(values)), rng.integers(2)] += rng.integers(-5, 6)
+    elif step == "all":  # one column rises as a whole
+        values[:, rng.integers(2)] += rng.integers(-2000, 2000)
+    elif step == "part":
+        values = values + (rng.normal(size=values.shape) * np.abs(values) * 10.0 ** -rng.integers(1, 8)).astype(int)
+    elif step == "halve":
+        values, bits = values >> 1, bits - 1
+    elif step == "double":
+        values, bits = values * 2, bits + 1
+    elif step == "bits":  # the same numbers mean something else
+        bits += int(rng.integers(-6, 7))
+    elif step == "swap":
+        values = values[:, ::-1]
+    elif step == "negate":
+        values = -values
+    return np.clip(values, -top, top), bits
+
+
+@settings(max_examples=300)
+@given(walks())
+def test_labels_are_the_argmax_along_a_walk_of_tables(case):
+    walk(*case)
+
+
+@pytest.mark.parametrize("size", [1, 2, 64, 65, 128, 129, 255, 256])
+@pytest.mark.parametrize("p", [1, 2, 3, 5])
+def test_every_code_of_parts_of_any_size_is_looked_up(size, p):
+    """Every entry of its own value, every code in some row, in every lane; then the other side wins everywhere."""
+    rng = np.random.default_rng(size * p)
+    shifts = rng.integers(size, size=p)
+    codes = (np.arange(3 * size + 70)[:, None] + shifts) % size
+    ensemble = Ensemble.from_codes(codes.astype(np.uint8), np.full(p, size))
+    middle = rng.permutation(2 * p * size)[: p * size] - p * size
+    values = np.column_stack([middle, -middle])
+    tables = [ScoreTable(np.ascontiguousarray(x, np.int32), 5) for x in (values, -values, values // 2, values * 7)]
+    walk(ensemble, None, tables)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_differences_beyond_32_bits_keep_their_sign(p):
+    """One column at the top and one at the bottom of what sums may reach, and small steps from there."""
+    rng = np.random.default_rng(p)
+    top = MOST // p
+    ensemble = random_ensemble(rng, 500, [70] * p)
+    values = np.where(rng.random((70 * p, 1)) < 0.5, [[top, -top]], [[-top, top]])
+    near = values - np.sign(values) * rng.integers(0, 3, size=values.shape)
+    tables = [values, near, -values, values // 2, values, np.minimum(values, 0), np.maximum(values, 0), near]
+    walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x, np.int32), 0) for x in tables])
+
+
+@pytest.mark.parametrize("gap", [-3, -2, -1, 0, 1, 2, 3])
+@pytest.mark.parametrize("base", [0, 1, -1, 5, 2**24, -(2**24) - 1, 10**9 // 4])
+def test_a_row_wins_by_one_and_loses_a_tie(gap, base):
+    """Large sums that differ by a unit or two, odd and even, alone and beside differences that fill the range."""
+    rng = np.random.default_rng(7)
+    ensemble = random_ensemble(rng, 300, [3, 3, 3, 3])
+    plain = np.full((12, 2), base)
+    plain[0, 1] += gap
+    loud = plain.copy()
+    loud[3:6] += [[400_000_000, 0], [0, 400_000_000], [0, 0]]
+    loud[6:9] += [[0, 400_000_000], [400_000_000, 0], [0, 0]]
+    first, second = np.array([1, 0]), np.array([0, 1])
+    tables = [plain, loud, plain + first, loud + second, plain, loud, -plain]
+    walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x, np.int32), 0) for x in tables])
+
+
+@pytest.mark.parametrize("bits", [0, 14, 17, 25])
+def test_bounds_of_rows_far_from_the_middle_are_used_up_slowly(bits):
+    """Twenty small steps towards the other side: a row must change exactly when the sums cross."""
+    rng = np.random.default_rng(bits)
+    ensemble = random_ensemble(rng, 700, [40, 70, 140, 9, 1], 0.1)
+    top = MOST // 5
+    values = rng.integers(-top, top + 1, size=(ensemble.n_codes, 2))
+    towards = values[:, ::-1] - values
+    tables = [
+        values + towards * (t * 997 % 211) // 211 if t % 5 == 4 else values + towards * t // 20 for t in range(21)
+    ]
+    tables = [ScoreTable(np.ascontiguousarray(x, np.int32), bits) for x in tables]
+    walk(ensemble, None, tables)
+    few = [
+        ScoreTable(np.ascontiguousarray(values + towards // 2 + t * towards // 10**6, np.int32), bits)
+        for t in range(-9, 10)
+    ]
+    walk(ensemble, rng.integers(0, 3, size=700), few)
+
+
+def test_bounds_hold_when_one_odd_unit_decides():
+    """Halves are rounded: drops must allow for it in every partition."""
+    ensemble = Ensemble.from_codes(np.zeros((200, 30), np.uint8), np.ones(30, int))
+    zero, one = np.zeros((30, 2), np.int64), np.zeros((30, 2), np.int64)
+    one[:, 1] = 1
+    for shift in (0, 1, 3):
+        for start in (1, 2, 3):
+            steps = [zero, one * start, one * (start - 1), zero - one, zero, one, one * 2 - one[:, ::-1], zero]
+            for bits in (-14, 0):  # bounds in units of the table, and too coarse to help
+                walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x << shift, np.int32), bits) for x in steps])
+
+
+@pytest.mark.parametrize("finer", [0, 4])
+def test_bounds_allow_for_all_that_rounding_hides(finer):
+    """Every partition changes by as much as its halves, shifted to the coarser table, cannot show."""
+    ensemble = Ensemble.from_codes(np.zeros((130, 31), np.uint8), np.ones(31, int))
+    away = np.tile([-(1 << 20), 1 << 20], (31, 1))
+    before, after = np.tile([5, 0], (31, 1)), np.tile([2, 1], (31, 1))  # -5, then -1 each: the same quarter
+    constant = 60
+    if finer:  # then a sixteenth of that
+        constant = 8
+    before[0], after[0] = [0, constant], [0, constant << finer]
+    assert before[:, 1].sum() < before[:, 0].sum() and after[:, 1].sum() > after[:, 0].sum()
+    for turned in (1, -1):
+        steps = [(away, 20), (before, 6), (after, 6 + finer), (before, 6)]
+        walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x[:, ::turned], np.int32), b) for x, b in steps])
+
+
+def test_settled_rows_are_skipped_and_open_ones_are_not():
+    """That bounds are used at all, and that of rows on either side only those near the middle are scored again."""
+    codes = np.repeat(np.arange(4, dtype=np.uint8), 1000)[:, None]
+    ensemble = Ensemble.from_codes(codes, [4])
+    values = np.array([[1 << 28, 0], [0, 1 << 28], [50, 0], [0, 50]])
+    for level in LEVELS:
+        for engine in (Native(n_threads=1, simd=level), Native(n_threads=1, simd=level, chunk_rows=64)):
+            rows = engine.load(ensemble)
+            labelling = rows.labelling(2)
+            for change in ([0, 0], [100, 0], [0, 100], [0, 0]):
+                moved = values + np.array(change)
+                rows.assign(labelling, ScoreTable(moved.astype(np.int32), 0))
+                sums = brute_sums(ensemble, moved)
+                assert np.array_equal(rows.labels(labelling), sums[:, 1] > sums[:, 0])
+                if change != [0, 0] or labelling.core.evaluated < 4000:
+                    assert 2000 <= labelling.core.evaluated < 2100
+            assert labelling.core.evaluated < 2100
+
+
+def test_many_partitions_sum_in_sixteen_bits():
+    """Levels of hundreds of partitions: their sums must not run over."""
+    rng = np.random.default_rng(1)
+    for p in (255, 515, 516, 517, 1100):
+        ensemble = random_ensemble(rng, 130, rng.integers(1, 4, size=p))
+        top = MOST // p
+        high = np.tile([0, top], (ensemble.n_codes, 1))
+        tables = [
+            high,
+            high[:, ::-1],
+            fresh(rng, "wide", ensemble.n_codes, top),
+            fresh(rng, "one side", ensemble.n_codes, top),
+        ]
+        tables += [fresh(rng, "extreme", ensemble.n_codes, top), high - 1]
+        walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x, np.int32), 3) for x in tables], counted=False)
+
+
+def test_more_rows_than_a_chunk_with_default_chunks():
+    rng = np.random.default_rng(2)
+    ensemble = random_ensemble(rng, 40_000, [30, 64, 100, 200, 7, 3, 2], 0.02)
+    top = MOST // 7
+    values = fresh(rng, "wide", ensemble.n_codes, top)
+    tables = []
+    for step in ("part", "few", "halve", "part", "double", "part", "swap"):
+        tables.append(ScoreTable(np.ascontiguousarray(values, np.int32), 10))
+        values, _ = moved_on(rng, step, values, 10, top)
+    walk(ensemble, None, tables, [Native(n_threads=t, simd=level) for level in LEVELS for t in (1, 2)])
