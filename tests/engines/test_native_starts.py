@@ -303,3 +303,5 @@ def test_what_does_not_fit_is_refused():
     rows.rest(at_rest)
     with pytest.raises(ValueError, match="rests"):
         engine.kmeans_starts([(rows, rng)], 2, 2, ones, v, 5, at_rest)
+    with pytest.raises(ValueError, match="one task, got 2"):
+        engine.kmeans_starts([(rows, rng), (rows, rng)], 2, 2, ones, v, 5, rows.labelling(2))

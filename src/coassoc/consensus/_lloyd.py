@@ -141,7 +141,7 @@ def seeded_fits(
     side where the engine has starts in one call.
     """
     fits: list[Fit | TooFewRows] = []
-    if engine.fuses_starts and isinstance(objective, KMeansObjective):
+    if engine.fuses_starts and type(objective) is KMeansObjective:
         v = objective.weights
         starts = engine.kmeans_starts(tasks, k, _n_candidates(k), weights, v, max_iter, labelling)
         for (rows, _), start in zip(tasks, starts):

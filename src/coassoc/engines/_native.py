@@ -125,6 +125,8 @@ class Native(Engine):
         limit: int,
         labelling: Labelling | None = None,
     ) -> list[Start]:
+        if labelling is not None and len(tasks) != 1:
+            raise ValueError(f"a labelling serves one task, got {len(tasks)} tasks.")
         labellings: list[Any] = [rows.labelling(k) for rows, _ in tasks] if labelling is None else [labelling]
         seeds = [np.empty((k, rows.layout.n_partitions), rows.codes.dtype) for rows, _ in tasks]
         parts = [

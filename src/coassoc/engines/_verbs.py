@@ -392,8 +392,8 @@ class Engine(ABC):
     ) -> list[Start]:
         """For every (rows, generator): `Seeding.choose_all`, a labelling, and `Rows.kmeans_passes` from those seeds.
 
-        All tasks share the threads, and the results are those of the verbs one by one. A single task may bring its
-        labelling, whatever it holds.
+        All tasks share the threads, and the results are those of the verbs one by one, but for the rows that a
+        first pass moves: all of them. A single task may bring its labelling, whatever it holds.
         """
         raise NotImplementedError(f"{type(self).__name__} has no starts of k-means of its own.")
 
