@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -19,6 +15,7 @@ from coassoc.consensus._base import stream
 from coassoc.consensus._lloyd import seeded_fits
 from coassoc.consensus._objectives import KMeansObjective, seeding_weights
 from coassoc.engines import Counts, Native, Numpy, _native
+from forked import seconds_to_stop
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 
@@ -181,24 +178,4 @@ ONE_CALL = "engine.kmeans_starts(tasks, 40, 5, *weights, 100)"
     ids=["starts", "seeding", "seeding in threads", "k-means", "tree"],
 )
 def test_ctrl_c_stops_starts_soon(call, threads):
-    paths = os.pathsep.join(p for p in sys.path if p)
-    child = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS.format(threads=threads, call=call)],
-        env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        if (line := child.stdout.readline()) != "ready\n":
-            child.kill()
-            pytest.fail(f"the child said {line!r} and {child.communicate()[1]}")
-        time.sleep(0.5)
-        sent = time.perf_counter()
-        child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
-        took = time.perf_counter() - sent
-    finally:
-        child.kill()
-    assert "KeyboardInterrupt" in errors
-    assert took < 5
+    assert seconds_to_stop(ENDLESS.format(threads=threads, call=call)) < 5
