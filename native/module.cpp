@@ -89,9 +89,9 @@ NB_MODULE(_kernels, m) {
              [](Seeding* self, Rows& rows, Vector<const int64_t> weights) {
                  if ((int64_t)weights.shape(0) != rows.shape_.p)
                      throw std::invalid_argument("weights must have one entry per partition");
-                 new (self) Seeding(rows, weights.data());
                  std::shared_ptr<Buffer> hold;
-                 rows.view(hold, true);
+                 rows.view(hold, true);  // may be interrupted, so nothing is made before it
+                 new (self) Seeding(rows, weights.data());
              },
              nb::keep_alive<1, 2>())
         .def_prop_ro("total", &Seeding::total)

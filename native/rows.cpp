@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "descent.h"
 #include "dispatch.h"
@@ -249,10 +248,7 @@ bool Rows::whole(Matrix<int64_t> alpha, Vector<int64_t> size) {
 
 // Of two clusters only the smaller is counted; the other is the rest.
 bool Rows::count_smaller(const View& rows, Labelling& labelling, const std::vector<int64_t>& whole) {
-    int64_t ones = 0;
-    for (int64_t i = 0, step = 1 << 16; i < view_.n; i += step)
-        ones += std::accumulate(labelling.labels_ + i, labelling.labels_ + std::min(view_.n, i + step), 0);
-    const int32_t side = 2 * ones <= view_.n;
+    const int32_t side = 2 * count_ones(labelling.labels_, 0, view_.n) <= view_.n;
     const Cut part = cut((double)view_.p * 10, kLanes);
     std::vector<std::vector<int64_t>> own((size_t)part.threads, std::vector<int64_t>(whole.size(), 0));
     const bool finished = run_free(part.threads, part.tasks, [&](int64_t t, int slot) {

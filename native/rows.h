@@ -7,8 +7,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -69,6 +71,15 @@ void released(Work&& work) {
 template <class Body>
 void without_gil(int n_threads, int64_t n_tasks, Body&& body) {
     released([&] { return run_free(n_threads, n_tasks, body); });
+}
+
+// Rows [start, stop) in the second of two clusters.
+template <class Label>
+int64_t count_ones(const Label* labels, int64_t start, int64_t stop) {
+    int64_t ones = 0;
+    for (int64_t i = start, step = 1 << 16; i < stop; i += step)  // sums of int are added in whole vectors
+        ones += std::accumulate(labels + i, labels + std::min(stop, i + step), 0);
+    return ones;
 }
 
 class Labelling;
@@ -161,6 +172,7 @@ class Rows {
 
     bool sums_of(const Labelling& labelling, int64_t* sizes, int64_t* cells, int64_t* squares) const;
     void count_now(Labelling& labelling);
+    char* room_for_bounds(Labelling& labelling) const;
 
     // what follows runs without the GIL and says whether it finished
     bool open(View& out, std::shared_ptr<Buffer>& hold, bool build);
@@ -169,7 +181,6 @@ class Rows {
     bool passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
                 double before, Passes& out, bool placed = false);
     bool take_labels(Labelling& labelling, int bits);
-    char* room_for_bounds(Labelling& labelling) const;
     bool assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved);
     bool count(const View& rows, Labelling& labelling);
     bool count_smaller(const View& rows, Labelling& labelling, const std::vector<int64_t>& whole);

@@ -1,7 +1,6 @@
 // Rows that are split, and what passes from rows to their halves.
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 
 #include "rows.h"
 
@@ -75,10 +74,7 @@ bool sort_rows(const Rows& rows, const Label* labels, const uint32_t* ids, std::
     const int64_t step = part.blocks * kLanes;
     std::vector<int64_t> ones((size_t)part.tasks);
     const auto end = [&](int64_t t) { return std::min(n, (t + 1) * step); };
-    if (!run_free(part.threads, part.tasks, [&](int64_t t, int) {
-            for (int64_t i = t * step; i < end(t); i += 1 << 16)
-                ones[t] += std::accumulate(labels + i, labels + std::min(end(t), i + (1 << 16)), 0);
-        }))
+    if (!run_free(part.threads, part.tasks, [&](int64_t t, int) { ones[t] = count_ones(labels, t * step, end(t)); }))
         return false;
     std::vector<int64_t> before((size_t)part.tasks, 0);  // rows of the second cluster ahead of each task
     for (int64_t t = 1; t < part.tasks; ++t) before[t] = before[t - 1] + ones[t - 1];

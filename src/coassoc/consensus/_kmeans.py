@@ -82,9 +82,10 @@ class TableConsensus(ConsensusEstimator):
         """The start that ends with the lowest loss; its labelling holds its labels."""
         best: Fit | None = None
         starts = range(n_init if isinstance(init, str) else 1)
-        at_once = 1 if self.verbose else min(engine.starts_at_once(rows), len(starts))
-        shared = rows.labelling(k) if at_once == 1 else None  # starts in turn: one labelling in memory
         seeded = isinstance(init, str) and init == "k-means++" and k > 1 and engine.fuses_starts
+        # starts in one call are reported when it is over: one at a time, then
+        at_once = 1 if seeded and self.verbose else min(engine.starts_at_once(rows), len(starts))
+        shared = rows.labelling(k) if at_once == 1 else None  # starts in turn: one labelling in memory
 
         def run(restart: int) -> Fit:
             start = self._start(rows, init, k, v, stream(seed, restart))
