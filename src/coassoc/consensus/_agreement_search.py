@@ -152,37 +152,37 @@ class AgreementConsensus(SearchConsensus):
         if not isinstance(self.at_most, (bool, np.bool_)):
             raise TypeError(f"at_most must be True or False, got {self.at_most!r}.")
         seed = seed_from(self.random_state)
-        ensemble, rows, engine = self._open(X, sample_weight)
-        v = resolve_partition_weights(self.partition_weights, ensemble, sample_weight, self.engine)
-        goal = AgreementGoal(v, least, bool(self.at_most))
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+            v = resolve_partition_weights(self.partition_weights, ensemble, sample_weight, self.engine)
+            goal = AgreementGoal(v, least, bool(self.at_most))
 
-        best: Found | None = None
-        self.n_rounds_ = 0
-        for restart in range(1 if self.init is not None else n_init):
-            if self.init is not None:
-                start = self._given_start(ensemble, rows, goal, k, max_iter, fewer=bool(self.at_most))
-            else:
-                start = self._start(rows, goal, k, micro, max_iter, seed, restart)
-            end, rounds = split_merge(
-                rows,
-                engine,
-                without_empty(rows, start),
-                goal,
-                k,
-                max_rounds=max_rounds,
-                n_trials=n_trials,
-                max_sweeps=max_iter,
-                seed=seed,
-                report=self._report,
-            )
-            self.n_rounds_ += rounds
-            if best is None or end.objective > best.objective:
-                best = end
-        assert best is not None
-        self._store_found(ensemble, rows, best, v)
-        self.ensemble_nmi_ = mean_nmi(best.objective, v)
-        self.n_clusters_ = best.n_clusters
-        return self
+            best: Found | None = None
+            self.n_rounds_ = 0
+            for restart in range(1 if self.init is not None else n_init):
+                if self.init is not None:
+                    start = self._given_start(ensemble, rows, goal, k, max_iter, fewer=bool(self.at_most))
+                else:
+                    start = self._start(rows, goal, k, micro, max_iter, seed, restart)
+                end, rounds = split_merge(
+                    rows,
+                    engine,
+                    without_empty(rows, start),
+                    goal,
+                    k,
+                    max_rounds=max_rounds,
+                    n_trials=n_trials,
+                    max_sweeps=max_iter,
+                    seed=seed,
+                    report=self._report,
+                )
+                self.n_rounds_ += rounds
+                if best is None or end.objective > best.objective:
+                    best = end
+            assert best is not None
+            self._store_found(ensemble, rows, best, v)
+            self.ensemble_nmi_ = mean_nmi(best.objective, v)
+            self.n_clusters_ = best.n_clusters
+            return self
 
     def _start(self, rows, goal: AgreementGoal, k: int, micro, max_iter: int, seed: int, restart: int) -> Found:
         n_micro = micro_clusters(micro, k, rows.n_rows)

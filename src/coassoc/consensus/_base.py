@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numbers
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,14 +45,16 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         return self.fit(X, y, sample_weight=sample_weight).labels_
 
-    def _open(self, X: Any, sample_weight: Any) -> tuple[Ensemble, Rows, Engine]:
+    @contextmanager
+    def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
         """The doubted input, loaded where the engine works; sets what scikit-learn expects of the input."""
         ensemble = self._check_input(X)
         engine = resolve(self.engine, ensemble)
         _check_place(engine, sample_weight=sample_weight, init=getattr(self, "init", None))
         # the number of items of a stored ensemble may take a pass to find
         copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_card=True)
-        return ensemble, engine.load(ensemble, copies), engine
+        with engine.load(ensemble, copies) as rows:
+            yield ensemble, rows, engine
 
     def _check_input(self, X: Any) -> Ensemble:
         """The ensemble behind `X`; sets ``n_features_in_`` and ``feature_names_in_``."""
@@ -140,8 +144,8 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         ensemble = self._vocabulary.ensemble_of(X)
         if ensemble is None:  # no known label anywhere
             return np.full(X.shape[0] if hasattr(X, "shape") else len(X), -1, dtype=np.int32)
-        rows = resolve(self.engine, ensemble).load(ensemble)
-        labels = self._labels_of(rows)
+        with resolve(self.engine, ensemble).load(ensemble) as rows:
+            labels = self._labels_of(rows)
         unlabelled = ensemble.unlabelled()
         if unlabelled is not None:
             labels[unlabelled] = -1
@@ -157,7 +161,8 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
             return no_labels(X)
         engine = resolve(self.engine, ensemble)
         _check_place(engine, X=X)
-        labels = self._labels_of(engine.load(ensemble))
+        with engine.load(ensemble) as rows:
+            labels = self._labels_of(rows)
         unlabelled = ensemble.unlabelled()
         if unlabelled is not None:
             labels[unlabelled] = -1

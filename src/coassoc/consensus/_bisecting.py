@@ -152,24 +152,24 @@ class BisectingConsensus(ConsensusEstimator):
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
-        ensemble, rows, engine = self._open(X, sample_weight)
-        v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
-        most = most or k or max(1, math.isqrt(rows.n_copies))
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+            most = most or k or max(1, math.isqrt(rows.n_copies))
 
-        grower = _Grower(rows, engine, v, seed, criterion, n_init, max_iter, self.verbose)
-        self.tree_, leaves = grower.grow(most)
-        self.n_leaves_ = self.tree_.n_leaves
-        if k is not None and k > self.n_leaves_:
-            raise TooFewRows(k, self.n_leaves_)
-        self.linkage_ = self.tree_.linkage()
-        self._leaf_of_item = rows.scatter([leaf.rows for leaf in leaves])
-        # on a cluster the leaves stay there, with −1 for items no partition labels
-        self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
-        self._leaf_counts = [leaf.counts for leaf in leaves]
-        self._split_tables = grower.tables
-        self.n_iter_ = grower.n_iter
-        self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
-        return self
+            grower = _Grower(rows, engine, v, seed, criterion, n_init, max_iter, self.verbose)
+            self.tree_, leaves = grower.grow(most)
+            self.n_leaves_ = self.tree_.n_leaves
+            if k is not None and k > self.n_leaves_:
+                raise TooFewRows(k, self.n_leaves_)
+            self.linkage_ = self.tree_.linkage()
+            self._leaf_of_item = rows.scatter([leaf.rows for leaf in leaves])
+            # on a cluster the leaves stay there, with −1 for items no partition labels
+            self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
+            self._leaf_counts = [leaf.counts for leaf in leaves]
+            self._split_tables = grower.tables
+            self.n_iter_ = grower.n_iter
+            self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
+            return self
 
     def cut(self, k: int) -> np.ndarray:
         """The partition into `k` clusters: the leaves after the first k − 1 splits.

@@ -158,50 +158,50 @@ class DensityConsensus(SearchConsensus):
                 "n_init=0 and n_over_segment=0 leave nothing to start from; raise one of them, or give init."
             )
         seed = seed_from(self.random_state)
-        ensemble, rows, engine = self._open(X, sample_weight)
-        v = resolve_partition_weights(self.partition_weights, ensemble, sample_weight, self.engine)
-        goal = DensityGoal(v)
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+            v = resolve_partition_weights(self.partition_weights, ensemble, sample_weight, self.engine)
+            goal = DensityGoal(v)
 
-        starts: list[Found] = []
-        if self.init is not None:
-            starts.append(self._given_start(ensemble, rows, goal, k, max_iter))
-        else:
-            for restart in range(n_over):
-                n_micro = micro_clusters(micro, k, rows.n_rows)
-                starts.append(merged_start(rows, goal, k, n_micro, "density", max_iter, max_iter, seed, restart))
-            if n_init:
-                starts.append(_kmeans_start(rows, engine, goal, k, n_init, max_iter, seed))
-        n = int(starts[0].climb.counts.sizes.sum())
-        if is_large(rows):  # the starts end close to each other: search on from the better one only
-            starts = [max(starts, key=lambda start: start.objective)]
-        best: Found | None = None
-        self.n_rounds_ = 0
-        for number, start in enumerate(starts):
-            steps = [start.objective / n]
+            starts: list[Found] = []
+            if self.init is not None:
+                starts.append(self._given_start(ensemble, rows, goal, k, max_iter))
+            else:
+                for restart in range(n_over):
+                    n_micro = micro_clusters(micro, k, rows.n_rows)
+                    starts.append(merged_start(rows, goal, k, n_micro, "density", max_iter, max_iter, seed, restart))
+                if n_init:
+                    starts.append(_kmeans_start(rows, engine, goal, k, n_init, max_iter, seed))
+            n = int(starts[0].climb.counts.sizes.sum())
+            if is_large(rows):  # the starts end close to each other: search on from the better one only
+                starts = [max(starts, key=lambda start: start.objective)]
+            best: Found | None = None
+            self.n_rounds_ = 0
+            for number, start in enumerate(starts):
+                steps = [start.objective / n]
 
-            def report(step: str, found: Found, number: int = number, steps: list[float] = steps) -> None:
-                steps.append(found.objective / n)
-                if self.verbose:
-                    print(f"DensityConsensus: start {number}, {step}, S {found.objective / n:.6g}")
+                def report(step: str, found: Found, number: int = number, steps: list[float] = steps) -> None:
+                    steps.append(found.objective / n)
+                    if self.verbose:
+                        print(f"DensityConsensus: start {number}, {step}, S {found.objective / n:.6g}")
 
-            report_found, rounds = split_merge(
-                rows,
-                engine,
-                start,
-                goal,
-                k,
-                max_rounds=max_rounds,
-                n_trials=n_trials,
-                max_sweeps=max_iter,
-                seed=seed,
-                report=report,
-            )
-            self.n_rounds_ += rounds
-            if best is None or report_found.objective > best.objective:
-                best, self.densities_ = report_found, steps
-        assert best is not None
-        self._store_found(ensemble, rows, best, v)
-        return self
+                report_found, rounds = split_merge(
+                    rows,
+                    engine,
+                    start,
+                    goal,
+                    k,
+                    max_rounds=max_rounds,
+                    n_trials=n_trials,
+                    max_sweeps=max_iter,
+                    seed=seed,
+                    report=report,
+                )
+                self.n_rounds_ += rounds
+                if best is None or report_found.objective > best.objective:
+                    best, self.densities_ = report_found, steps
+            assert best is not None
+            self._store_found(ensemble, rows, best, v)
+            return self
 
 
 def _kmeans_start(

@@ -169,18 +169,18 @@ class EAC(ConsensusEstimator):
         micro = None if self.micro_clusters is None else check_integer(self.micro_clusters, "micro_clusters")
         if micro is not None and micro < k:
             raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
-        ensemble, rows, _ = self._open(X, sample_weight)
-        v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
-        copies = check_copies(sample_weight, ensemble.n_samples)
-        if micro is None or not self._link_micro_clusters(ensemble, rows, copies, v, micro):
-            self._link_rows(ensemble, rows, copies, v)
-        if k > self.n_leaves_:
-            raise TooFewRows(k, self.n_leaves_)
-        labels = self.cut(k)
-        counts = rows.counts(rows.labelling_of(np.maximum(labels, 0), k))
-        self._keep_model(ensemble, None)
-        self._store_partition(ensemble, labels, counts, v)
-        return self
+        with self._opened(X, sample_weight) as (ensemble, rows, _):
+            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+            copies = check_copies(sample_weight, ensemble.n_samples)
+            if micro is None or not self._link_micro_clusters(ensemble, rows, copies, v, micro):
+                self._link_rows(ensemble, rows, copies, v)
+            if k > self.n_leaves_:
+                raise TooFewRows(k, self.n_leaves_)
+            labels = self.cut(k)
+            counts = rows.counts(rows.labelling_of(np.maximum(labels, 0), k))
+            self._keep_model(ensemble, None)
+            self._store_partition(ensemble, labels, counts, v)
+            return self
 
     def cut(self, k: int | None = None, *, height: float | None = None) -> np.ndarray:
         """A partition from the tree.

@@ -99,37 +99,39 @@ class MCLA(ConsensusEstimator):
         k = check_integer(self.n_clusters, "n_clusters")
         load_pymetis()
         seed = _metis_seed(self.random_state)
-        ensemble, rows, _ = self._open(X, sample_weight)
-        d = ensemble.n_codes
-        _refuse(f"MCLA over {d} base clusters", (16 + _EDGE_BYTES) * d * d, self.max_bytes)
-        overlap = rows.overlap()
-        present = np.flatnonzero(np.diagonal(overlap))
-        if k > len(present):
-            raise ValueError(
-                f"n_clusters={k} is larger than the number of base clusters, {len(present)}; "
-                f"ask for at most {len(present)}."
-            )
-        graph = mcla_graph(overlap[np.ix_(present, present)])
-        if self.verbose:
-            print(f"MCLA: {len(present)} base clusters, {graph.nnz // 2} edges")
-        meta = np.full(d, -1, dtype=np.int64)
-        meta[present] = partition_graph(graph, np.ones(len(present), np.int64), k, seed)
+        with self._opened(X, sample_weight) as (ensemble, rows, _):
+            d = ensemble.n_codes
+            _refuse(f"MCLA over {d} base clusters", (16 + _EDGE_BYTES) * d * d, self.max_bytes)
+            overlap = rows.overlap()
+            present = np.flatnonzero(np.diagonal(overlap))
+            if k > len(present):
+                raise ValueError(
+                    f"n_clusters={k} is larger than the number of base clusters, {len(present)}; "
+                    f"ask for at most {len(present)}."
+                )
+            graph = mcla_graph(overlap[np.ix_(present, present)])
+            if self.verbose:
+                print(f"MCLA: {len(present)} base clusters, {graph.nnz // 2} edges")
+            meta = np.full(d, -1, dtype=np.int64)
+            meta[present] = partition_graph(graph, np.ones(len(present), np.int64), k, seed)
 
-        table = association_table(meta, k, rows.layout)
-        labelling = rows.labelling(k)
-        rows.assign(labelling, table)
-        found = np.flatnonzero(rows.counts(labelling).sizes)
-        # meta-clusters without items win nothing, so leaving them out changes no label
-        new_name = np.full(k + 1, -1, dtype=np.int64)
-        new_name[found] = np.arange(len(found))
-        table = ScoreTable(np.ascontiguousarray(table.values[:, found]), table.bits)
-        labelling = rows.labelling(len(found))
-        rows.assign(labelling, table)
-        self._keep_model(ensemble, table)
-        self._store_partition(ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions))
-        self.meta_clusters_ = new_name[meta]
-        self.n_clusters_found_ = len(found)
-        return self
+            table = association_table(meta, k, rows.layout)
+            labelling = rows.labelling(k)
+            rows.assign(labelling, table)
+            found = np.flatnonzero(rows.counts(labelling).sizes)
+            # meta-clusters without items win nothing, so leaving them out changes no label
+            new_name = np.full(k + 1, -1, dtype=np.int64)
+            new_name[found] = np.arange(len(found))
+            table = ScoreTable(np.ascontiguousarray(table.values[:, found]), table.bits)
+            labelling = rows.labelling(len(found))
+            rows.assign(labelling, table)
+            self._keep_model(ensemble, table)
+            self._store_partition(
+                ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
+            )
+            self.meta_clusters_ = new_name[meta]
+            self.n_clusters_found_ = len(found)
+            return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Consensus label of each row of base labels.
@@ -237,37 +239,38 @@ class CSPA(ConsensusEstimator):
         together = check_choice(self.equal_rows, "equal_rows", ("apart", "together")) == "together"
         load_pymetis()
         seed = _metis_seed(self.random_state)
-        ensemble, rows, _ = self._open(X, sample_weight)
-        copies = check_copies(sample_weight, ensemble.n_samples)
-        if together:
-            first, weights, row = weighted_rows(ensemble, copies)
-            pieces_of, weights = pieces(weights, k)
-            chosen = ensemble.take(first[pieces_of])
-        else:
-            vertex, first, weights = vertices(ensemble, copies, k)
-            chosen = ensemble.take(first)
-        if k > len(weights):
-            raise ValueError(
-                f"n_clusters={k} is larger than the number of items, {len(weights)}; ask for at most {len(weights)}."
-            )
-        self.n_vertices_ = len(weights)
-        most = min(len(weights) ** 2, int((chosen.sizes.astype(object) ** 2).sum()))
-        _refuse(f"CSPA over {len(weights)} vertices", _EDGE_BYTES * most, self.max_bytes)
-        graph = cspa_graph(chosen, weights)
-        if self.verbose:
-            print(f"CSPA: {len(weights)} vertices, {graph.nnz // 2} edges")
-        part = partition_graph(graph, weights, k, seed)
-        if together:
-            votes = np.zeros((len(first), k), dtype=np.int64)
-            np.add.at(votes, (pieces_of, part), weights)
-            part, vertex = votes.argmax(axis=1), row
-        labels = np.where(vertex < 0, -1, part[vertex])
-        compact, found = check_labels(labels, ensemble.n_samples)
-        counts = rows.counts(rows.labelling_of(np.maximum(compact, 0), found))
-        self._keep_model(ensemble, None)
-        self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
-        self.n_clusters_found_ = found
-        return self
+        with self._opened(X, sample_weight) as (ensemble, rows, _):
+            copies = check_copies(sample_weight, ensemble.n_samples)
+            if together:
+                first, weights, row = weighted_rows(ensemble, copies)
+                pieces_of, weights = pieces(weights, k)
+                chosen = ensemble.take(first[pieces_of])
+            else:
+                vertex, first, weights = vertices(ensemble, copies, k)
+                chosen = ensemble.take(first)
+            if k > len(weights):
+                raise ValueError(
+                    f"n_clusters={k} is larger than the number of items, {len(weights)}; "
+                    f"ask for at most {len(weights)}."
+                )
+            self.n_vertices_ = len(weights)
+            most = min(len(weights) ** 2, int((chosen.sizes.astype(object) ** 2).sum()))
+            _refuse(f"CSPA over {len(weights)} vertices", _EDGE_BYTES * most, self.max_bytes)
+            graph = cspa_graph(chosen, weights)
+            if self.verbose:
+                print(f"CSPA: {len(weights)} vertices, {graph.nnz // 2} edges")
+            part = partition_graph(graph, weights, k, seed)
+            if together:
+                votes = np.zeros((len(first), k), dtype=np.int64)
+                np.add.at(votes, (pieces_of, part), weights)
+                part, vertex = votes.argmax(axis=1), row
+            labels = np.where(vertex < 0, -1, part[vertex])
+            compact, found = check_labels(labels, ensemble.n_samples)
+            counts = rows.counts(rows.labelling_of(np.maximum(compact, 0), found))
+            self._keep_model(ensemble, None)
+            self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
+            self.n_clusters_found_ = found
+            return self
 
 
 def mcla_graph(overlap: np.ndarray) -> csr_matrix:

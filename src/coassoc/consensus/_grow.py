@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -76,10 +78,11 @@ class GrowingMixin:
         finally:
             self.init = given
 
-    def _open(self, X: Any, sample_weight: Any) -> tuple[Ensemble, Rows, Engine]:
-        opened = super()._open(X, sample_weight)  # type: ignore[misc]
-        _FITTED_ON[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_card=True))
-        return opened
+    @contextmanager
+    def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
+        with super()._opened(X, sample_weight) as opened:  # type: ignore[misc]
+            _FITTED_ON[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_card=True))
+            yield opened
 
     def _fitted_on(self, method: str) -> tuple[Ensemble, np.ndarray | None]:
         if self not in _FITTED_ON:

@@ -52,20 +52,20 @@ class TableConsensus(ConsensusEstimator):
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
-        ensemble, rows, engine = self._open(X, sample_weight)
-        v = self._partition_weights(ensemble)
-        objective = self._objective(rows, v)
-        init = self._check_init(ensemble, k)
-        best = self._best_start(rows, engine, objective, v, init, k, n_init, max_iter, seed)
-        self._keep_model(ensemble, best.table)
-        counts = self._refined(rows, best, v, max_iter)
-        self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
-        self.loss_ = best.loss if counts is best.counts else objective.loss(counts)
-        self.losses_ = best.losses
-        self.n_iter_ = best.n_iter
-        self.converged_ = best.stop == "fixed_point"
-        self.stop_reason_ = best.stop
-        return self
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+            v = self._partition_weights(ensemble)
+            objective = self._objective(rows, v)
+            init = self._check_init(ensemble, k)
+            best = self._best_start(rows, engine, objective, v, init, k, n_init, max_iter, seed)
+            self._keep_model(ensemble, best.table)
+            counts = self._refined(rows, best, v, max_iter)
+            self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
+            self.loss_ = best.loss if counts is best.counts else objective.loss(counts)
+            self.losses_ = best.losses
+            self.n_iter_ = best.n_iter
+            self.converged_ = best.stop == "fixed_point"
+            self.stop_reason_ = best.stop
+            return self
 
     def _best_start(
         self,

@@ -361,11 +361,11 @@ class _Tree:
     def __init__(self, ensemble: Ensemble, ks: Iterable[int], seed: int, engine: Any):
         self.ensemble, self.engine = ensemble, engine
         self.v = np.ones(ensemble.n_partitions)
-        rows = resolve(engine, ensemble).load(ensemble)
         wanted = sorted(int(k) for k in ks)
         n_micro = min(max(50, 3 * max(wanted)), ensemble.n_samples)
-        micro, self.counts = over_segment(rows, self.v, n_micro, 2, 100, seed, 0)
-        self.micro = np.array(rows.labels(micro))
+        with resolve(engine, ensemble).load(ensemble) as rows:
+            micro, self.counts = over_segment(rows, self.v, n_micro, 2, 100, seed, 0)
+            self.micro = np.array(rows.labels(micro))
         n = int(np.count_nonzero(self.counts.sizes))
         bridges, self.groups = self._grow({*wanted, *(k + 1 for k in wanted)})
         self.ks = np.array([k for k in wanted if k in bridges], dtype=np.int64)

@@ -49,18 +49,18 @@ class _SpectralConsensus(ConsensusEstimator):
         k = check_integer(self.n_clusters, "n_clusters")
         n_init = check_integer(self.n_init, "n_init")
         seed = seed_from(self.random_state)
-        ensemble, rows, _ = self._open(X, sample_weight)
-        check_overlap_size(rows.layout)
-        weights, graph = self._graph(ensemble, rows)
-        vectors, self.eigenvalues_ = leading_vectors(graph, k, seed)
-        self._vectors = weights[:, None] * vectors
-        copies = check_copies(sample_weight, ensemble.n_samples)
-        self._centres = self._cluster(ensemble, copies, k, n_init, seed)
-        self._keep_model(ensemble, None)
-        labels = nearest_centres(ensemble, self._vectors, self._centres)
-        counts = rows.counts(rows.labelling_of(labels, k))
-        self._store_partition(ensemble, labels, counts, np.ones(ensemble.n_partitions))
-        return self
+        with self._opened(X, sample_weight) as (ensemble, rows, _):
+            check_overlap_size(rows.layout)
+            weights, graph = self._graph(ensemble, rows)
+            vectors, self.eigenvalues_ = leading_vectors(graph, k, seed)
+            self._vectors = weights[:, None] * vectors
+            copies = check_copies(sample_weight, ensemble.n_samples)
+            self._centres = self._cluster(ensemble, copies, k, n_init, seed)
+            self._keep_model(ensemble, None)
+            labels = nearest_centres(ensemble, self._vectors, self._centres)
+            counts = rows.counts(rows.labelling_of(labels, k))
+            self._store_partition(ensemble, labels, counts, np.ones(ensemble.n_partitions))
+            return self
 
     def _cluster(self, ensemble: Ensemble, copies, k: int, n_init: int, seed: int) -> np.ndarray:
         """Centres of k-means on the embedding of the different rows among all items, or among a sample of them."""
@@ -341,33 +341,34 @@ class ECPCS(ConsensusEstimator):
         steps = check_integer(self.steps, "steps")
         n_init = check_integer(self.n_init, "n_init")
         seed = seed_from(self.random_state)
-        ensemble, rows, _ = self._open(X, sample_weight)
-        check_overlap_size(rows.layout)
-        overlap = rows.overlap()
-        used = np.flatnonzero(np.diagonal(overlap) > 0)
-        if len(used) < k:
-            raise ValueError(
-                f"n_clusters={k} is larger than the number of base clusters, {len(used)}; ask for at most {len(used)}."
-            )
-        with threadpool_limits(limits=1):
-            similarity = walk_similarity(jaccard_graph(overlap[np.ix_(used, used)]), steps)
-        vectors, _ = leading_vectors(similarity, k, seed)
-        model = KMeans(k, n_init=n_init, random_state=int(stream(seed, 4).integers(2**31)))
-        with threadpool_limits(limits=1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            meta = model.fit_predict(_unit(vectors))
-        self.meta_cluster_ = np.zeros(ensemble.n_codes, dtype=np.int32)
-        self.meta_cluster_[used] = meta
-        votes = np.zeros((ensemble.n_codes, k), dtype=np.int32)
-        votes[used, meta] = 1
-        table = ScoreTable(votes, 0)
-        labelling = rows.labelling(k)
-        rows.assign(labelling, table)
-        counts = rows.counts(labelling)
-        self._keep_model(ensemble, table)
-        self._store_partition(ensemble, rows.labels(labelling), counts, np.ones(ensemble.n_partitions))
-        self.n_clusters_ = int(np.count_nonzero(counts.sizes))
-        return self
+        with self._opened(X, sample_weight) as (ensemble, rows, _):
+            check_overlap_size(rows.layout)
+            overlap = rows.overlap()
+            used = np.flatnonzero(np.diagonal(overlap) > 0)
+            if len(used) < k:
+                raise ValueError(
+                    f"n_clusters={k} is larger than the number of base clusters, {len(used)}; "
+                    f"ask for at most {len(used)}."
+                )
+            with threadpool_limits(limits=1):
+                similarity = walk_similarity(jaccard_graph(overlap[np.ix_(used, used)]), steps)
+            vectors, _ = leading_vectors(similarity, k, seed)
+            model = KMeans(k, n_init=n_init, random_state=int(stream(seed, 4).integers(2**31)))
+            with threadpool_limits(limits=1), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                meta = model.fit_predict(_unit(vectors))
+            self.meta_cluster_ = np.zeros(ensemble.n_codes, dtype=np.int32)
+            self.meta_cluster_[used] = meta
+            votes = np.zeros((ensemble.n_codes, k), dtype=np.int32)
+            votes[used, meta] = 1
+            table = ScoreTable(votes, 0)
+            labelling = rows.labelling(k)
+            rows.assign(labelling, table)
+            counts = rows.counts(labelling)
+            self._keep_model(ensemble, table)
+            self._store_partition(ensemble, rows.labels(labelling), counts, np.ones(ensemble.n_partitions))
+            self.n_clusters_ = int(np.count_nonzero(counts.sizes))
+            return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Consensus label of each row of base labels, by the vote of its labels.

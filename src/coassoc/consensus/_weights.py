@@ -67,8 +67,8 @@ def cluster_uncertainty(X: Any, *, theta: float = THETA, sample_weight: Any = No
     [1.0, 0.287, 0.317, 1.0]
     """
     ensemble = check_ensemble(X)
-    rows = resolve(engine, ensemble).load(ensemble, check_copies(sample_weight, ensemble.n_samples))
-    return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets, theta)
+    with resolve(engine, ensemble).load(ensemble, check_copies(sample_weight, ensemble.n_samples)) as rows:
+        return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets, theta)
 
 
 def uncertainty_from_overlap(overlap: np.ndarray, offsets: np.ndarray, theta: float = THETA) -> np.ndarray:

@@ -92,6 +92,9 @@ class Chunks(ABC):
     def forget(self, key: str) -> None:
         """The labelling or seeding of that name will not be asked for again."""
 
+    def abandon(self) -> None:  # noqa: B027 - nothing to do is a fine answer
+        """The work on these chunks was stopped: leave nothing of it elsewhere."""
+
     def begin_seeding(self) -> None:  # noqa: B027 - nothing to do is a fine answer
         """Distances are about to be kept for every row: room may be needed."""
 
@@ -149,6 +152,9 @@ class ChunkedRows(Rows):
         self.layout = chunks.layout
         self.n_rows = int(chunks.sizes.sum())
         self.n_copies = int(chunks.copies.sum())
+
+    def abandon(self) -> None:
+        self.chunks.abandon()
 
     def labelling(self, k: int) -> ChunkedLabelling:
         return ChunkedLabelling(self.chunks, k)

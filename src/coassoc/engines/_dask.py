@@ -158,12 +158,11 @@ class Dask(Engine):
             chunks = DaskChunks.build(session, rows, sizes, places, layout, missing, multiplicity, self.local, slots)
             chunks.distributed = distributed
             chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
-        rows_ = ChunkedRows(chunks)
-        if rows_.n_copies > MAX_COPIES:
-            raise ValueError(
-                f"the ensemble has {rows_.n_copies} items, copies counted; exact counts hold for at most {MAX_COPIES}."
-            )
-        return rows_
+            if (n := int(chunks.copies.sum())) > MAX_COPIES:
+                raise ValueError(
+                    f"the ensemble has {n} items, copies counted; exact counts hold for at most {MAX_COPIES}."
+                )
+            return ChunkedRows(chunks)
 
     def _groups(self, session: Session, source: Any) -> list[list]:
         """The blocks of a file that make each chunk; those of an NPY file are cut so that chunks are even."""
@@ -375,6 +374,9 @@ class DaskChunks(Chunks):
         if isinstance(value, ScoreTable):
             return self.session.submit(ScoreTable, self.session.send(value.values), value.bits)
         return self.session.submit(same, value)
+
+    def abandon(self) -> None:
+        self.session.cancel()
 
     def cut(self, labels: np.ndarray, k: int) -> list:
         return [self.session.send(piece) for piece in super().cut(labels, k)]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 import time
 import uuid
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
@@ -25,14 +23,12 @@ _REACH_WITHIN = 2.0  # seconds for a connection to a worker; it answers by tasks
 
 
 class Session:
-    """The tasks of one fit: named, watched, and cancelled together when the fit is."""
+    """The tasks of one fit: named, sent, and cancelled together when the fit is."""
 
     def __init__(self, client: Any):
         self.client = client
         self._name = uuid.uuid4().hex[:10]
         self._numbers = itertools.count()
-        self._futures: weakref.WeakSet = weakref.WeakSet()
-        self._lock = threading.Lock()
         self._closed = False
         self._gathered: deque[tuple[float, Any]] = deque()  # when, and what is not yet let go of
         self._workers: dict[str, dict] = {}
@@ -49,8 +45,8 @@ class Session:
     def submit(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
         key = f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}"
         with self:  # an interrupt may come at any moment
-            future = self.watch(self.client.submit(function, *args, key=key, pure=False, **kwargs))
-        self._let_go()
+            future = self.client.submit(function, *args, key=key, pure=False, **kwargs)
+        self._sent()
         return future
 
     def map(self, function: Callable, *columns: Sequence, places: Sequence[str] | None = None) -> list:
@@ -71,9 +67,8 @@ class Session:
             return [self._map(function, rows, worker) for worker, rows in columns.items()]
 
         with self:
-            found = self.client.sync(together)
-            futures = [[self.watch(future) for future in part] for part in found]
-        self._let_go()
+            futures = self.client.sync(together)
+        self._sent()
         return futures
 
     def _map(self, function: Callable, columns: Sequence[Sequence], worker: str | None) -> list:
@@ -109,15 +104,6 @@ class Session:
         said = await pool(worker).run(function=dumps(answer), args=dumps((how, jobs)), kwargs=dumps({}))
         return said["result"] if said["status"] == "OK" else None  # what went wrong, a task will tell
 
-    def watch(self, future: Any) -> Any:
-        with self._lock:
-            self._futures.add(future)
-            closed = self._closed
-        if closed:  # another thread of this fit was stopped in the meantime
-            self.cancel()
-            raise CancelledError("this fit was cancelled")
-        return future
-
     def send(self, array: np.ndarray) -> Any:
         """An array as a task that holds it: unlike scattered data it survives the workers."""
         n_pieces = -(-array.nbytes // _PIECE_BYTES) or 1
@@ -133,23 +119,32 @@ class Session:
         self._gathered.append((time.monotonic(), futures))
         return results
 
-    def _let_go(self) -> None:
-        """Forget results gathered a while ago.
+    def _sent(self) -> None:
+        """Tasks have been sent: forget results gathered a while ago.
 
         A client sends every 10 ms at most: a word that results are no longer needed would, sent at once, hold up the
         next tasks, for which everybody waits.
         """
+        if self._closed:  # another thread of this fit was stopped in the meantime
+            self.cancel()
+            raise CancelledError("this fit was cancelled")
         old = time.monotonic() - _LET_GO_AFTER
         while self._gathered and self._gathered[0][0] < old:
             self._gathered.popleft()
 
     def cancel(self) -> None:
-        """Leave no task and no data of this fit on the cluster."""
-        with self._lock:
-            self._closed = True
-            futures = [f for f in self._futures if not f.cancelled()]
-        if futures:
-            self.client.cancel(futures, force=True)
+        """Leave no task and no data of this fit on the cluster, whoever still holds a future of it."""
+        self._closed = True
+        if self.client.status == "running":
+            self.client.sync(self._release)
+
+    async def _release(self) -> None:
+        """In the client's loop, and so after everything that was begun there before."""
+        # by name: an interrupt may fall between the sending of a task and the first that is heard of it here
+        for key in list(self.client.futures):
+            if isinstance(key, str) and self._name in key:
+                # Client.cancel would break the connection over tasks that nobody but another task wants
+                self.client._release_key(key)
 
     def reduce(self, function: Callable, futures: list) -> Any:
         """``function([results])`` as a tree."""
@@ -200,7 +195,10 @@ class Session:
             delayed(function, pure=False)(block.delayed, *args, dask_key_name=f"{name}-{next(self._numbers)}")
             for block in source.blocks
         ]
-        return [self.watch(future) for future in self.client.compute(tasks)]
+        with self:
+            futures = self.client.compute(tasks)
+        self._sent()
+        return futures
 
 
 def local_cluster(n_workers: int) -> Any:

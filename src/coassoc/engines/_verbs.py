@@ -4,7 +4,7 @@ An engine says where the rows live and how a verb is mapped over them; every alg
 A verb's result is integers added over row chunks, or a function of (row, table) alone, so neither chunking nor
 threads nor the engine can change an answer, and a lost chunk is recomputed, not mourned.
 
-    engine.load(ensemble, multiplicity)     -> Rows
+    engine.load(ensemble, multiplicity)     -> Rows, used in a with block: what stops the work also ends it elsewhere
     rows.labelling(k)                       -> a labelling to be filled by assign
     rows.labelling_of(labels, k)            -> a labelling that holds given labels
     rows.assign(labelling, table)           -> how many rows changed; labels are now argmax of the table's scores
@@ -32,7 +32,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -243,6 +243,17 @@ class Rows(ABC):
     n_copies: int  # Σ multiplicities of the rows that take part
     #: whether `kmeans_passes` and `last_table` are there
     fuses_kmeans = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        """The work on these rows is over; when `kind` is not None, it stopped in the middle of anything."""
+        if kind is not None:
+            self.abandon()
+
+    def abandon(self) -> None:  # noqa: B027 - memory here is given back without a word
+        """Leave nothing of the work on these rows elsewhere, although a traceback may still hold all of it."""
 
     @abstractmethod
     def labelling(self, k: int) -> Labelling: ...

@@ -159,7 +159,8 @@ def _member_counts(ensemble, copies, engine):
     """Counts of each base partition taken as a consensus: columns of HᵀH, or a pass each when d² is too large."""
     layout = layout_of(ensemble)
     if layout.n_codes**2 * 8 <= _OVERLAP_BYTES:
-        overlap = resolve(engine, ensemble).load(ensemble, copies).overlap()
+        with resolve(engine, ensemble).load(ensemble, copies) as rows:
+            overlap = rows.overlap()
         sizes = np.diagonal(overlap)
         for j in range(layout.n_partitions):
             part = slice(layout.offsets[j], layout.offsets[j + 1])

@@ -301,8 +301,8 @@ def counts_of(ensemble, codes: np.ndarray, k: int, copies: np.ndarray | None, en
         copies = np.ones(len(codes), np.int64) if copies is None else copies.copy()
         copies[absent] = 0
         codes = np.where(absent, 0, codes)
-    rows = resolve(engine, ensemble).load(ensemble, copies)
-    return rows.counts(rows.labelling_of(codes, k))
+    with resolve(engine, ensemble).load(ensemble, copies) as rows:
+        return rows.counts(rows.labelling_of(codes, k))
 
 
 def layout_of(ensemble) -> Layout:
