@@ -1,6 +1,7 @@
 // The nanobind door: what Python can call.
 #include "arithmetic.h"
 #include "dispatch.h"
+#include "distinct.h"
 #include "exchange_door.h"
 #include "linkage.h"
 #include "rows.h"
@@ -80,6 +81,12 @@ NB_MODULE(_kernels, m) {
         .def("set_whole", &Rows::set_whole)
         .def("overlap", &Rows::overlap)
         .def("weighted_overlap", &Rows::weighted_overlap)
+        .def("stood", [](Rows& rows, Vector<const uint32_t> places) {
+            int64_t all = rows.view_.copies ? std::accumulate(rows.view_.copies, rows.view_.copies + rows.view_.n, (int64_t)0)
+                                            : rows.view_.n;
+            if ((int64_t)places.shape(0) != all) throw std::invalid_argument("each copy of a row must have a place");
+            rows.occurrences_ = Occurrences::of(places, rows.view_.n, rows.n_threads_);
+        })
         .def("free_blocked", &Rows::free_blocked)
         .def("free_spare", &Rows::free_spare)
         .def_prop_ro("has_blocked", &Rows::has_blocked);
@@ -124,6 +131,8 @@ NB_MODULE(_kernels, m) {
         });
 
     m.def("kmeans_starts", &kmeans_starts);
+    m.def("spread", &spread);
+    m.def("distinct_rows", &distinct_rows, "codes"_a.noconvert(), "limit"_a, "n_threads"_a);
 
     m.def("draws", [](nb::capsule source, uint64_t end, Vector<uint64_t> out) {
         if (end == 0) throw std::invalid_argument("nothing lies below 0");

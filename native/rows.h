@@ -83,6 +83,7 @@ int64_t count_ones(const Label* labels, int64_t start, int64_t stop) {
 }
 
 class Labelling;
+class Occurrences;
 
 // A matrix for Python that takes over the memory of `values`.
 template <class T>
@@ -202,6 +203,7 @@ class Rows {
     std::mutex mutex_;
     std::shared_ptr<Buffer> blocked_;
     std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
+    std::shared_ptr<const Occurrences> occurrences_;     // where rows that stand for several stood; else null
     std::shared_ptr<const std::vector<int64_t>> whole_;  // padded (d + p,): counts of all rows; null while unknown
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "distinct.h"
 #include "draws.h"
-#include "rows.h"
 
 namespace coassoc {
 
@@ -50,9 +50,18 @@ class Seeding {
 
     // Rows where the running sum of copies * distance first exceeds each target.
     void locate(const int64_t* targets, int64_t m, int64_t* found) const {
+        for (int64_t i = 0; i < m; ++i)
+            if (targets[i] < 0 || targets[i] >= total_) throw std::invalid_argument("targets must lie below the total");
+        if (const Occurrences* all = rows_.occurrences_.get()) {
+            switch (now_ ? width_ : 1) {
+                case 1: return all->locate((const uint8_t*)now_, targets, m, found);
+                case 2: return all->locate((const uint16_t*)now_, targets, m, found);
+                case 4: return all->locate((const uint32_t*)now_, targets, m, found);
+                default: return all->locate((const uint64_t*)now_, targets, m, found);
+            }
+        }
         for (int64_t i = 0; i < m; ++i) {
             int64_t left = targets[i], s = 0;
-            if (left < 0 || left >= total_) throw std::invalid_argument("targets must lie below the total");
             while (left >= sums_[s]) left -= sums_[s++];
             const int64_t row = s * kSuperRows;
             switch (now_ ? width_ : 0) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,9 @@ class TableConsensus(ConsensusEstimator):
     ) -> Fit:
         """The start that ends with the lowest loss; its labelling holds its labels."""
         best: Fit | None = None
+        every = rows
+        if isinstance(init, str) and not self.verbose:  # a report counts the items that move
+            rows = every.distinct(n_init)
         starts = range(n_init if isinstance(init, str) else 1)
         seeded = isinstance(init, str) and init == "k-means++" and k > 1 and engine.fuses_starts
         # starts in one call are reported when it is over: one at a time, then
@@ -107,7 +111,7 @@ class TableConsensus(ConsensusEstimator):
         assert best is not None
         if shared is not None and best is not fit:
             rows.assign(shared, best.table)  # labels are a function of the table
-        return best
+        return best if rows is every else replace(best, labelling=rows.spread(best.labelling))
 
     def predict(self, X: Any) -> np.ndarray:
         """Consensus label of each row of base labels.

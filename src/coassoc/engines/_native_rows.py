@@ -18,6 +18,8 @@ except ImportError:  # pragma: no cover - depends on the build; the engine says 
     _kernels = None
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
+_FEW_ROWS = 1 << 15  # so few are labelled sooner than equal ones are found
+_ALIKE, _ALIKE_ONCE = 8, 64  # rows that must be alike, in the mean, to pay for looking: for some starts, for one
 _WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
 
 
@@ -149,6 +151,13 @@ class NativeRows(Rows):
     def seeding(self, weights: np.ndarray) -> NativeSeeding:
         return NativeSeeding(self, weights)
 
+    def distinct(self, n_starts: int) -> NativeRows:
+        if self.ids is not None or self.copies is not None or not _FEW_ROWS <= self.n_rows < (1 << 32) - 1:
+            return self
+        limit = self.n_rows // (_ALIKE if n_starts > 2 else _ALIKE_ONCE)
+        found = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
+        return self if found is None else DistinctRows(self, *found)
+
     def rest(self, labelling: Any) -> None:
         if labelling.core.rest():
             labelling.labels = None  # packed
@@ -212,6 +221,26 @@ class NativeRows(Rows):
     def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         labelling.labels[indices] = targets
         labelling.core.relabelled()
+
+
+class DistinctRows(NativeRows):
+    """The different ones among many rows, and where they stood, which decides what a draw among all of them finds."""
+
+    def __init__(self, whole: NativeRows, first: np.ndarray, copies: np.ndarray, places: np.ndarray):
+        super().__init__(whole.codes[first], whole.layout, whole.missing, copies, None, whole.settings)
+        self.places = places
+        self.core.stood(places)
+
+    def spread(self, labelling: Any) -> NativeLabelling:
+        labels = room(len(self.places), np.int32)
+        _kernels.spread(labelling.labels, self.places, labels, self.settings["n_threads"])
+        return NativeLabelling(labelling.n_clusters, labels, True)
+
+    def distinct(self, n_starts: int) -> NativeRows:
+        return self
+
+    def split(self, labelling: Any) -> list[Rows]:
+        raise NotImplementedError("rows that stand for several are not split; split those they come from.")
 
 
 class NativeSeeding(Seeding):

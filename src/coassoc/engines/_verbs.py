@@ -14,6 +14,7 @@ threads nor the engine can change an answer, and a lost chunk is recomputed, not
     rows.worst_rows(labelling, cost, m)     -> codes of the m different rows with the largest cost
     rows.seeding(weights)                   -> Seeding, for k-means++ with integer distances
     rows.split(labelling)                   -> the rows of each cluster, as Rows of their own
+    rows.distinct(n_starts)                 -> Rows in which equal rows are one, where that is cheaper; else the rows
     rows.renumbered(labelling, numbers, k)  -> another labelling, numbers[label] for every row
     rows.joined(parts, labellings)          -> a labelling, from those of the parts the rows were split into
     rows.overlap(weights)                   -> HᵀH (d, d)
@@ -283,6 +284,17 @@ class Rows(ABC):
 
     @abstractmethod
     def seeding(self, weights: np.ndarray) -> Seeding: ...
+
+    def distinct(self, n_starts: int) -> Rows:
+        """Rows in which equal ones are one that counts as often, where k-means starts are cheaper so; else these.
+
+        Draws among them find what they would find among these, so that seeds, tables and counts are the same.
+        """
+        return self
+
+    def spread(self, labelling: Labelling) -> Labelling:
+        """The same labels for the rows of which these are the `distinct` ones."""
+        return labelling
 
     def kmeans_passes(
         self, labelling: Labelling, weights: np.ndarray, centres: Counts | None, limit: int, before: float = np.inf
