@@ -19,7 +19,7 @@ except ImportError:  # pragma: no cover - depends on the build; the engine says 
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
 _FEW_ROWS = 1 << 15  # so few are labelled sooner than equal ones are found
-_ALIKE, _ALIKE_ONCE = 8, 64  # rows that must be alike, in the mean, to pay for looking: for some starts, for one
+_ALIKE, _ALIKE_ONCE = 2, 64  # rows that must be alike, in the mean, to pay for looking: for many starts, for one
 _WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
 
 
@@ -154,7 +154,7 @@ class NativeRows(Rows):
     def distinct(self, n_starts: int) -> NativeRows:
         if self.ids is not None or self.copies is not None or not _FEW_ROWS <= self.n_rows < (1 << 32) - 1:
             return self
-        limit = self.n_rows // (_ALIKE if n_starts > 2 else _ALIKE_ONCE)
+        limit = self.n_rows // max(_ALIKE, _ALIKE_ONCE // n_starts**2)
         found = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
         return self if found is None else DistinctRows(self, *found)
 

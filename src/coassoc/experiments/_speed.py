@@ -23,19 +23,20 @@ DESCRIPTION = "measure speed, memory and quality side by side with scikit-learn 
 EPILOG = """examples:
   coassoc bench --sizes 10000 --rounds 3
   coassoc bench --sizes 300000 1000000 --methods coassoc coassoc-avx2 sklearn-sparse -o bench
+  coassoc bench --sizes 300000 -p 8 --cells 2 8 -k 8 --starts 10
   coassoc bench --growth 200000 1000000 10000000 --methods -o growth
 """
 
 METHODS = {
-    "coassoc": "KMeansConsensus(n_init=1)",
+    "coassoc": "KMeansConsensus, with as many starts as all others",
     "coassoc-avx2": "the same, AVX2 kernels forced",
     "coassoc-baseline": "the same, plain kernels forced",
     "coassoc-nocopy": "the same without the blocked copy",
     "coassoc-numpy": "the same on the Numpy engine",
-    "sklearn-sparse": "sklearn KMeans(n_init=1) on sparse H",
-    "sklearn-dense": "sklearn KMeans(n_init=1) on dense H",
+    "sklearn-sparse": "sklearn KMeans on sparse H",
+    "sklearn-dense": "sklearn KMeans on dense H",
     "faiss-dense": "faiss.Kmeans on dense H, 25 iterations, all points",
-    "coassoc-bisecting": "BisectingConsensus(n_init=1)",
+    "coassoc-bisecting": "BisectingConsensus",
     "coassoc-bisecting-loss": 'BisectingConsensus(criterion="loss"), the rule of scikit-learn',
     "coassoc-bisecting-size": 'BisectingConsensus(criterion="size")',
     "sklearn-bisecting": "sklearn BisectingKMeans on sparse H",
@@ -52,6 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="seeds, each method once per seed (default: 5)")
     parser.add_argument("--fits", type=int, default=1, metavar="N",
                         help="fits in each process, of which the median counts (default: 1)")  # fmt: skip
+    parser.add_argument("--starts", type=int, default=1, help="starts of every fit (default: 1)")
+    parser.add_argument("--cells", type=int, nargs=2, default=[25, 100], metavar=("FIRST", "LAST"),
+                        help="clusters of the first and of the last base partition; few make many rows alike "
+                        "(default: 25 100)")  # fmt: skip
     parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
     parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json, bench.md and plots")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -77,11 +82,11 @@ def compare(n: int, args: argparse.Namespace) -> list[dict[str, Any]]:
         return []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes.npy"
-        np.save(path, _codes(n, args.partitions, args.spread))
+        np.save(path, _codes(n, args))
         rows = []
         for seed in range(args.rounds):
             for method in args.methods:
-                flags = ["--fits", str(args.fits)]
+                flags = ["--fits", str(args.fits), "--starts", str(args.starts)]
                 row = {"n": n, "method": method, "seed": seed} | _measure(method, path, args.clusters, seed, *flags)
                 rows.append(row)
                 print(f"  n={n} {method} seed {seed}: {row.get('seconds', row.get('error'))}", file=sys.stderr)
@@ -94,7 +99,7 @@ def growth(sizes: list[int], args: argparse.Namespace) -> list[dict[str, Any]]:
     for n in sizes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "codes.npy"
-            np.save(path, _codes(n, args.partitions, args.spread))
+            np.save(path, _codes(n, args))
             for method in ("coassoc", "coassoc-nocopy"):
                 rows.append({"n": n, "method": method} | _measure(method, path, args.clusters, 0, "--pass"))
                 print(f"  growth n={n} {method}: {rows[-1]}", file=sys.stderr)
@@ -165,11 +170,11 @@ def machine() -> str:
     return f"{cpu}, {os.cpu_count()} cores, load {load:.1f} at the start, {time.strftime('%Y-%m-%d')}"
 
 
-def _codes(n: int, n_partitions: int, spread: float) -> np.ndarray:
+def _codes(n: int, args: argparse.Namespace) -> np.ndarray:
     """Codes of `n` items; beyond a million, rows drawn again from the first million."""
     from ._synthetic import voronoi_ensemble
 
-    base = voronoi_ensemble(min(n, 1_000_000), n_partitions, spread=spread, seed=1)
+    base = voronoi_ensemble(min(n, 1_000_000), args.partitions, tuple(args.cells), spread=args.spread, seed=1)
     assert base is not None
     if n <= len(base):
         return base

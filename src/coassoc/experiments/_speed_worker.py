@@ -20,15 +20,15 @@ def main(arguments: list[str]) -> int:
 
     ensemble = ca.Ensemble(np.load(path))
     # a first fit of every method brings its imports and threads; few rows, so that none learns anything of the rest
-    _prepare(method, ca.Ensemble(ensemble.codes[:1000]), k, seed)()
-    fit = _prepare(method, ensemble, k, seed)
+    n_init = _option(arguments, "--starts")
+    _prepare(method, ca.Ensemble(ensemble.codes[:1000]), k, seed, 1)()
+    fit = _prepare(method, ensemble, k, seed, n_init)
     before = _reset_peak()
     start = time.perf_counter()
     labels, n_iter = fit()
     seconds = [time.perf_counter() - start]
     peak = (_peak() - before) / 1e6
-    n_fits = int(arguments[arguments.index("--fits") + 1]) if "--fits" in arguments else 1
-    while len(seconds) < n_fits:  # the first fit of a size pays for fresh memory
+    while len(seconds) < _option(arguments, "--fits"):  # the first fit of a size pays for fresh memory
         start = time.perf_counter()
         fit()
         seconds.append(time.perf_counter() - start)
@@ -46,7 +46,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _prepare(method: str, ensemble: Any, k: int, seed: int) -> Callable[[], tuple[np.ndarray, int]]:
+def _option(arguments: list[str], name: str) -> int:
+    return int(arguments[arguments.index(name) + 1]) if name in arguments else 1
+
+
+def _prepare(method: str, ensemble: Any, k: int, seed: int, n_init: int) -> Callable[[], tuple[np.ndarray, int]]:
     """The fit to time, its input made beforehand."""
     import coassoc as ca
 
@@ -55,15 +59,15 @@ def _prepare(method: str, ensemble: Any, k: int, seed: int) -> Callable[[], tupl
         if "bisecting" in method:
             rule = method.rsplit("-", 1)[1]
             criterion = rule if rule in ("loss", "size") else "gain"
-            tree = ca.BisectingConsensus(k, criterion=criterion, random_state=seed, engine=engine)
+            tree = ca.BisectingConsensus(k, criterion=criterion, n_init=n_init, random_state=seed, engine=engine)
             return lambda: (tree.fit(ensemble).labels_, 0)
-        model = ca.KMeansConsensus(k, n_init=1, random_state=seed, engine=engine)
+        model = ca.KMeansConsensus(k, n_init=n_init, random_state=seed, engine=engine)
         return lambda: (model.fit(ensemble).labels_, model.n_iter_)
     if method == "faiss-dense":
         import faiss
 
         dense = np.ascontiguousarray(ensemble.one_hot(np.float32).toarray())
-        means = faiss.Kmeans(dense.shape[1], k, niter=25, seed=seed, max_points_per_centroid=len(dense))
+        means = faiss.Kmeans(dense.shape[1], k, niter=25, nredo=n_init, seed=seed, max_points_per_centroid=len(dense))
 
         def faiss_fit():
             means.train(dense)
@@ -76,7 +80,7 @@ def _prepare(method: str, ensemble: Any, k: int, seed: int) -> Callable[[], tupl
     if method == "sklearn-dense":
         H = H.toarray()
     kind = BisectingKMeans if method == "sklearn-bisecting" else KMeans
-    other = kind(k, n_init=1, random_state=seed)
+    other = kind(k, n_init=n_init, random_state=seed)
     return lambda: (other.fit(H).labels_, getattr(other, "n_iter_", 0))
 
 
