@@ -7,7 +7,8 @@ namespace coassoc {
 namespace {
 
 constexpr int64_t kStep = 1 << 17;       // rows looked up between two looks for Ctrl-C
-constexpr int64_t kRun = 16, kFirstRuns = 32, kLeastSampled = 1 << 13;  // rows looked at beforehand
+// rows looked at beforehand: in runs, few at first
+constexpr int64_t kRun = 16, kFirstRuns = 32, kMostRuns = 1 << 13, kLeastSampled = 1 << 13;
 constexpr int64_t kLeastRows = 1 << 16;  // for a thread of its own
 
 template <class T>
@@ -55,72 +56,78 @@ inline void fetch_soon(const void* at) {
 // The different rows met so far, numbered as they came.
 class Met {
   public:
-    explicit Met(int64_t bytes) : bytes_(bytes), slots_(1024, 0) {}
+    Met(const char* codes, int64_t bytes) : codes_(codes), bytes_(bytes), slots_(1024, 0) {}
 
-    // The numbers of rows [start, stop) of `codes`.
-    void look_up(const char* codes, int64_t start, int64_t stop, uint32_t* numbers) {
+    // The numbers of rows [start, stop).
+    void look_up(int64_t start, int64_t stop, uint32_t* numbers) {
         uint64_t hash[kAhead];
         for (int64_t i = start; i < stop; i += kAhead) {
             const int count = (int)std::min<int64_t>(kAhead, stop - i);
             for (int j = 0; j < count; ++j) {
-                hash[j] = hash_of(codes + (i + j) * bytes_, bytes_);
+                hash[j] = hash_of(codes_ + (i + j) * bytes_, bytes_);
                 fetch_soon(&slots_[place_of(hash[j])]);
             }
-            for (int j = 0; j < count; ++j) numbers[i + j] = number(codes + (i + j) * bytes_, i + j, hash[j], 1);
+            for (int j = 0; j < count; ++j) *numbers++ = number(i + j, hash[j], 1);
         }
     }
 
-    // The number of a row, which has this hash and is met `times` times at once.
-    uint32_t number(const char* row, int64_t index, uint64_t hash, int64_t times) {
+    // The number of a row that counts `times` times.
+    uint32_t number(int64_t row, int64_t times) { return number(row, hash_of(codes_ + row * bytes_, bytes_), times); }
+
+    std::vector<int64_t> first, times;  // where each was met first, and how often
+
+  private:
+    static constexpr uint64_t kTag = 0xFFFFFFFF00000000ull;
+    static constexpr int kAhead = 16;
+    static constexpr size_t kNear = 1 << 20;  // bytes
+
+    uint32_t number(int64_t row, uint64_t hash, int64_t times) {
+        const char* codes = codes_ + row * bytes_;
         for (size_t at = place_of(hash);; at = (at + 1) & (slots_.size() - 1)) {
             const uint64_t slot = slots_[at];
             if (!slot) {
                 slots_[at] = (hash & kTag) | (uint64_t)(first.size() + 1);
-                first.push_back(index);
-                hashes.push_back(hash);
+                first.push_back(row);
                 this->times.push_back(times);
-                rows_.insert(rows_.end(), row, row + bytes_);
+                if (near_.size() + (size_t)bytes_ <= kNear) near_.insert(near_.end(), codes, codes + bytes_);
                 if (2 * first.size() > slots_.size()) grow();
                 return (uint32_t)(first.size() - 1);
             }
             const uint32_t known = (uint32_t)(slot & ~kTag) - 1;
-            if ((slot & kTag) == (hash & kTag) && same_row(row, row_at(known), bytes_)) {
+            if ((slot & kTag) == (hash & kTag) && same_row(codes, codes_of(known), bytes_)) {
                 this->times[known] += times;
                 return known;
             }
         }
     }
 
-    const char* row_at(size_t number) const { return rows_.data() + (int64_t)number * bytes_; }
-
-    std::vector<int64_t> first, times;  // where each was met first, and how often
-    std::vector<uint64_t> hashes;
-
-  private:
-    static constexpr uint64_t kTag = 0xFFFFFFFF00000000ull;
-    static constexpr int kAhead = 16;
+    const char* codes_of(uint32_t number) const {
+        const size_t at = (size_t)number * (size_t)bytes_;
+        return at < near_.size() ? near_.data() + at : codes_ + first[number] * bytes_;
+    }
 
     size_t place_of(uint64_t hash) const { return (size_t)(hash >> 8) & (slots_.size() - 1); }
 
     void grow() {
-        std::vector<uint64_t> slots(4 * slots_.size(), 0);
-        slots_.swap(slots);
-        for (size_t number = 0; number < first.size(); ++number) {
-            size_t at = place_of(hashes[number]);
+        slots_.assign(2 * slots_.size(), 0);  // what was there is found again from the rows
+        for (uint32_t number = 0; number < first.size(); ++number) {
+            const uint64_t hash = hash_of(codes_of(number), bytes_);
+            size_t at = place_of(hash);
             while (slots_[at]) at = (at + 1) & (slots_.size() - 1);
-            slots_[at] = (hashes[number] & kTag) | (uint64_t)(number + 1);
+            slots_[at] = (hash & kTag) | (uint64_t)(number + 1);
         }
     }
 
+    const char* codes_;
     int64_t bytes_;
     std::vector<uint64_t> slots_;  // 0, or half of a hash and a number + 1
-    std::vector<char> rows_;       // side by side: close to each other when most rows are alike
+    std::vector<char> near_;       // the first of the rows side by side: most are alike, and these the most
 };
 
 // Whether there are likely more than `limit` different rows, by some here and there.
 bool likely_more(const char* codes, int64_t n, int64_t bytes, int64_t limit) {
-    const int64_t runs = std::max(kFirstRuns, n / (32 * kRun));
-    Met some(bytes);
+    const int64_t runs = std::min(kMostRuns, std::max(kFirstRuns, n / (32 * kRun)));
+    Met some(codes, bytes);
     std::vector<double> found{0.0};  // after each run of rows
     uint32_t number[kRun];
     // numbers of different things grow like a power of how many are seen, and the power rather falls
@@ -131,7 +138,7 @@ bool likely_more(const char* codes, int64_t n, int64_t bytes, int64_t limit) {
     for (int64_t r = 0, look = kFirstRuns; r < runs; ++r) {
         const double where = (double)r * 0.6180339887498949;  // spread evenly, and in no order the rows may have
         const int64_t row = (int64_t)((where - std::floor(where)) * (double)(n - kRun));
-        some.look_up(codes + row * bytes, 0, kRun, number);
+        some.look_up(row, row + kRun, number);
         found.push_back((double)some.first.size());
         if (r + 1 == look) {
             if (foreseen(r + 1) > 4.0 * (double)limit) return true;
@@ -161,13 +168,13 @@ nb::object distinct_rows(AnyMatrix codes, int64_t limit, int n_threads) {
     Buffer* numbers = new Buffer(n * 4);
     nb::capsule owner(numbers, [](void* it) noexcept { delete (Buffer*)it; });
     uint32_t* number = (uint32_t*)numbers->data();
-    std::vector<Met> met((size_t)parts, Met(bytes));
+    std::vector<Met> met((size_t)parts, Met(data, bytes));
     std::atomic<bool> over{false};
     released([&] {
         for (int64_t from = 0; from < length && !over; from += kStep) {  // a part of the rows for each thread
             const bool finished = run_free((int)parts, parts, [&](int64_t t, int) {
                 const int64_t stop = std::min({n, (t + 1) * length, t * length + from + kStep});
-                met[(size_t)t].look_up(data, t * length + from, stop, number);
+                met[(size_t)t].look_up(t * length + from, stop, number + t * length + from);
                 if ((int64_t)met[(size_t)t].first.size() > limit) over = true;
             });
             if (!finished) return false;
@@ -176,7 +183,7 @@ nb::object distinct_rows(AnyMatrix codes, int64_t limit, int n_threads) {
             const Met& more = met[(size_t)t];
             std::vector<uint32_t> now(more.first.size());
             for (size_t u = 0; u < now.size(); ++u)
-                now[u] = met[0].number(more.row_at(u), more.first[u], more.hashes[u], more.times[u]);
+                now[u] = met[0].number(more.first[u], more.times[u]);
             const int64_t stop = std::min(n, (t + 1) * length);
             for (int64_t i = t * length; i < stop; ++i) number[i] = now[number[i]];
         }
@@ -210,9 +217,9 @@ std::unique_ptr<Occurrences> Occurrences::of(Vector<const uint32_t> row, int64_t
     out->row_ = row.data();
     out->n_ = (int64_t)row.shape(0);
     out->n_rows_ = n_rows;
-    // groups * n_rows numbers are added up for some draws, n / groups are then walked through for each: both few
+    // groups * n_rows numbers are added up for some draws, n / groups walked through for each; 2 bytes for each place
     const double alike = (double)out->n_ / (double)std::max<int64_t>(1, n_rows);
-    const int64_t groups = std::max<int64_t>(1, std::min<int64_t>(256, (int64_t)std::min(std::sqrt(8.0 * alike), alike)));
+    const int64_t groups = std::max<int64_t>(1, std::min<int64_t>(256, (int64_t)std::min(std::sqrt(8.0 * alike), alike / 2)));
     out->step_ = (out->n_ + groups - 1) / std::max<int64_t>(1, groups);
     out->groups_ = out->step_ ? (out->n_ + out->step_ - 1) / out->step_ : 0;
     out->counts_.assign((size_t)(out->groups_ * n_rows), 0);

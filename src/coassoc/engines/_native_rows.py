@@ -19,7 +19,7 @@ except ImportError:  # pragma: no cover - depends on the build; the engine says 
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
 _FEW_ROWS = 1 << 15  # so few are labelled sooner than equal ones are found
-_ALIKE, _ALIKE_ONCE = 2, 64  # rows that must be alike, in the mean, to pay for looking: for many starts, for one
+_ALIKE, _ALIKE_ONCE = 3, 64  # rows that must be alike, in the mean, to pay for looking: for many starts, for one
 _WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
 
 
