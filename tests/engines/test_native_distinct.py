@@ -1,0 +1,461 @@
+"""Equal rows on the native engine: which they are, draws among all items, and fits that label each row once."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import coassoc as ca
+from by_hand import LEVELS, WIDTHS, make_ensemble
+from coassoc.engines import Native, Numpy, _native, _native_rows
+from coassoc.ensemble import Ensemble, _ensemble
+
+pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+
+kernels = _native._kernels
+
+
+def by_dict(codes):
+    """Index of each different row, how often it occurs, and for each row its like: a dict of bytes."""
+    codes = np.ascontiguousarray(codes)
+    numbers, first, counts, inverse = {}, [], [], []
+    for i, row in enumerate(codes.view(f"V{codes.shape[1] * codes.itemsize}").ravel().tolist()):
+        number = numbers.setdefault(row, len(first))
+        if number == len(first):
+            first.append(i)
+            counts.append(0)
+        counts[number] += 1
+        inverse.append(number)
+    return first, counts, inverse
+
+
+def same(found, truth):
+    dtypes = [None if found is None else part.dtype for part in found or ()]
+    return dtypes == [np.int64, np.int64, np.uint32] and all(np.array_equal(*pair) for pair in zip(found, truth))
+
+
+def check(codes, threads=(1, 2, 3, 5)):
+    truth = by_dict(codes)
+    for n_threads in threads:
+        assert same(kernels.distinct_rows(codes, len(codes), n_threads), truth)
+    return truth
+
+
+def written(numbers, p=3, width=np.uint8):
+    """Rows that are equal where the numbers are, those below 2**16 in different bytes."""
+    out = np.zeros((len(numbers), p), width)
+    out[:, 0], out[:, -1] = numbers % 256, numbers // 256
+    return out
+
+
+def refused(words, call, *arguments):
+    with pytest.raises(ValueError, match=words):
+        call(*arguments)
+
+
+def replaced(values, at, number):
+    return np.concatenate([values[:at], np.array([number], values.dtype), values[at + 1 :]])
+
+
+# -- which rows are equal ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_bit_of_a_row_counts_at_every_length(width):
+    """Rows that differ in one bit from another, and copies of them: rows of 1 to 40 bytes."""
+    rng = np.random.default_rng(0)
+    for size in range(np.dtype(width).itemsize, 41, np.dtype(width).itemsize):
+        base = rng.integers(256, size=size, dtype=np.uint8)
+        flips = np.zeros((8 * size + 1, size), np.uint8)
+        flips[np.arange(8 * size), np.arange(8 * size) // 8] = 1 << (np.arange(8 * size) % 8)
+        rows = (base ^ flips)[np.concatenate([rng.permutation(8 * size + 1) for _ in range(3)])]
+        first, counts, _ = check(np.ascontiguousarray(rows).view(width), threads=(1,))
+        assert len(first) == 8 * size + 1 and set(counts) == {3}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 1000, 9000, 131_071, 131_072, 196_609, 262_147, 393_217])
+def test_rows_are_those_of_a_dict(n, width):
+    """Up to parts of more than one step of 2**17, and parts that are not of one length."""
+    numbers = np.random.default_rng(n).integers(50, size=n)
+    numbers[-3:] = 60  # met only at the end
+    check(written(numbers, width=width))
+
+
+@pytest.mark.parametrize("n", [1, 600, 140_000, 300_000])
+def test_all_equal_and_all_different(n):
+    assert check(written(np.full(n, 7)))[1] == [n]
+    codes = np.arange(n, dtype=np.uint32)[:, None] * np.uint32(2654435761)
+    assert check(codes)[0] == list(range(n))
+    assert check(np.column_stack([np.zeros(n, np.uint32)] * 3 + [codes]))[1] == [1] * n
+
+
+@pytest.mark.parametrize("different", [511, 512, 513, 1024, 2048, 2049, 8193, 40_000])
+def test_table_grows_and_forgets_nothing(different):
+    """Each row again after the growth that it may have caused, one after another and at random."""
+    rng = np.random.default_rng(different)
+    numbers = np.concatenate([np.arange(different), [different - 1, 0], rng.permutation(different)])
+    numbers = np.concatenate([numbers, rng.integers(different, size=max(0, 263_000 - len(numbers)))])
+    first, _, _ = check(written(numbers), threads=(1, 4))
+    assert len(first) == different
+    check(written(np.sort(numbers)), threads=(1, 4))
+    check(written(np.arange(different)), threads=(1,))  # what had just been met is the last of all
+
+
+def test_rows_that_take_much_memory():
+    """More than a megabyte of different ones, in threads of their own too."""
+    numbers = np.random.default_rng(0).integers(3000, size=131_077)
+    check(written(numbers, p=100, width=np.uint32), threads=(1, 2))
+    check(written(np.arange(60_000) % 40_000, p=30), threads=(1,))
+
+
+def test_first_appearance_counts_over_the_parts_of_all_threads():
+    """Later parts meet rows of the earlier ones in another order, and rows of their own in between."""
+    rng = np.random.default_rng(1)
+    blocks = [rng.permutation(np.arange(at, at + 900).repeat(75)) for at in (500, 0, 1100, 300, 2000)]
+    codes = written(np.concatenate(blocks))
+    assert len(codes) > 5 * 65536
+    first, _, _ = check(codes)
+    assert (np.diff(first) > 0).all() and first[-1] > 4 * 65536
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 70), st.integers(1, 12), st.integers(1, 3), st.sampled_from(WIDTHS))
+def test_small_alphabets_and_limits(seed, n, p, most, width):
+    codes = np.random.default_rng(seed).integers(most, size=(n, p)).astype(width) * np.iinfo(width).max
+    truth = check(codes, threads=(1, 3))
+    assert len(truth[0]) == len(np.unique(codes, axis=0))
+    for limit in range(len(truth[0]) + 3):
+        found = kernels.distinct_rows(codes, limit, 2)
+        assert found is None if limit < len(truth[0]) else same(found, truth)
+
+
+@pytest.mark.parametrize("n", [100, 8191, 20_000, 140_000, 300_000])
+def test_more_rows_than_the_limit_are_never_given(n):
+    """Rows side by side at the end of each half, which a look here and there does not tell, nor one half of them."""
+    numbers = np.zeros(n, int)
+    numbers[n // 2 - 40 : n // 2], numbers[n - 40 :] = np.arange(40), np.arange(40, 80)
+    codes = written(numbers)
+    truth = by_dict(codes)
+    for n_threads in (1, 2, 4):
+        for limit in (-1, 0, 1, 39, 40, 41, 79):
+            assert kernels.distinct_rows(codes, limit, n_threads) is None
+        assert same(kernels.distinct_rows(codes, 80, n_threads), truth)
+
+
+def test_looking_at_some_rows_beforehand():
+    rng = np.random.default_rng(0)
+    many = rng.integers(200, size=(200_000, 8)).astype(np.uint8)
+    few = many[rng.integers(500, size=200_000)]
+    for order in (np.arange(200_000), np.lexsort(few.T)):
+        assert same(kernels.distinct_rows(few[order], 25_000, 2), by_dict(few[order]))
+    for order in (np.arange(200_000), np.lexsort(many.T)):
+        assert kernels.distinct_rows(many[order], 25_000, 2) is None
+
+
+def test_rows_of_an_ensemble_are_those_of_numpy(monkeypatch):
+    rng = np.random.default_rng(2)
+    for width, n, p, most in itertools.product(WIDTHS, (1, 300, 5000), (1, 4, 9), (1, 2, 30)):
+        codes = rng.integers(most, size=(n, p)).astype(width)
+        for table in (codes, np.asfortranarray(codes), codes[::2, ::-1]):
+            mine = _ensemble.distinct_rows(table)
+            with monkeypatch.context() as patch:
+                patch.setattr(_ensemble, "_compiled_distinct_rows", lambda codes: None)
+                theirs = _ensemble.distinct_rows(table)
+            for one, other, third in zip(mine, theirs, by_dict(table), strict=True):
+                assert one.dtype == other.dtype == np.int64 and one.tolist() == other.tolist() == third
+    ensemble = make_ensemble(rng, 700, 3, 3, missing=0.2)
+    rows, counts, inverse = ensemble.distinct()
+    assert np.array_equal(rows.codes[inverse], ensemble.codes) and counts.sum() == 700
+
+
+def test_empty_and_wrong_tables_are_no_crash():
+    for shape in ((0, 0), (0, 1), (0, 9)):
+        assert same(kernels.distinct_rows(np.zeros(shape, np.uint8), 0, 3), ([], [], []))
+    table = np.arange(24, dtype=np.uint8).reshape(6, 4)
+    read_only = table.copy()
+    read_only.flags.writeable = False
+    for n_threads in (-1, 0, 1, 1000):
+        assert same(kernels.distinct_rows(read_only, 6, n_threads), by_dict(table))
+    assert kernels.distinct_rows(table, -1, 1) is None
+    wrong = [table[:, ::2], table[::2], table.T, table[0], table[None], table.tolist(), None, table.astype(object)]
+    for codes in (*wrong, table.astype("U2"), table.astype(">u4"), b"1234"):
+        with pytest.raises(TypeError):
+            kernels.distinct_rows(codes, 6, 1)
+
+
+@pytest.mark.xfail(reason="rows without a single byte are read all the same", strict=False)
+def test_rows_without_columns_are_no_crash():
+    call = "import numpy, coassoc._kernels as k; k.distinct_rows(numpy.zeros((5, 0), 'u1'), 5, 1)"
+    assert subprocess.run([sys.executable, "-c", call], capture_output=True).returncode in (0, 1)
+
+
+def test_cancelled_token_stops_the_search():
+    codes, token = written(np.arange(300_000) % 500), kernels.Token()
+    token.cancel()
+    kernels.use_token(token)
+    try:
+        with pytest.raises(kernels.Stopped):
+            kernels.distinct_rows(codes, len(codes), 2)
+    finally:
+        kernels.use_token(None)
+    check(codes, threads=(2,))
+
+
+# -- draws among all items ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Equal rows are looked for however few there are; lists the rows that were made of them."""
+    monkeypatch.setattr(_native_rows, "_FEW_ROWS", 0)
+    monkeypatch.setattr(_native_rows, "_ALIKE", 1)
+    monkeypatch.setattr(_native_rows, "_ALIKE_ONCE", 1)
+    return spied(monkeypatch)
+
+
+def spied(monkeypatch):
+    made = []
+
+    class Spy(_native_rows.DistinctRows):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self)
+
+    monkeypatch.setattr(_native_rows, "DistinctRows", Spy)
+    return made
+
+
+def repeated(rng, n, different, p, most, *, missing=0.0, width=np.uint8):
+    """Items that carry one of so many rows, each row at least once."""
+    some = make_ensemble(rng, 4 * different, p, most, missing=missing, width=width, noise=0.6)
+    rows = np.unique(some.codes[(some.codes < some.n_clusters).any(axis=1)], axis=0)
+    rows = rng.permutation(rows)[:different]
+    at = rng.permutation(np.concatenate([np.arange(len(rows)), rng.integers(len(rows), size=max(0, n - len(rows)))]))
+    return Ensemble.from_codes(rows[at].astype(width), some.n_clusters)
+
+
+def check_draws(rows, seeding, codes, now):
+    """At every target, or at both sides of every step of the running sum, the row of the item found there."""
+    steps = list(itertools.accumulate(now))
+    assert seeding.total == steps[-1]
+    targets = range(steps[-1]) if steps[-1] <= 20_000 else sorted({t for s in steps for t in (s - 1, s) if s})
+    targets = [t for t in targets if t < steps[-1]]
+    items = [bisect.bisect_right(steps, t) for t in targets]
+    found = np.full(len(targets), -1)
+    seeding.core.locate(np.array(targets), found)
+    assert np.array_equal(found, rows.places[items])
+    assert np.array_equal(seeding.locate(np.array(targets)), codes[items])
+    for t in (-1, steps[-1], steps[-1] + 5):
+        refused("targets must lie below the total", seeding.core.locate, np.array([0, t]), np.empty(2, np.int64))
+
+
+# weights whose sums need 1, 2, 4 and 8 bytes
+@pytest.mark.parametrize("top", [1, 50, 10_000, 1 << 29, 1 << 40])
+@pytest.mark.parametrize(
+    ("n", "different"),
+    [(1, 1), (9, 9), (40, 3), (100, 50), (333, 30), (1000, 7), (3000, 200), (4096, 1), (20_011, 2), (70_001, 3)],
+)
+def test_draws_are_those_among_all_items(top, n, different, always):
+    rng = np.random.default_rng([n, different])
+    p = 5
+    ensemble = repeated(rng, n, different, p, 6, missing=0.1)
+    codes, absent = ensemble.codes, np.asarray(ensemble.n_clusters)
+    rows = Native(n_threads=3).load(ensemble).distinct(10)
+    assert rows is always[-1] and rows.n_rows == len(np.unique(codes, axis=0)) and rows.n_copies == n
+    weights = np.array([top, 1, top // 3 + 1, 2, top // 2 + 1])
+    seeding, now = rows.seeding(weights), np.ones(n, np.int64)
+    for added in range(4):
+        check_draws(rows, seeding, codes, now.tolist())
+        seed = codes[int(rng.choice(np.flatnonzero(now)))]
+        apart = ((codes != seed) & (codes < absent) & (seed < absent)) @ weights
+        seeding.add(seed)
+        now = np.minimum(now, apart) if added else apart
+        if not now.any():
+            break
+    assert seeding.total == now.sum()
+
+
+def test_places_must_fit_the_rows_and_are_kept():
+    rows = Native(n_threads=2).load(Ensemble.from_codes(np.eye(3, dtype=np.uint8), [2, 2, 2]), np.array([2, 1, 3]))
+    good = np.array([1, 0, 2, 2, 0, 2], np.uint32)
+    for wrong in (good[:5], np.append(good, 0).astype(np.uint32), good[:0]):
+        refused("each copy of a row must have a place", rows.core.stood, wrong)
+    for at, number in itertools.product((0, 3, 5), (3, 2**32 - 1)):
+        refused("a place must name one of the rows", rows.core.stood, replaced(good, at, number))
+    for wrong in (good[None], None, good.tolist()):
+        with pytest.raises(TypeError):
+            rows.core.stood(wrong)
+    seeding, found = rows.seeding(np.ones(3, int)).core, np.empty(6, np.int64)
+    for places in (good, np.repeat(good, 2)[::2], good.astype(np.int64)):  # two are copied on the way
+        rows.core.stood(places)
+        seeding.locate(np.arange(6), found)
+        assert found.tolist() == [1, 0, 2, 2, 0, 2]
+    kept = weakref.ref(good)
+    rows.core.stood(good)
+    del good
+    assert kept() is not None
+
+
+@pytest.mark.parametrize("n", [0, 1, 100, 65_535, 65_536, 131_072, 131_073, 300_000])
+def test_spread_labels_are_looked_up(n):
+    rng = np.random.default_rng(n)
+    labels, places = rng.integers(-5, 99, size=37).astype(np.int32), rng.integers(37, size=n).astype(np.uint32)
+    for n_threads in (1, 2, 3):
+        out = np.full(n, -9, np.int32)
+        kernels.spread(labels, places, out, n_threads)
+        assert np.array_equal(out, labels[places])
+        for at, number in itertools.product((0, n // 2, n - 1) if n else (), (37, 2**32 - 1)):
+            wrong = replaced(places, at, number)
+            refused("a place must name one of the rows", kernels.spread, labels, wrong, out, n_threads)
+        for size in {0, n - 1, n + 1} - {n, -1}:
+            wrong = np.zeros(size, np.int32)
+            refused("out must have one entry per place", kernels.spread, labels, places, wrong, n_threads)
+    if n:
+        refused("a place must name one of the rows", kernels.spread, labels[:0], places, out, 1)
+    for wrong in (out[None], out.tolist(), None):
+        with pytest.raises(TypeError):
+            kernels.spread(labels, places, wrong, 1)
+
+
+# -- whole fits --------------------------------------------------------------------------------------------
+
+
+def natives():
+    engines = [Native(n_threads=threads, simd=level) for level in LEVELS for threads in (1, 2, 3)]
+    return [*engines, Native(n_threads=2, blocked_copy=False), Native(n_threads=1, chunk_rows=64, blocked_copy=False)]
+
+
+def state(model, ensemble):
+    names = "labels_ losses_ loss_ n_iter_ stop_reason_ converged_ density_ densities_ cluster_density_ cluster_sizes_"
+    found = {name: getattr(model, name, None) for name in [*names.split(), "_alpha"]}
+    found["predict"] = model.predict(ensemble)
+    return {name: np.asarray(value).tolist() for name, value in found.items()}
+
+
+KMEANS = {  # arguments, each on ensembles of all kinds
+    "one start": {"n_init": 1},
+    "random": {"init": "random"},
+    "one random": {"n_init": 1, "init": "random"},
+    "one cluster": {"n_clusters": 1},
+    "two clusters": {"n_clusters": 2},
+    "many clusters": {"n_clusters": 25},
+    "few passes": {"n_init": 4, "max_iter": 2},
+    "weights": {"partition_weights": [0.2, 1.7, 1.0, 0.3, 2.0, 0.8]},
+    "agreement": {"partition_weights": "agreement"},
+    "uncertainty": {"cluster_weights": "uncertainty"},
+    "refined": {"refine": "density"},
+}
+OTHERS = {"k-means": ca.KMeansConsensus, "SEC": ca.SEC, "ECC": ca.ECC, "density": ca.DensityConsensus}
+
+
+@pytest.mark.parametrize("data", ["plain", "missing", "uint16", "all different"])
+@pytest.mark.parametrize("how", [*OTHERS, *KMEANS])
+def test_fits_are_those_of_numpy_on_all_items(how, data, always):
+    rng = np.random.default_rng(5)
+    most = 500 if data == "uint16" else 7
+    n = 90 if data == "all different" else 500
+    missing, width = (0.15 if data == "missing" else 0.0), np.uint16 if data == "uint16" else np.uint8
+    ensemble = repeated(rng, n, 90, 6, most, missing=missing, width=width)
+    assert data != "uint16" or max(ensemble.n_clusters) > 256
+    kind = OTHERS.get(how, ca.KMeansConsensus)
+    for seed in (0, 3):
+        arguments = {"n_clusters": 5, "n_init": 3, "random_state": seed, **KMEANS.get(how, {})}
+        truth = state(kind(engine=Numpy(), **arguments).fit(ensemble), ensemble)
+        if how not in ("refined", "density"):
+            assert truth["predict"] == truth["labels_"]
+        assert not always
+        for engine in natives():
+            mine = state(kind(engine=engine, **arguments).fit(ensemble), ensemble)
+            assert mine == truth, engine
+            assert [(rows.n_rows, rows.n_copies) for rows in always] == [(90, n)], "looked once"
+            always.clear()
+
+
+@pytest.mark.parametrize("init", ["k-means++", "random"])
+@pytest.mark.parametrize("kind", [ca.KMeansConsensus, ca.SEC, ca.ECC])
+def test_too_few_different_rows_are_said_the_same_way(kind, init, always):
+    ensemble = repeated(np.random.default_rng(1), 400, 6, 4, 5)
+    words = "n_clusters=7 is larger than the number of different label rows, 6; ask for at most 6 clusters"
+    for engine in (Numpy(), Native(n_threads=1), Native(n_threads=3)):
+        refused(words, kind(7, n_init=3, init=init, random_state=0, engine=engine).fit, ensemble)
+        assert (kind(6, n_init=3, init=init, random_state=0, engine=engine).fit(ensemble).cluster_sizes_ > 0).all()
+    assert len(always) == 4
+
+
+def test_what_is_not_one_item_per_row_keeps_its_rows(always, capsys):
+    rng = np.random.default_rng(9)
+    ensemble = repeated(rng, 300, 20, 4, 5)
+    codes = ensemble.codes.copy()
+    codes[17] = ensemble.n_clusters
+    unlabelled = Ensemble.from_codes(codes, ensemble.n_clusters)
+    given_labels = rng.integers(3, size=300)
+    for table, copies, more in (
+        (ensemble, rng.integers(0, 4, size=300), {}),
+        (unlabelled, None, {}),
+        (ensemble, None, {"init": given_labels}),
+        (ensemble, None, {"verbose": 1}),
+    ):
+        found = []
+        for engine in (Numpy(), Native(n_threads=2)):
+            model = ca.KMeansConsensus(3, n_init=3, random_state=0, engine=engine, **more)
+            found.append(state(model.fit(table, sample_weight=copies), table) | {"said": capsys.readouterr().out})
+        assert found[0] == found[1] and not always
+        assert bool(found[0]["said"]) == ("verbose" in more)
+    trees = [ca.BisectingConsensus(max_leaves=6, random_state=0, engine=e).fit(ensemble) for e in (Numpy(), Native())]
+    assert trees[0].labels_.tolist() == trees[1].labels_.tolist() and not always
+
+
+def test_rows_that_stand_for_several_are_not_split(always):
+    rows = Native(n_threads=1).load(repeated(np.random.default_rng(0), 50, 5, 3, 4)).distinct(1)
+    assert rows is always[0] and rows.distinct(10) is rows
+    labelling = rows.labelling_of(np.arange(5) % 2, 2)
+    with pytest.raises(NotImplementedError, match="split those they come from"):
+        rows.split(labelling)
+    spread = rows.spread(labelling)
+    assert spread.n_clusters == 2 and spread.labels.tolist() == (rows.places % 2).tolist()
+
+
+# -- when it pays ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "different", "n_init", "taken"),
+    [
+        (40_000, 40, 10, True),
+        (40_000, 40, 1, True),
+        (40_000, 700, 10, True),  # more than a 64th of the items
+        (40_000, 700, 1, False),
+        (40_000, 30_000, 10, False),
+        (32_768, 40, 10, True),
+        (32_767, 40, 10, False),
+    ],
+)
+def test_looked_for_where_it_pays(n, different, n_init, taken, monkeypatch):
+    made = spied(monkeypatch)
+    ensemble = repeated(np.random.default_rng(2), n, different, 8, 12)
+    for kind in (ca.KMeansConsensus,) if different > 40 else (ca.KMeansConsensus, ca.SEC):
+        found = []
+        for engine in (Numpy(), Native(n_threads=2), Native(n_threads=1)):
+            model = kind(3, n_init=n_init, max_iter=3, random_state=1, engine=engine).fit(ensemble)
+            found.append((model.labels_.tolist(), model.losses_, model.stop_reason_, model.density_))
+        assert found[0] == found[1] == found[2]
+        assert len(made) == 2 * taken and all(rows.n_rows == different for rows in made)
+        made.clear()
+
+
+def test_noise_and_reports_keep_all_rows(monkeypatch, capsys):
+    made = spied(monkeypatch)
+    noise = make_ensemble(np.random.default_rng(0), 40_000, 20, 20, noise=0.3)
+    ca.KMeansConsensus(4, n_init=10, max_iter=2, random_state=0, engine=Native(n_threads=2)).fit(noise)
+    alike = repeated(np.random.default_rng(2), 40_000, 40, 8, 12)
+    ca.KMeansConsensus(3, n_init=10, max_iter=2, random_state=0, engine=Native(), verbose=1).fit(alike)
+    assert not made and "rows moved" in capsys.readouterr().out
