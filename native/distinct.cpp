@@ -211,6 +211,42 @@ void spread(Vector<const int32_t> labels, Vector<const uint32_t> places, Vector<
     if (wrong) throw std::invalid_argument("a place must name one of the rows");
 }
 
+void split_places(Vector<const uint32_t> places, Vector<const uint32_t> number, Vector<uint32_t> first,
+                  Vector<uint32_t> second, int n_threads) {
+    const int64_t n = (int64_t)places.shape(0), tasks = (n + kStep - 1) / kStep;
+    const uint32_t end = (uint32_t)number.shape(0);
+    if (n && !end) throw std::invalid_argument("a place must name one of the rows");
+    const int threads = n < kLeastRows ? 1 : n_threads;
+    std::vector<int64_t> ups((size_t)tasks + 1, 0);  // before each task
+    std::atomic<bool> wrong{false};
+    without_gil(threads, tasks, [&](int64_t t, int) {
+        int64_t up = 0;
+        bool past = false;
+        for (int64_t i = t * kStep, stop = std::min(n, i + kStep); i < stop; ++i) {
+            const uint32_t row = places.data()[i];
+            past |= row >= end;
+            up += number.data()[row < end ? row : 0] >> 31;
+        }
+        ups[(size_t)t + 1] = up;
+        if (past) wrong = true;
+    });
+    for (int64_t t = 0; t < tasks; ++t) ups[(size_t)t + 1] += ups[(size_t)t];
+    if (wrong || ups.back() != (int64_t)second.shape(0) || n - ups.back() != (int64_t)first.shape(0))
+        throw std::invalid_argument("the parts must have room for what the numbers give them, and no more");
+    without_gil(threads, tasks, [&](int64_t t, int) {
+        uint32_t *high = second.data() + ups[(size_t)t], *low = first.data() + t * kStep - ups[(size_t)t];
+        for (int64_t i = t * kStep, stop = std::min(n, i + kStep); i < stop; ++i) {
+            const uint32_t next = number.data()[places.data()[i]];
+            const uintptr_t up = next >> 31;
+            // no branch: nobody could guess which way it goes
+            uint32_t* to = (uint32_t*)((uintptr_t)low ^ (((uintptr_t)low ^ (uintptr_t)high) & (0 - up)));
+            *to = next & 0x7FFFFFFF;
+            high += up;
+            low += 1 - up;
+        }
+    });
+}
+
 std::unique_ptr<Occurrences> Occurrences::of(Vector<const uint32_t> row, int64_t n_rows, int n_threads) {
     std::unique_ptr<Occurrences> out(new Occurrences);
     out->keep_ = nb::cast(row);

@@ -15,6 +15,11 @@ nb::object distinct_rows(AnyMatrix codes, int64_t limit, int n_threads);
 // out[i] = labels[places[i]]
 void spread(Vector<const int32_t> labels, Vector<const uint32_t> places, Vector<int32_t> out, int n_threads);
 
+// The places of rows that are divided in two, in their order: row u becomes number[u] of the first part or, with the
+// highest bit set, of the second.
+void split_places(Vector<const uint32_t> places, Vector<const uint32_t> number, Vector<uint32_t> first,
+                  Vector<uint32_t> second, int n_threads);
+
 // Where rows that stand for several once stood: so that a draw among all of them finds the row it would have found.
 class Occurrences {
   public:

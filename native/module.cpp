@@ -132,6 +132,7 @@ NB_MODULE(_kernels, m) {
 
     m.def("kmeans_starts", &kmeans_starts);
     m.def("spread", &spread);
+    m.def("split_places", &split_places);
     m.def("distinct_rows", &distinct_rows, "codes"_a.noconvert(), "limit"_a, "n_threads"_a);
 
     m.def("draws", [](nb::capsule source, uint64_t end, Vector<uint64_t> out) {

@@ -156,13 +156,14 @@ class BisectingConsensus(ConsensusEstimator):
             v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
             most = most or k or max(1, math.isqrt(rows.n_copies))
 
-            grower = _Grower(rows, engine, v, seed, criterion, n_init, max_iter, self.verbose)
+            different = rows if self.verbose else rows.distinct(2 * n_init)
+            grower = _Grower(different, engine, v, seed, criterion, n_init, max_iter, self.verbose)
             self.tree_, leaves = grower.grow(most)
             self.n_leaves_ = self.tree_.n_leaves
             if k is not None and k > self.n_leaves_:
                 raise TooFewRows(k, self.n_leaves_)
             self.linkage_ = self.tree_.linkage()
-            self._leaf_of_item = rows.scatter([leaf.rows for leaf in leaves])
+            self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
             # on a cluster the leaves stay there, with −1 for items no partition labels
             self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
             self._leaf_counts = [leaf.counts for leaf in leaves]

@@ -156,7 +156,10 @@ class NativeRows(Rows):
             return self
         limit = self.n_rows // max(_ALIKE, _ALIKE_ONCE // n_starts**2)
         found = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
-        return self if found is None else DistinctRows(self, *found)
+        if found is None:
+            return self
+        first, copies, places = found
+        return DistinctRows(self.codes[first], self.layout, self.missing, copies, None, self.settings, places)
 
     def rest(self, labelling: Any) -> None:
         if labelling.core.rest():
@@ -169,16 +172,22 @@ class NativeRows(Rows):
         self.core.free_blocked()  # the children gather from the codes themselves
         parts = [room(size, np.uint32) for size in self.core.split_sizes(labelling.core)]
         copies: list[Any] = [None] * len(parts)
+        more: list[tuple] = [()] * len(parts)
         if self.copies is not None:
             self.core.split(labelling.core, parts, False)
             copies = [self.copies[part] for part in parts]
+            more = self._split_more(parts, copies)
         self.core.split(labelling.core, parts, True)
         children: list[Rows] = []
         for cluster, (ids, own) in enumerate(zip(parts, copies)):
-            child = NativeRows(self.codes, self.layout, self.missing, own, ids, self.settings)
+            child = type(self)(self.codes, self.layout, self.missing, own, ids, self.settings, *more[cluster])
             child.core.descend(self.core, labelling.core, cluster)
             children.append(child)
         return children
+
+    def _split_more(self, parts: Sequence[np.ndarray], copies: Sequence[np.ndarray]) -> list[tuple]:
+        """What else each part is made of, given the positions and copies of its rows."""
+        return [()] * len(parts)
 
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
         self.core.free_spare()  # the splitting is over
@@ -226,21 +235,34 @@ class NativeRows(Rows):
 class DistinctRows(NativeRows):
     """The different ones among many rows, and where they stood, which decides what a draw among all of them finds."""
 
-    def __init__(self, whole: NativeRows, first: np.ndarray, copies: np.ndarray, places: np.ndarray):
-        super().__init__(whole.codes[first], whole.layout, whole.missing, copies, None, whole.settings)
+    def __init__(self, codes, layout, missing, copies, ids, settings, places):
+        super().__init__(codes, layout, missing, copies, ids, settings)
         self.places = places
         self.core.stood(places)
-
-    def spread(self, labelling: Any) -> NativeLabelling:
-        labels = room(len(self.places), np.int32)
-        _kernels.spread(labelling.labels, self.places, labels, self.settings["n_threads"])
-        return NativeLabelling(labelling.n_clusters, labels, True)
 
     def distinct(self, n_starts: int) -> NativeRows:
         return self
 
-    def split(self, labelling: Any) -> list[Rows]:
-        raise NotImplementedError("rows that stand for several are not split; split those they come from.")
+    def spread(self, labelling: Any) -> NativeLabelling:
+        return NativeLabelling(labelling.n_clusters, self._spread(labelling.labels), True)
+
+    def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
+        return self._spread(super().scatter(leaves))
+
+    def _spread(self, labels: np.ndarray) -> np.ndarray:
+        every = room(len(self.places), np.int32)
+        _kernels.spread(labels, self.places, every, self.settings["n_threads"])
+        return every
+
+    def _split_more(self, parts: Sequence[np.ndarray], copies: Sequence[np.ndarray]) -> list[tuple]:
+        if len(parts) != 2:
+            raise NotImplementedError(f"rows that stand for several are split in two, got {len(parts)} parts.")
+        number = np.empty(self.n_rows, np.uint32)
+        for part, mark in zip(parts, (0, 1 << 31)):
+            number[part] = np.arange(mark, mark + len(part), dtype=np.uint32)
+        first, second = (room(int(own.sum()), np.uint32) for own in copies)
+        _kernels.split_places(self.places, number, first, second, self.settings["n_threads"])
+        return [(first,), (second,)]
 
 
 class NativeSeeding(Seeding):
