@@ -141,7 +141,7 @@ bool likely_more(const char* codes, int64_t n, int64_t bytes, int64_t limit) {
         some.look_up(row, row + kRun, number);
         found.push_back((double)some.first.size());
         if (r + 1 == look) {
-            if (foreseen(r + 1) > 4.0 * (double)limit) return true;
+            if (foreseen(r + 1) > 8.0 * (double)limit) return true;
             look *= 4;
         }
     }
@@ -247,7 +247,8 @@ void split_places(Vector<const uint32_t> places, Vector<const uint32_t> number, 
     });
 }
 
-std::unique_ptr<Occurrences> Occurrences::of(Vector<const uint32_t> row, int64_t n_rows, int n_threads) {
+std::unique_ptr<Occurrences> Occurrences::of(Vector<const uint32_t> row, const int64_t* copies, int64_t n_rows,
+                                             int n_threads) {
     std::unique_ptr<Occurrences> out(new Occurrences);
     out->keep_ = nb::cast(row);
     out->row_ = row.data();
@@ -267,7 +268,11 @@ std::unique_ptr<Occurrences> Occurrences::of(Vector<const uint32_t> row, int64_t
             if ((int64_t)out->row_[i] < n_rows) ++counts[out->row_[i]];
             else wrong = true;
     });
-    if (wrong) throw std::invalid_argument("a place must name one of the rows");
+    std::vector<int64_t> times((size_t)n_rows, 0);
+    for (int64_t g = 0; g < out->groups_; ++g)
+        for (int64_t u = 0; u < n_rows; ++u) times[(size_t)u] += out->counts_[(size_t)(g * n_rows + u)];
+    for (int64_t u = 0; u < n_rows; ++u) wrong = wrong || times[(size_t)u] != (copies ? copies[u] : 1);
+    if (wrong) throw std::invalid_argument("each copy of a row must have a place");
     return out;
 }
 

@@ -23,8 +23,9 @@ void split_places(Vector<const uint32_t> places, Vector<const uint32_t> number, 
 // Where rows that stand for several once stood: so that a draw among all of them finds the row it would have found.
 class Occurrences {
   public:
-    // row: for each place, the number of the row that stood there, one of n_rows; n_threads share the counting.
-    static std::unique_ptr<Occurrences> of(Vector<const uint32_t> row, int64_t n_rows, int n_threads);
+    // row: for each place, the number of the row that stood there, one of n_rows with so many copies (null: one each).
+    static std::unique_ptr<Occurrences> of(Vector<const uint32_t> row, const int64_t* copies, int64_t n_rows,
+                                           int n_threads);
 
     // The row at each target, in the running sum over all places of what `now` holds for their rows (1 when null).
     template <class A>

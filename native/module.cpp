@@ -82,10 +82,7 @@ NB_MODULE(_kernels, m) {
         .def("overlap", &Rows::overlap)
         .def("weighted_overlap", &Rows::weighted_overlap)
         .def("stood", [](Rows& rows, Vector<const uint32_t> places) {
-            int64_t all = rows.view_.copies ? std::accumulate(rows.view_.copies, rows.view_.copies + rows.view_.n, (int64_t)0)
-                                            : rows.view_.n;
-            if ((int64_t)places.shape(0) != all) throw std::invalid_argument("each copy of a row must have a place");
-            rows.occurrences_ = Occurrences::of(places, rows.view_.n, rows.n_threads_);
+            rows.occurrences_ = Occurrences::of(places, rows.view_.copies, rows.view_.n, rows.n_threads_);
         })
         .def("free_blocked", &Rows::free_blocked)
         .def("free_spare", &Rows::free_spare)
@@ -131,8 +128,9 @@ NB_MODULE(_kernels, m) {
         });
 
     m.def("kmeans_starts", &kmeans_starts);
-    m.def("spread", &spread);
-    m.def("split_places", &split_places);
+    m.def("spread", &spread, "labels"_a, "places"_a, "out"_a.noconvert(), "n_threads"_a);
+    m.def("split_places", &split_places, "places"_a, "number"_a, "first"_a.noconvert(), "second"_a.noconvert(),
+          "n_threads"_a);
     m.def("distinct_rows", &distinct_rows, "codes"_a.noconvert(), "limit"_a, "n_threads"_a);
 
     m.def("draws", [](nb::capsule source, uint64_t end, Vector<uint64_t> out) {
