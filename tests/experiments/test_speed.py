@@ -4,6 +4,7 @@ import argparse
 import json
 
 import numpy as np
+import pytest
 
 from coassoc.experiments import _speed
 from coassoc.experiments._synthetic import voronoi_ensemble
@@ -31,7 +32,7 @@ def test_a_small_run_gives_a_table_and_json(tmp_path, capsys):
     parser = argparse.ArgumentParser()
     _speed.add_arguments(parser)
     methods = ["coassoc-numpy", "sklearn-sparse"]
-    options = ["--sizes", "400", "-k", "3", "--rounds", "1", "--fits", "2"]
+    options = ["--sizes", "400", "-k", "3", "--rounds", "1", "--fits", "2", "--starts", "3", "--cells", "2", "5"]
     arguments = [*options, "--methods", *methods, "-o", str(tmp_path)]
     assert _speed.run(parser.parse_args(arguments)) == 0
     assert "sklearn-sparse" in capsys.readouterr().out
@@ -39,3 +40,10 @@ def test_a_small_run_gives_a_table_and_json(tmp_path, capsys):
     assert [row["method"] for row in report["runs"]] == methods
     assert all(row["loss"] > 0 and 0 < row["density"] <= 1 for row in report["runs"])
     assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_base_partitions_fit_their_codes():
+    assert voronoi_ensemble(2000, 2, (1, 256)).max() == 255
+    for wrong in ((0, 5), (5, 257)):
+        with pytest.raises(ValueError, match=f"from 1 to 256 clusters, got {wrong[0]} to {wrong[1]}"):
+            voronoi_ensemble(10, 2, wrong)

@@ -43,6 +43,8 @@ def voronoi_ensemble(
     -------
     ndarray of uint8 of shape (n_samples, n_partitions), or None when `write` is given
     """
+    if not all(1 <= k <= 256 for k in n_clusters):
+        raise ValueError(f"base partitions here have from 1 to 256 clusters, got {n_clusters[0]} to {n_clusters[1]}.")
     setup = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     blobs = setup.normal(size=(n_blobs, n_features))
     sizes = np.rint(np.linspace(*n_clusters, n_partitions)).astype(int)
