@@ -365,7 +365,7 @@ def test_spread_labels_are_looked_up(n):
 
 def natives():
     engines = [Native(n_threads=threads, simd=level) for level in LEVELS for threads in (1, 2, 3)]
-    return [*engines, Native(n_threads=2, blocked_copy=False), Native(n_threads=1, chunk_rows=64, blocked_copy=False)]
+    return [*engines, Native(n_threads=1, chunk_rows=64), Native(n_threads=2, blocked_copy=False)]
 
 
 def state(model, ensemble):
@@ -410,7 +410,8 @@ def test_fits_are_those_of_numpy_on_all_items(how, data, always):
         for engine in natives() if seed == 0 else natives()[-2:]:
             mine = state(kind(engine=engine, **arguments).fit(ensemble), ensemble)
             assert mine == truth, engine
-            assert [(rows.n_rows, rows.n_copies) for rows in always] == [(90, n)], "looked once"
+            once = [(90, n)] if engine.blocked_copy else []  # without the copy, to save memory, all rows are kept
+            assert [(rows.n_rows, rows.n_copies) for rows in always] == once
             always.clear()
 
 

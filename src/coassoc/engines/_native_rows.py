@@ -154,6 +154,8 @@ class NativeRows(Rows):
     def distinct(self, n_starts: int) -> NativeRows:
         if self.ids is not None or self.copies is not None or not _FEW_ROWS <= self.n_rows < (1 << 32) - 1:
             return self
+        if not self.settings["blocked_copy"]:  # memory is short, and this takes more
+            return self
         limit = self.n_rows // max(_ALIKE, _ALIKE_ONCE // n_starts**2)
         found = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
         if found is None:
