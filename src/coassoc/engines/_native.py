@@ -192,6 +192,14 @@ def kernels_missing() -> str | None:
     return None if _kernels is not None else _why_not
 
 
+def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """First index of each different row (ascending), its count, and for each row its rank; None without kernels."""
+    if _kernels is None or len(codes) >= (1 << 32) - 1:
+        return None
+    first, counts, inverse = _kernels.distinct_rows(codes, len(codes), default_threads())
+    return first, counts, inverse.astype(np.int64)
+
+
 def native_or_none() -> Native | None:
     """The native engine, or None after one warning when it was not built."""
     if _kernels is not None:

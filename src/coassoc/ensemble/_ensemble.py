@@ -426,8 +426,10 @@ def check_ensemble(X: Any) -> Ensemble:
 
 def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """First index of each different row (ascending), its count, and for each row its rank among them."""
+    from ..engines import _native
+
     codes = np.ascontiguousarray(codes)
-    compiled = _compiled_distinct_rows(codes)
+    compiled = _native.distinct_rows(codes)
     if compiled is not None:
         return compiled
     # odd multipliers make a 64-bit hash whose sorting is far cheaper than sorting whole rows
@@ -447,18 +449,6 @@ def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     rank[order] = np.arange(len(order))
     inverse = rank[inverse.ravel()]
     return first[order], np.bincount(inverse), inverse
-
-
-def _compiled_distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The same by a table of hashes, where the kernels are at hand."""
-    from ..engines._native import default_threads, kernels_missing
-
-    if kernels_missing() or len(codes) >= (1 << 32) - 1:
-        return None
-    from .. import _kernels
-
-    first, counts, inverse = _kernels.distinct_rows(codes, len(codes), default_threads())
-    return first, counts, inverse.astype(np.int64)
 
 
 def row_chunks(codes: np.ndarray) -> Iterator[tuple[int, int]]:
