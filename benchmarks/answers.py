@@ -28,9 +28,9 @@ from scipy import stats
 
 import coassoc as ca
 from coassoc.datasets import load
-from coassoc.experiments._ensembles import base_ensemble
-from coassoc.experiments._protocol import PAPER_SETS, Protocol, method_seed, scaling_of
-from coassoc.experiments._synthetic import voronoi_ensemble
+from coassoc.experiments.ensembles import base_ensemble
+from coassoc.experiments.protocol import PAPER_SETS, Protocol, method_seed, scaling_of
+from coassoc.experiments.synthetic import voronoi_ensemble
 
 METHODS = {
     "KM": lambda k, seed: ca.KMeansConsensus(k, n_init=10, random_state=seed),

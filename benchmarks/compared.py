@@ -15,8 +15,8 @@ import numpy as np
 
 import coassoc as ca
 from coassoc.datasets import load
-from coassoc.experiments._ensembles import base_ensemble
-from coassoc.experiments._protocol import Protocol
+from coassoc.experiments.ensembles import base_ensemble
+from coassoc.experiments.protocol import Protocol
 
 SETS = ("glass", "ecoli", "ionosphere", "user_knowledge", "breastcancer")
 K = 20

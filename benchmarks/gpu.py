@@ -26,7 +26,7 @@ def draw_codes(n: int, seed: int = 0, p: int = N_PARTITIONS, low: int = 25, high
     """Codes (n, p) uint8 on the card, and clusters per partition."""
     import cupy
 
-    from coassoc.engines._cuda_device import open_device
+    from coassoc.engines.cuda.device import open_device
 
     rng = np.random.default_rng(seed)
     n_clusters = rng.integers(low, high + 1, size=p)
@@ -103,9 +103,9 @@ def whole_fit(ensemble, engine, k: int = K, seed: int = 0, max_iter: int = 50) -
     """Seeding and passes to the end, as `KMeansConsensus(n_init=1)` does them."""
     import cupy
 
-    from coassoc.consensus._lloyd import lloyd, seed_rows
-    from coassoc.consensus._objectives import KMeansObjective
-    from coassoc.engines import Counts
+    from coassoc.consensus.lloyd import lloyd, seed_rows
+    from coassoc.core.counts import Counts
+    from coassoc.core.tables import KMeansObjective
 
     p = ensemble.n_partitions
     rows = Recorder(engine.load(ensemble))
@@ -142,7 +142,7 @@ def settled_passes(outcome: dict, skip: bool) -> float:
 
 def settled_kernel(outcome: dict, skip: bool, in_bytes: bool = True) -> float:
     """The same, the kernel alone, with a table of bytes or of 16 bits."""
-    from coassoc.engines._cuda_tables import narrow_table
+    from coassoc.engines.cuda.tables import narrow_table
 
     rows, fit = outcome["rows"], outcome["fit"]
     labelling = fit.labelling
@@ -280,9 +280,9 @@ def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
 
 def many_clusters(k: int, n: int = 10_000_000) -> dict:
     """A fit of up to ten passes with another number of clusters, and verbs beside the passes."""
+    from coassoc.core.moves import DensityState
     from coassoc.engines import Cuda
-    from coassoc.engines._cuda_ensemble import ensemble_from_device
-    from coassoc.engines._exchange import DensityState
+    from coassoc.ensemble.gpu import ensemble_from_device
 
     ensemble = ensemble_from_device(*draw_codes(n, classes=max(k, 20)))
     fit = whole_fit(ensemble, Cuda(), k=k, max_iter=10)
@@ -331,9 +331,10 @@ def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
 
     import cupy
 
+    from coassoc.core.moves import AgreementState, DensityState
     from coassoc.engines import Cuda
-    from coassoc.engines._cuda_ensemble import ensemble_from_device
-    from coassoc.engines._exchange import AgreementState, DensityState, settle
+    from coassoc.engines.settling import settle
+    from coassoc.ensemble.gpu import ensemble_from_device
 
     rows = Cuda().load(ensemble_from_device(*draw_codes(n)))
     out = []
@@ -366,7 +367,7 @@ def from_host(at_home, fit: dict, native: bool, streamed: bool, copied: bool) ->
     `fit` holds the loss, the passes and, for the CPU, the labels of the fit on the card, which may be gone.
     """
     from coassoc.engines import Cuda, Native
-    from coassoc.engines._native import kernels_missing
+    from coassoc.engines.native.engine import kernels_missing
 
     row: dict = {}
     if native and kernels_missing() is None:
@@ -392,8 +393,8 @@ def main() -> None:
     import cupy
 
     from coassoc.engines import Cuda
-    from coassoc.engines._cuda_device import open_device
-    from coassoc.engines._cuda_ensemble import ensemble_from_device
+    from coassoc.engines.cuda.device import open_device
+    from coassoc.ensemble.gpu import ensemble_from_device
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8, 1e9])

@@ -20,8 +20,8 @@ import time
 import numpy as np
 
 import coassoc as ca
-from coassoc.engines._dask_session import local_cluster
-from coassoc.engines._memory import PeakMemory, anonymous_bytes
+from coassoc.core.memory import PeakMemory, anonymous_bytes
+from coassoc.engines.dask.session import local_cluster
 
 
 def generate(path: str, rows: int, partitions: int = 20, groups: int = 20, seed: int = 0) -> None:
@@ -49,7 +49,7 @@ class Passes:
     """Seconds of the passes of a fit, apart from its seeding."""
 
     def __enter__(self) -> Passes:
-        from coassoc.consensus import _kmeans
+        from coassoc.consensus import kmeans as _kmeans
 
         self.module, self.original, self.seconds, self.n = _kmeans, _kmeans.lloyd, 0.0, 0
 

@@ -145,8 +145,8 @@ def one_ensemble(ensemble: ca.Ensemble, classes: np.ndarray, rng: np.random.Gene
 
 def scores_of(name: str, n_ensembles: int, cache: Path | None) -> list[dict[str, tuple]]:
     from coassoc.datasets import dataset_info, load
-    from coassoc.experiments._ensembles import base_ensemble
-    from coassoc.experiments._protocol import Protocol
+    from coassoc.experiments.ensembles import base_ensemble
+    from coassoc.experiments.protocol import Protocol
 
     data = load(name, scaling=dataset_info(name).scaling)
     rng = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from coassoc.experiments import _speed
+from coassoc.experiments import speed as _speed
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(

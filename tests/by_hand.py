@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from coassoc.engines import _native
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
 LEVELS = _native.simd_levels()

@@ -51,7 +51,7 @@ def make_engine(name: str):
     kind, arguments = ENGINES[name]
     if kind == "Numpy":
         return engines.Numpy(**arguments)
-    from coassoc.engines import _native
+    from coassoc.engines.native import engine as _native
 
     if _native.native_or_none() is None:
         reason = "the compiled kernels are not installed (build the package with a C++ compiler)"

@@ -51,7 +51,7 @@ _EXPORTS = {
     "WorseThanMemberWarning": "metrics",
     "order_by_size": "metrics",
     "compare": "report",
-    "show_config": "_config",
+    "show_config": "engines.config",
 }
 _PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")
 

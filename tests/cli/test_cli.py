@@ -140,7 +140,7 @@ def test_ctrl_c_exits_with_130(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("a,b\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(200)))
     script = (
-        "import sys, time\nfrom coassoc import cli\nimport coassoc._commands._fit as fit\n"
+        "import sys, time\nfrom coassoc import cli\nimport coassoc.cli.fit as fit\n"
         "def wait(args, ensemble):\n    print('READY', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
         f"fit.fit = wait\nsys.exit(cli.main(['fit', {str(path)!r}, '-k', '2', '-o', {str(tmp_path / 'out.csv')!r}]))"
     )

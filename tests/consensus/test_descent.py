@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import _bisecting
-from coassoc.consensus._descent import Descent, FusedDescent, descent_on
-from coassoc.consensus._lloyd import TooFewRows, lloyd, seed_rows
-from coassoc.consensus._objectives import ECCObjective, KMeansObjective, fix_table
-from coassoc.engines import Counts, Numpy, _native
+from coassoc.consensus import bisecting as _bisecting
+from coassoc.consensus.descent import Descent, FusedDescent, descent_on
+from coassoc.consensus.lloyd import TooFewRows, lloyd, seed_rows
+from coassoc.core.counts import Counts
+from coassoc.core.tables import ECCObjective, KMeansObjective, fix_table
+from coassoc.engines import Numpy
+from coassoc.engines.native import engine as _native
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 
@@ -252,7 +254,7 @@ def test_a_pass_that_moves_rows_but_no_count_is_a_fixed_point(ends):
 
 
 def test_every_stop_and_refills_occur(monkeypatch):
-    from coassoc.consensus import _lloyd
+    from coassoc.consensus import lloyd as _lloyd
 
     refills, stops = [], set()
     real = _lloyd._refilled

@@ -11,7 +11,7 @@ from scipy.spatial.distance import squareform
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import _eac
+from coassoc.consensus import eac as _eac
 
 LINKAGES = ("single", "average", "complete")
 
@@ -116,7 +116,7 @@ def test_enhanced_by_jaccard_compares_what_clusters_overlap_with():
     expected = (2 / 3 * 0 + 1 / 4) / (2 / 3 + 1 / 3)
     block = (expected + 1.0) / 2  # items 1 and 2: similar clusters in one partition, the same in the other
     assert model.linkage_[0, 2] == pytest.approx(1 - block, abs=1e-12) or model.linkage_[0, 2] < 1 - block
-    from coassoc.consensus._similarity import cluster_similarities
+    from coassoc.consensus.similarity import cluster_similarities
     from coassoc.engines import Numpy
 
     rows = Numpy().load(ca.Ensemble(table))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 import oracle
-from coassoc.consensus._objectives import ECCObjective
+from coassoc.core.tables import ECCObjective
 from coassoc.engines import Numpy
 
 

@@ -13,7 +13,8 @@ from scipy.sparse import csr_matrix
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import _graph, _metis
+from coassoc.consensus import graph as _graph
+from coassoc.consensus import metis as _metis
 from coassoc.engines import Numpy
 
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cut_tree, is_valid_linkage
 
 import oracle
-from coassoc.consensus._linkage import LINKAGES, Merges, agglomerate, row_starts, single_linkage
-from coassoc.consensus._similarity import row_counts, row_similarities
-from coassoc.engines import Numpy, _linkage
+from coassoc.consensus.linkage import LINKAGES, Merges, agglomerate, row_starts, single_linkage
+from coassoc.consensus.similarity import row_counts, row_similarities
+from coassoc.engines import Numpy
+from coassoc.engines.native import linkage as _linkage
 from coassoc.ensemble import Ensemble
 
 

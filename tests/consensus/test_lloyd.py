@@ -11,11 +11,12 @@ import pytest
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import _lloyd
-from coassoc.consensus._base import stream
-from coassoc.consensus._lloyd import TooFewRows, lloyd, random_rows, seed_rows
-from coassoc.consensus._objectives import KMeansObjective, fix_table, seeding_weights
-from coassoc.engines import Counts, Numpy
+from coassoc.consensus import lloyd as _lloyd
+from coassoc.consensus.lloyd import TooFewRows, lloyd, random_rows, seed_rows
+from coassoc.core.checks import stream
+from coassoc.core.counts import Counts
+from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.engines import Numpy
 
 
 def loaded(table, copies=None, engine=None):

@@ -138,7 +138,7 @@ def rewritten(path, change) -> None:
     "name",
     ["os:system", "subprocess:Popen", "builtins:eval", "coassoc.cli:main", "sklearn.utils:Bunch", "coassoc.cli:os",
      "sklearn.conftest:pytest", "coassoc.ensemble:Ensemble.take", "coassoc.nowhere:Thing",
-     "coassoc.engines._numpy:Numpy"],
+     "coassoc.engines.numpy:Numpy"],
 )  # fmt: skip
 def test_a_file_cannot_name_anything_but_models(tmp_path, name):
     path = tmp_path / "m.npz"

@@ -10,10 +10,10 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 import coassoc as ca
-from coassoc.consensus._lloyd import TooFewRows
-from coassoc.consensus._merge import PairSums, merge_clusters, merged_counts
-from coassoc.consensus._search import AgreementGoal, DensityGoal, over_segment
-from coassoc.engines import Counts
+from coassoc.consensus.lloyd import TooFewRows
+from coassoc.consensus.merge import PairSums, merge_clusters, merged_counts
+from coassoc.consensus.search import AgreementGoal, DensityGoal, over_segment
+from coassoc.core.counts import Counts
 
 
 def blocks(seed, n=240, p=8, k=6, noise=0.25):

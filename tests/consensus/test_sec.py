@@ -5,7 +5,7 @@ import pytest
 
 import coassoc as ca
 import oracle
-from coassoc.consensus._objectives import SECObjective, fix_table
+from coassoc.core.tables import SECObjective, fix_table
 from coassoc.engines import Numpy
 
 

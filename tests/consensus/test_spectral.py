@@ -5,9 +5,9 @@ import pytest
 from scipy.linalg import eigh
 
 import coassoc as ca
-from coassoc.consensus import _spectral
-from coassoc.consensus._lloyd import TooFewRows
-from coassoc.consensus._spectral import leading_vectors, walk_similarity
+from coassoc.consensus import spectral as _spectral
+from coassoc.consensus.lloyd import TooFewRows
+from coassoc.consensus.spectral import leading_vectors, walk_similarity
 
 METHODS = [ca.HBGF, ca.LWGP, ca.ECPCS]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 
 import oracle
-from coassoc.consensus._tree import Tree
+from coassoc.consensus.tree import Tree
 
 
 def grown(rng, n_splits):

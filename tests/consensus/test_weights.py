@@ -6,9 +6,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 import coassoc as ca
-from coassoc.consensus._grow import stack_columns, stack_rows
-from coassoc.consensus._lloyd import lloyd
-from coassoc.consensus._weights import ClusterWeightObjective, resolve_partition_weights
+from coassoc.consensus.grow import stack_columns, stack_rows
+from coassoc.consensus.lloyd import lloyd
+from coassoc.consensus.weights import ClusterWeightObjective, resolve_partition_weights
 
 
 def blocks(seed=0, n=200, p=8, k=4, noise=0.2):

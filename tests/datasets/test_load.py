@@ -10,8 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coassoc.datasets import DatasetUnavailable, _load, _registry, dataset_info, from_csv, list_datasets, load
-from coassoc.datasets._sources import (
+from coassoc.datasets import (
+    DatasetUnavailable,
+    dataset_info,
+    from_csv,
+    list_datasets,
+    load,
+)
+from coassoc.datasets import (
+    load as _load,
+)
+from coassoc.datasets import (
+    registry as _registry,
+)
+from coassoc.datasets.sources import (
     SourceUnavailable,
     from_folder,
     from_network,
@@ -19,7 +31,7 @@ from coassoc.datasets._sources import (
     from_rule,
     parse_original,
 )
-from coassoc.datasets._table import cell_digests, parse_gisette
+from coassoc.datasets.table import cell_digests, parse_gisette
 
 FOLDER = os.environ.get("COASSOC_DATA")
 needs_folder = pytest.mark.skipif(not FOLDER, reason="set COASSOC_DATA to the folder of the data files")

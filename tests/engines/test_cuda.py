@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-import twin
-from coassoc.consensus._lloyd import lloyd, random_rows, seed_rows
-from coassoc.consensus._objectives import KMeansObjective, fix_table, seeding_weights
-from coassoc.engines import Counts, Cuda, Numpy, ScoreTable
-from coassoc.engines._cuda_device import has_device
-from coassoc.engines._cuda_ensemble import DeviceEnsemble, ensemble_from_device
-from coassoc.engines._cuda_tables import narrow_table
-from coassoc.engines._cuda_twin import NumpyDevice, OnCard
-from coassoc.engines._exchange import AgreementState, DensityState
-from twin import Twin, planted
+from coassoc.consensus.lloyd import lloyd, random_rows, seed_rows
+from coassoc.core.counts import Counts, ScoreTable
+from coassoc.core.moves import AgreementState, DensityState
+from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.engines import Cuda, Numpy
+from coassoc.engines.cuda.device import has_device
+from coassoc.engines.cuda.tables import narrow_table
+from coassoc.ensemble.gpu import DeviceEnsemble, ensemble_from_device
+from twins import fixtures as twin
+from twins.device import NumpyDevice, OnCard
+from twins.fixtures import Twin, planted
 
 N_SEEDS = {"Twin": 24, "Cuda": 120}
 

@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("sklearn")
 
 import coassoc as ca
-import twin
 from coassoc.engines import Numpy
-from coassoc.engines._cuda_device import has_device
-from coassoc.engines._cuda_ensemble import DeviceEnsemble
-from coassoc.engines._cuda_inputs import known_rows
-from twin import Watch, as_if_on_card, on_card, planted
+from coassoc.engines.cuda.device import has_device
+from coassoc.ensemble.gpu import DeviceEnsemble
+from coassoc.ensemble.gpu_inputs import known_rows
+from twins import fixtures as twin
+from twins.fixtures import Watch, as_if_on_card, on_card, planted
 
 STARTED = ("KMeansConsensus", "SEC", "ECC", "DensityConsensus", "AgreementConsensus")
 ALL = (*STARTED, "BisectingConsensus")
@@ -155,7 +155,7 @@ def test_what_cannot_be_used_on_the_card_is_refused(make, monkeypatch):
         with pytest.raises(TypeError, match="sample_weight lies on a card"):
             model_of("KMeansConsensus", "numpy").fit(host, sample_weight=given)
         with pytest.raises(TypeError, match="labels must lie in the host's memory"):
-            ca.metrics._labels.check_labels(given, n)
+            ca.metrics.labels.check_labels(given, n)
         model = model_of("KMeansConsensus", engine).fit(resident)
         with pytest.raises(TypeError, match="transform works in the host's memory"):
             model.transform(resident)

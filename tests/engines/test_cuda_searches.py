@@ -11,11 +11,12 @@ import pytest
 pytest.importorskip("sklearn")
 
 import coassoc as ca
-import twin
-from coassoc.engines import Numpy, _cuda_twin_settle
-from coassoc.engines._cuda_device import has_device
-from coassoc.engines._exchange import AgreementState, DensityState
-from twin import Watch, as_if_on_card, on_card, planted
+from coassoc.core.moves import AgreementState, DensityState
+from coassoc.engines import Numpy
+from coassoc.engines.cuda.device import has_device
+from twins import fixtures as twin
+from twins import settle as _cuda_twin_settle
+from twins.fixtures import Watch, as_if_on_card, on_card, planted
 
 SEARCHES = ("DensityConsensus", "AgreementConsensus")
 

@@ -17,8 +17,8 @@ import pytest
 from sklearn.base import clone
 
 import coassoc as ca
+from coassoc.core.moves import DensityState
 from coassoc.engines import Numpy
-from coassoc.engines._exchange import DensityState
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -99,7 +99,7 @@ def test_estimators_give_the_labels_of_the_memory_engines(client, estimator):
 
 
 def test_chunks_are_spread_evenly_and_stay_where_they_are():
-    from coassoc.engines._dask_session import balanced
+    from coassoc.engines.dask.session import balanced
 
     first = balanced([None] * 7, ["a", "b"])
     assert sorted(first.count(w) for w in "ab") == [3, 4]
@@ -116,8 +116,8 @@ def test_chunks_are_spread_evenly_and_stay_where_they_are():
 
 
 def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypatch):
-    from coassoc.engines import _dask
-    from coassoc.ensemble import _blocks
+    from coassoc.engines.dask import engine as _dask
+    from coassoc.ensemble.io import blocks as _blocks
 
     table = noisy_table(12, 1003)
     np.save(tmp_path / "table.npy", table)
@@ -132,7 +132,7 @@ def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypat
 
 @pytest.mark.parametrize("trouble", [None, "worker out of reach", "chunk elsewhere", "error"])
 def test_short_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatch, trouble):
-    from coassoc.engines import _dask_session
+    from coassoc.engines.dask import session as _dask_session
 
     table, asked = noisy_table(13, 500, missing=0.1), []
 
@@ -153,7 +153,7 @@ def test_short_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatc
             raise OSError("no way there")
         return await connect(address, timeout)
 
-    monkeypatch.setattr(ca.engines._dask, "Session", Asking)
+    monkeypatch.setattr(ca.engines.dask.engine, "Session", Asking)
     if trouble == "worker out of reach":
         monkeypatch.setattr(client.rpc, "connect", to_scheduler_only)
     estimator = ca.KMeansConsensus(4, n_init=3, max_iter=4, random_state=1)

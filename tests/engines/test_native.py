@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coassoc.consensus._lloyd import TooFewRows, lloyd, seed_rows
-from coassoc.consensus._objectives import KMeansObjective, fix_table, seeding_weights
-from coassoc.engines import Counts, Numpy, ScoreTable, _native
+from coassoc.consensus.lloyd import TooFewRows, lloyd, seed_rows
+from coassoc.core.counts import Counts, ScoreTable
+from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.engines import Numpy
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")

@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from by_hand import LEVELS, WIDTHS, make_ensemble, natives
-from coassoc.engines import Counts, Native, Numpy, ScoreTable, _native
+from coassoc.core.counts import Counts, ScoreTable
+from coassoc.core.densities import cluster_densities, gain_of_split
+from coassoc.engines import Native, Numpy
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
-from coassoc.metrics._density import cluster_densities, gain_of_split, split_gain_from_counts
+from coassoc.metrics.densities import split_gain_from_counts
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 

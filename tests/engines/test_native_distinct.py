@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble
-from coassoc.engines import Native, Numpy, _native, _native_rows
-from coassoc.ensemble import Ensemble, _ensemble
+from coassoc.engines import Native, Numpy
+from coassoc.engines.native import engine as _native
+from coassoc.engines.native import rows as _native_rows
+from coassoc.ensemble import Ensemble
+from coassoc.ensemble import ensemble as _ensemble
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 

@@ -7,7 +7,9 @@ import pytest
 
 import coassoc as ca
 from by_hand import LEVELS
-from coassoc.engines import Native, Numpy, _native, _native_rows
+from coassoc.engines import Native, Numpy
+from coassoc.engines.native import engine as _native
+from coassoc.engines.native import rows as _native_rows
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.engines import Native, Numpy, _native
+from coassoc.engines import Native, Numpy
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 from forked import exit_code
 

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from by_hand import LEVELS, WIDTHS
-from coassoc.engines import Native, ScoreTable, _native
+from coassoc.core.counts import ScoreTable
+from coassoc.engines import Native
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")

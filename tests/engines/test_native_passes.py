@@ -11,8 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from by_hand import WIDTHS, ByHand, flat, make_ensemble, natives
-from coassoc.consensus._objectives import KMeansObjective, fix_table
-from coassoc.engines import Counts, Numpy, _native
+from coassoc.core.counts import Counts
+from coassoc.core.tables import KMeansObjective, fix_table
+from coassoc.engines import Numpy
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from by_hand import LEVELS, WIDTHS, ByHand, make_ensemble, natives
-from coassoc.consensus._objectives import KMeansObjective, fix_table
-from coassoc.engines import Numpy, ScoreTable, _native
+from coassoc.core.counts import ScoreTable
+from coassoc.core.tables import KMeansObjective, fix_table
+from coassoc.engines import Numpy
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")

@@ -11,10 +11,12 @@ import pytest
 
 import coassoc as ca
 from by_hand import LEVELS, make_ensemble
-from coassoc.consensus._base import stream
-from coassoc.consensus._lloyd import seeded_fits
-from coassoc.consensus._objectives import KMeansObjective, seeding_weights
-from coassoc.engines import Counts, Native, Numpy, _native
+from coassoc.consensus.lloyd import seeded_fits
+from coassoc.core.checks import stream
+from coassoc.core.counts import Counts
+from coassoc.core.tables import KMeansObjective, seeding_weights
+from coassoc.engines import Native, Numpy
+from coassoc.engines.native import engine as _native
 from forked import seconds_to_stop
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")

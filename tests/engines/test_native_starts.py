@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, ByHand, flat, make_ensemble
-from coassoc.consensus._lloyd import Fit, TooFewRows, seeded_fits
-from coassoc.consensus._objectives import KMeansObjective, fix_table, seeding_weights
-from coassoc.engines import Counts, Native, Numpy, ScoreTable, _native
+from coassoc.consensus.lloyd import Fit, TooFewRows, seeded_fits
+from coassoc.core.counts import Counts, ScoreTable
+from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.engines import Native, Numpy
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")

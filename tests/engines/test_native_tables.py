@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
-from coassoc.consensus._lloyd import lloyd
-from coassoc.consensus._objectives import KMeansObjective, fix_table
-from coassoc.engines import _native, _native_rows
-from coassoc.engines._verbs import Counts, RowCounts, Seeding
+from coassoc.consensus.lloyd import lloyd
+from coassoc.core.counts import Counts, RowCounts
+from coassoc.core.tables import KMeansObjective, fix_table
+from coassoc.engines.contract import Seeding
+from coassoc.engines.native import engine as _native
+from coassoc.engines.native import rows as _native_rows
 
 if _native.kernels_missing():
     pytest.skip("the compiled kernels are not installed", allow_module_level=True)
@@ -69,7 +71,7 @@ def test_scores_of_any_counts(counts, k):
     d = len(counts) // k
     alpha = np.array(counts[: d * k], np.int64).reshape(d, k) // max(d, 1)
     native = _native.NativeLayout(np.array([d]), np.array([0, d]))
-    plain = ca.engines._verbs.Layout(np.array([d]), np.array([0, d]))
+    plain = ca.core.counts.Layout(np.array([d]), np.array([0, d]))
     one = np.ones(1)
     assert (
         native.mean_scores(Counts(alpha, alpha.sum(axis=0), native), one).tolist()

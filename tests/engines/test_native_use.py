@@ -12,9 +12,10 @@ import pytest
 
 import coassoc as ca
 from coassoc import engines
-from coassoc.consensus._lloyd import lloyd, seed_rows
-from coassoc.consensus._objectives import KMeansObjective
-from coassoc.engines import Counts, _native
+from coassoc.consensus.lloyd import lloyd, seed_rows
+from coassoc.core.counts import Counts
+from coassoc.core.tables import KMeansObjective
+from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 from forked import exit_code, seconds_to_stop
 

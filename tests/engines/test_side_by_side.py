@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from by_hand import make_ensemble
-from coassoc.engines import ScoreTable, _native
+from coassoc.core.counts import ScoreTable
+from coassoc.engines.native import engine as _native
 from forked import exit_code
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")

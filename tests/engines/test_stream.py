@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import coassoc as ca
-from coassoc.consensus._objectives import fix_table
-from coassoc.engines import Numpy, Stream, _memory
-from coassoc.engines._chunks import chunk_assign, chunk_potentials
-from coassoc.engines._exchange import AgreementState, DensityState
-from coassoc.engines._memory import Budget, PeakMemory, file_array, parse_size
+from coassoc.core import memory as _memory
+from coassoc.core.memory import Budget, PeakMemory, file_array, parse_size
+from coassoc.core.moves import AgreementState, DensityState
+from coassoc.core.tables import fix_table
+from coassoc.engines import Numpy, Stream
+from coassoc.engines.stream.chunks import chunk_assign, chunk_potentials
 
 
 @pytest.fixture

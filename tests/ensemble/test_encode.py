@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coassoc as ca
-from coassoc.ensemble._encode import MISSING_RULES, encode_column, smallest_unsigned
+from coassoc.ensemble.encode import MISSING_RULES, encode_column, smallest_unsigned
 
 
 def codes_of(values, missing="negative", nulls=None):

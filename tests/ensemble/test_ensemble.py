@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 import oracle
-from coassoc.ensemble._ensemble import distinct_rows
+from coassoc.ensemble.ensemble import distinct_rows
 
 TABLE = np.array([[3, 10], [3, 12], [5, 10], [9, -1], [3, 10]])
 CODES = [[0, 0], [0, 1], [1, 0], [2, 2], [0, 0]]

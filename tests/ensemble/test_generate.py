@@ -7,7 +7,7 @@ from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
 
 import coassoc as ca
-from coassoc.ensemble._generate import _compact, partition_seeds
+from coassoc.ensemble.generate import _compact, partition_seeds
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_unsampled_rows_are_missing_or_predicted(X):
 
 
 def test_fit_sample_labels_every_row_by_its_nearest_centre(X, monkeypatch):
-    from coassoc.ensemble import _generate
+    from coassoc.ensemble import generate as _generate
 
     whole = ca.make_ensemble(X, 3, 4, fit_sample=50, n_init=1, random_state=0)
     monkeypatch.setattr(_generate, "_CHUNK_BYTES", 7 * 40)  # seven rows at a time

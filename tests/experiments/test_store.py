@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from coassoc.experiments._store import RowStore, StoreError, only_writer, row_key
+from coassoc.experiments.store import RowStore, StoreError, only_writer, row_key
 
 
 def make_row(repeat, method="KM", **more):

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coassoc.experiments._claims import check_claims, claims_markdown, paired
-from coassoc.experiments._figures import (
+from coassoc.experiments.claims import check_claims, claims_markdown, paired
+from coassoc.experiments.figures import (
     block_order,
     dot_plot,
     mean_ranks,
@@ -20,8 +20,8 @@ from coassoc.experiments._figures import (
     time_plot,
     time_points,
 )
-from coassoc.experiments._svg import Axis, gray_png
-from coassoc.experiments._tables import (
+from coassoc.experiments.svg import Axis, gray_png
+from coassoc.experiments.tables import (
     COMPARISON,
     cell_text,
     gaps,

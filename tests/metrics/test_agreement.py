@@ -10,7 +10,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 import coassoc as ca
 import oracle
-from coassoc.metrics import _agreement
+from coassoc.metrics import agreement as _agreement
 
 
 def test_nmi_is_its_definition():

@@ -95,7 +95,7 @@ def test_multiplicity_counts_the_other_copies():
 
 
 def test_chunks_do_not_matter(monkeypatch):
-    from coassoc.metrics import _stability
+    from coassoc.metrics import stability as _stability
 
     ens, labels = case(3)
     whole = ca.item_memberships(ens, labels)

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 import coassoc as ca
 import oracle
 from coassoc import cli
-from coassoc.report._compare import VARIANTS, compare
+from coassoc.report.comparison import VARIANTS, compare
 
 QUICK = ["kmeans", "sec", "ecc", "mcla", "cspa", "eac-average", "eac-single", "eac-micro"]
 

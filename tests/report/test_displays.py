@@ -7,7 +7,7 @@ import pytest
 
 import coassoc as ca
 from coassoc.report import plot_cdf, plot_coassociation, plot_comparison, plot_stability, plot_tree
-from coassoc.report._summary import leaf_positions, summarize
+from coassoc.report.summary import leaf_positions, summarize
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")

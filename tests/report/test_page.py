@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.report._charts import ticks
-from coassoc.report._page import render, tables, verdict
-from coassoc.report._png import colours, heat_map_png, png
-from coassoc.report._summary import summarize
+from coassoc.report.charts import ticks
+from coassoc.report.page import render, tables, verdict
+from coassoc.report.png import colours, heat_map_png, png
+from coassoc.report.summary import summarize
 
 pytest.importorskip("jinja2")
 RNG = np.random.default_rng(8)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coassoc as ca
-from coassoc.report import _distribution
-from coassoc.report._blocks import block_means
-from coassoc.report._distribution import delta_area, distribution_over_k, pair_distribution
-from coassoc.report._partitions import agreement_of_partitions
-from coassoc.report._summary import summarize
+from coassoc.report import distribution as _distribution
+from coassoc.report.blocks import block_means
+from coassoc.report.distribution import delta_area, distribution_over_k, pair_distribution
+from coassoc.report.partitions import agreement_of_partitions
+from coassoc.report.summary import summarize
 
 RNG = np.random.default_rng(8)
 TRUTH = RNG.integers(0, 4, size=90)

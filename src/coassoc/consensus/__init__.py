@@ -1,18 +1,18 @@
 """Ensemble in, labels out: one module a method."""
 
-from ._agreement_search import AgreementConsensus
-from ._bisecting import BisectingConsensus
-from ._density_search import DensityConsensus
-from ._eac import EAC
-from ._ecc import ECC
-from ._features import ConsensusClustering
-from ._graph import CSPA, MCLA
-from ._kmeans import KMeansConsensus
-from ._persist import load
-from ._sec import SEC
-from ._select_k import SelectK, select_k
-from ._spectral import ECPCS, HBGF, LWGP
-from ._weights import cluster_uncertainty
+from .agreement_search import AgreementConsensus
+from .bisecting import BisectingConsensus
+from .choose_k import SelectK, select_k
+from .density_search import DensityConsensus
+from .eac import EAC
+from .ecc import ECC
+from .features import ConsensusClustering
+from .graph import CSPA, MCLA
+from .kmeans import KMeansConsensus
+from .persist import load
+from .sec import SEC
+from .spectral import ECPCS, HBGF, LWGP
+from .weights import cluster_uncertainty
 
 __all__ = [
     "CSPA",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._numpy import Numpy
-from ._verbs import Counts, Engine, Labelling, Layout, Rows, ScoreTable, Seeding
+from ..core.counts import Counts, Layout, ScoreTable
+from .contract import Engine, Labelling, Rows, Seeding
+from .numpy import Numpy
 
 if TYPE_CHECKING:
-    from ._cuda import Cuda
-    from ._dask import Dask
-    from ._native import Native
-    from ._stream import Stream
+    from .cuda.engine import Cuda
+    from .dask.engine import Dask
+    from .native.engine import Native
+    from .stream.engine import Stream
 
 __all__ = [
     "Counts",
@@ -29,7 +30,7 @@ __all__ = [
     "resolve",
 ]
 
-_LAZY = {"Cuda": "_cuda", "Dask": "_dask", "Native": "_native", "Stream": "_stream"}
+_LAZY = {"Cuda": "cuda", "Dask": "dask", "Native": "native", "Stream": "stream"}
 _NAMES = ("auto", "numpy", "native", "cuda", "stream", "dask")
 CUDA_PAYS = 1_000_000  # items from which moving codes to a card pays
 
@@ -49,19 +50,19 @@ def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
     if engine == "numpy":
         return Numpy()
     if engine == "native":
-        from ._native import Native
+        from .native.engine import Native
 
         return Native()
     if engine == "cuda":
-        from ._cuda import Cuda
+        from .cuda.engine import Cuda
 
         return Cuda()
     if engine == "stream":
-        from ._stream import Stream
+        from .stream.engine import Stream
 
         return Stream()
     if engine == "dask":
-        from ._dask import Dask
+        from .dask.engine import Dask
 
         return Dask()
     if engine == "auto":
@@ -69,10 +70,10 @@ def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
         if home is not None and (found := home()) is not None:
             return found
         if ensemble is not None and _belongs_on_card(ensemble):
-            from ._cuda import Cuda
+            from .cuda.engine import Cuda
 
             return Cuda()
-        from ._native import native_or_none
+        from .native.engine import native_or_none
 
         return native_or_none() or Numpy()
     if isinstance(engine, str):
@@ -82,6 +83,6 @@ def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
 
 def _belongs_on_card(ensemble: Any) -> bool:
     """Whether the items are many, and a card and CuPy are at hand."""
-    from ._cuda_device import has_device
+    from .cuda.device import has_device
 
     return getattr(ensemble, "n_samples", 0) >= CUDA_PAYS and has_device()

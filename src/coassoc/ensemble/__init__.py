@@ -1,11 +1,11 @@
 """Features or label tables in, an `Ensemble` out."""
 
-from ._ensemble import Ensemble, check_ensemble
-from ._generate import make_ensemble
-from ._generate_large import make_ensemble_large
-from ._io import read_ensemble
-from ._io_write import write_ensemble, write_labels
-from ._stored import StoredEnsemble
+from .ensemble import Ensemble, check_ensemble
+from .generate import make_ensemble
+from .generate_large import make_ensemble_large
+from .io.reading import read_ensemble
+from .io.writing import write_ensemble, write_labels
+from .stored import StoredEnsemble
 
 __all__ = [
     "Ensemble",

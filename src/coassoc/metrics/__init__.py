@@ -1,17 +1,9 @@
 """Scores: density, agreement, zero-effort baselines."""
 
-from ._agreement import ZeroEffort, ensemble_nmi, member_scores, nmi, pairwise_nmi, zero_effort
-from ._align import align_labels, order_by_size
-from ._density import (
-    cluster_density,
-    cluster_weight,
-    density,
-    inter_density,
-    inter_weight,
-    kmeans_loss,
-    split_gain,
-)
-from ._stability import (
+from .agreement import ZeroEffort, ensemble_nmi, member_scores, nmi, pairwise_nmi, zero_effort
+from .align import align_labels, order_by_size
+from .densities import cluster_density, cluster_weight, density, inter_density, inter_weight, kmeans_loss, split_gain
+from .stability import (
     ItemStability,
     WorseThanMemberWarning,
     best_member,

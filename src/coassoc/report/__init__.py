@@ -9,19 +9,19 @@ from typing import Any
 
 # public name -> module; loaded on first use, so that only drawing imports matplotlib and only the page jinja2
 _EXPORTS = {
-    "Summary": "_summary",
-    "summarize": "_summary",
-    "render": "_page",
-    "block_means": "_blocks",
-    "item_table": "_tidy",
-    "cluster_table": "_tidy",
-    "partition_table": "_tidy",
-    "plot_coassociation": "_displays",
-    "plot_tree": "_displays",
-    "plot_cdf": "_displays",
-    "plot_stability": "_displays",
-    "plot_comparison": "_displays",
-    "compare": "_compare",
+    "Summary": "summary",
+    "summarize": "summary",
+    "render": "page",
+    "block_means": "blocks",
+    "item_table": "tidy",
+    "cluster_table": "tidy",
+    "partition_table": "tidy",
+    "plot_coassociation": "displays",
+    "plot_tree": "displays",
+    "plot_cdf": "displays",
+    "plot_stability": "displays",
+    "plot_comparison": "displays",
+    "compare": "comparison",
 }
 
 __all__ = list(_EXPORTS)
@@ -41,8 +41,8 @@ class _Callable(ModuleType):
     """``coassoc.report`` is both the package and the function that writes a report."""
 
     def __call__(self, X: Any, n_clusters: int | None = None, **settings: Any) -> Any:
-        """Write one self-contained HTML page about an ensemble; see ``coassoc.report._page.report``."""
-        from ._page import report
+        """Write one self-contained HTML page about an ensemble; see ``coassoc.report.page.report``."""
+        from .page import report
 
         return report(X, n_clusters, **settings)
 

@@ -1,0 +1,51 @@
+"""The command `coassoc bench`: speed, memory and quality beside scikit-learn and faiss."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ..experiments.speed import METHODS, compare, growth, machine, plot, table, write
+
+DESCRIPTION = "measure speed, memory and quality side by side with scikit-learn and faiss"
+EPILOG = """examples:
+  coassoc bench --sizes 10000 --rounds 3
+  coassoc bench --sizes 300000 1000000 --methods coassoc coassoc-avx2 sklearn-sparse -o bench
+  coassoc bench --sizes 300000 -p 8 --cells 2 8 -k 8 --starts 10
+  coassoc bench --growth 200000 1000000 10000000 --methods -o growth
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sizes", type=int, nargs="*", default=[20000], help="numbers of items (default: 20000)")
+    parser.add_argument("--growth", type=int, nargs="*", default=[], help="sizes for the growth of time per pass")
+    parser.add_argument("--methods", nargs="*", default=["coassoc", "sklearn-sparse"], choices=list(METHODS),
+                        help="what to time (default: coassoc sklearn-sparse)")  # fmt: skip
+    parser.add_argument("-p", "--partitions", type=int, default=20, help="base partitions (default: 20)")
+    parser.add_argument("-k", "--clusters", type=int, default=20, help="clusters of the consensus (default: 20)")
+    parser.add_argument("--rounds", type=int, default=5, help="seeds, each method once per seed (default: 5)")
+    parser.add_argument("--fits", type=int, default=1, metavar="N",
+                        help="fits in each process, of which the median counts (default: 1)")  # fmt: skip
+    parser.add_argument("--starts", type=int, default=1, help="starts of every fit (default: 1)")
+    parser.add_argument("--cells", type=int, nargs=2, default=[25, 100], metavar=("FIRST", "LAST"),
+                        help="clusters of the first and of the last base partition; few make many rows alike "
+                        "(default: 25 100)")  # fmt: skip
+    parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
+    parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json, bench.md and plots")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run(args: argparse.Namespace) -> int:
+    report: dict[str, Any] = {"machine": machine(), "options": vars(args) | {"output": None}}
+    report["runs"] = [row for n in args.sizes for row in compare(n, args) if args.methods]
+    report["growth"] = growth(args.growth, args) if args.growth else []
+    text = json.dumps(report, indent=1, default=str) if args.json else table(report)
+    print(text)
+    if args.output is not None:
+        args.output.mkdir(parents=True, exist_ok=True)
+        write(args.output / "bench.json", json.dumps(report, indent=1, default=str))
+        write(args.output / "bench.md", table(report))
+        plot(report, args.output / "bench.png")
+    return 0

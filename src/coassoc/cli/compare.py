@@ -1,0 +1,61 @@
+"""The command `coassoc compare`: several consensus methods on one ensemble, side by side."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..ensemble.io.guard import check_writable, replacing
+from ..report.comparison import VARIANTS, Comparison, check_methods, compare, new_axes
+from . import common
+
+DESCRIPTION = """run every consensus method (or some) on one ensemble, and score them alike.
+
+Density and agreement are with the clusterings of the table; a class column adds agreement with known classes. A
+method that cannot run at this size says why, and the others go on."""
+
+EPILOG = """examples:
+  coassoc compare labels.csv -k 20
+  coassoc compare labels.csv -k 20 -m kmeans,sec,eac-average --class-column truth --plot compare.png
+  coassoc compare labels.csv -k 20 --json > compare.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common.add_input(parser)
+    parser.add_argument("-k", "--clusters", type=common.positive, default=8, metavar="K",
+                        help="clusters asked of every method (default: 8)")  # fmt: skip
+    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {', '.join(VARIANTS)} (default: all)")
+    common.add_seed_and_engine(parser)
+    parser.add_argument("--plot", metavar="FILE", help="draw density against agreement (png, svg or pdf)")
+    parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    methods = None if args.methods is None else [name for name in args.methods.replace(",", " ").split() if name]
+    if methods is not None:
+        check_methods(methods)
+    if args.plot is not None:
+        check_writable(args.plot, force=args.force)
+        new_axes()  # matplotlib is there, before the work and not after it
+    with common.input_paths(args) as paths, common.Progress("coassoc compare") as progress:
+        progress.step("reading")
+        ensemble = common.read_input(args, paths)
+        result = compare(
+            ensemble, args.clusters, methods, random_state=args.seed, engine=args.engine, progress=progress.step
+        )
+    if args.plot is not None:
+        _save_plot(result, args.plot, args.force)
+    if args.json:
+        common.print_json(result.as_dict())
+    else:
+        print(result.to_text())
+        if args.plot is not None:
+            print(f"Drew {args.plot}.")
+    return 0
+
+
+def _save_plot(result: Comparison, path: str, force: bool) -> None:
+    kind = Path(path).suffix[1:].lower() or "png"
+    with replacing(path, force=force) as partial:
+        result.plot().figure.savefig(partial, format=kind, dpi=150)

@@ -1,0 +1,170 @@
+"""`coassoc demo`: the whole idea on handwritten digits, without a network."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from . import common as common
+
+DESCRIPTION = """cluster scikit-learn's 1797 handwritten digits 20 times with k-means, find the consensus in two ways,
+and say how good it is. Needs no network and takes a few seconds."""
+
+EPILOG = """example:
+  coassoc demo
+  coassoc demo --output my-folder --force
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        help="folder for the labels and the picture (default: coassoc-demo, or the next free name)",
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite the files of an earlier demo")
+    parser.add_argument("-k", "--clusters", type=common.positive, default=20, help="clusters (default: 20)")
+    parser.add_argument("--partitions", type=common.positive, default=20, help="base clusterings (default: 20)")
+    common.add_seed_and_engine(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..ensemble.io.guard import check_writable
+
+    folder = Path(args.output) if args.output is not None else _free_folder("coassoc-demo", args.force)
+    files = {"labels": folder / "consensus.csv", "picture": folder / "coassociation.png"}
+    if not args.force and any(path.exists() for path in files.values()):
+        raise FileExistsError(f"{folder} already holds a demo; run coassoc demo --force, or --output another folder.")
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+    for path in files.values():
+        check_writable(path, force=args.force)
+    result, labels, ensemble, digits = _work(args)
+    _write(files, labels, ensemble, digits, args.force)
+    result["files"] = {name: str(path) for name, path in files.items()}
+    if args.json:
+        common.print_json(result)
+    else:
+        print(_text(result))
+    return 0
+
+
+def _free_folder(name: str, force: bool) -> Path:
+    """A folder that is not there yet, so that a second demo neither fails nor overwrites the first."""
+    numbered = (Path(name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
+    return Path(name) if force else next(path for path in numbered if not path.exists())
+
+
+def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any, Any]:
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    from .. import metrics
+    from ..consensus import BisectingConsensus, KMeansConsensus
+    from ..ensemble import make_ensemble
+
+    X, digits = load_digits(return_X_y=True)
+    clock = common.Clock()
+    with common.Progress("clustering the digits") as progress:
+        ensemble = make_ensemble(X, args.partitions, n_classes=10, n_init=1, random_state=args.seed, progress=progress)
+    making = clock.seconds
+    rows: list[dict[str, Any]] = []
+    labels: dict[str, Any] = {}
+    common_settings = {"n_clusters": args.clusters, "random_state": args.seed, "engine": args.engine}
+    for name, model in (
+        ("k-means consensus", KMeansConsensus(**common_settings)),
+        ("bisecting consensus", BisectingConsensus(**common_settings)),
+    ):
+        model.fit(ensemble)  # the first fit also starts threads: time the second
+        clock = common.Clock()
+        found = model.fit(ensemble).labels_
+        spent = clock.seconds
+        labels[name] = metrics.order_by_size(found)
+        rows.append(
+            {
+                "method": name,
+                "density": model.density_,
+                "ensemble_nmi": metrics.ensemble_nmi(ensemble, found, engine=args.engine),
+                "digits_nmi": metrics.nmi(digits, found),
+                "seconds": spent,
+            }
+        )
+    members = [ensemble.partition(j) for j in range(ensemble.n_partitions)]
+    truth = np.array([metrics.nmi(digits, member) for member in members])
+    by_density = metrics.zero_effort(ensemble, "density", engine=args.engine)
+    by_nmi = metrics.zero_effort(ensemble, engine=args.engine)
+    baseline = {
+        "mean": {"density": by_density.mean, "ensemble_nmi": by_nmi.mean, "digits_nmi": float(truth.mean())},
+        "best": {"density": by_density.best, "ensemble_nmi": by_nmi.best, "digits_nmi": float(truth.max())},
+    }
+    low, high = int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())
+    result = {
+        "items": ensemble.n_samples,
+        "partitions": ensemble.n_partitions,
+        "base_clusters": [low, high],
+        "seconds_making_the_ensemble": making,
+        "clusters": args.clusters,
+        "results": rows,
+        "zero_effort": baseline,
+    }
+    return result, labels, ensemble, digits
+
+
+def _write(files: dict[str, Path], labels: dict[str, Any], ensemble: Any, digits: Any, force: bool) -> None:
+    from ..ensemble.io.guard import replacing
+    from ..ensemble.io.writing import write_columns
+    from ..report.blocks import block_means
+    from ..report.png import heat_map_png
+
+    columns = {"digit": digits, "kmeans": labels["k-means consensus"], "bisecting": labels["bisecting consensus"]}
+    write_columns(files["labels"], "csv", columns, force)
+    blocks = block_means(ensemble, labels["k-means consensus"], 300)
+    picture = heat_map_png(blocks.values, 2, blocks.borders)
+    with replacing(files["picture"], force=force) as partial:
+        partial.write_bytes(picture)
+
+
+def _text(result: dict[str, Any]) -> str:
+    number = common.number
+    low, high = result["base_clusters"]
+    rows = [
+        [
+            row["method"],
+            result["clusters"],
+            *(number(row[score]) for score in ("density", "ensemble_nmi", "digits_nmi")),
+            common.seconds(row["seconds"]),
+        ]
+        for row in result["results"]
+    ]
+    for name, text in (("mean", "one clustering, on average"), ("best", "one clustering, the best")):
+        base = result["zero_effort"][name]
+        rows.append(
+            [
+                text,
+                f"{low}–{high}",
+                number(base["density"]),
+                number(base["ensemble_nmi"]),
+                number(base["digits_nmi"]),
+                "",
+            ]
+        )
+    table = common.text_table(["", "clusters", "density", "ensemble NMI", "NMI with digits", "time"], rows)
+    return "\n".join(
+        [
+            f"{result['items']} handwritten digits, clustered {result['partitions']} times by k-means into {low} to "
+            f"{high} clusters ({common.seconds(result['seconds_making_the_ensemble'])}).",
+            "",
+            table,
+            "",
+            "density          how often two items of one cluster are together in the clusterings (0 to 1); more",
+            "                 clusters are denser, so only rows with equally many can be compared",
+            "ensemble NMI     agreement with the clusterings",
+            "NMI with digits  agreement with what was written, which no method here was told or aims at",
+            "",
+            f"Labels:  {result['files']['labels']}",
+            f"Picture: {result['files']['picture']} (who is clustered with whom, ordered by the consensus)",
+            "Next:    coassoc fit --help, or coassoc report --help",
+        ]
+    )

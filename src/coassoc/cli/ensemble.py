@@ -1,0 +1,187 @@
+"""`coassoc ensemble`: a table of features in, a table of base partitions out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from ..datasets.prepare import SCALINGS, fill_missing, scale
+from ..ensemble import Ensemble, make_ensemble
+from ..ensemble.io.guard import check_writable
+from ..ensemble.io.writing import write_ensemble
+from ..experiments.features import read_features
+from ..experiments.progress import Progress
+
+DESCRIPTION = """cluster a table of features many times, each time with another number of clusters, and write one column
+of labels per clustering: the input of `coassoc fit`."""
+
+EPILOG = """examples:
+  coassoc ensemble features.csv -o labels.parquet
+  coassoc ensemble features.csv --exclude species --scaling z -p 50 -k 2:30 -o labels.csv
+  coassoc ensemble features.npy --fit-sample 20000 --jobs 4 -o labels.npz
+  coassoc ensemble big.parquet --large -o labels.parquet
+  coassoc ensemble features.parquet --clusterer kmeans agglomerative --sample-fraction 0.5 -o labels.tsv
+"""
+
+# name on the command line -> (class in scikit-learn, settings)
+CLUSTERERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "kmeans": ("sklearn.cluster", "KMeans", {}),
+    "minibatch": ("sklearn.cluster", "MiniBatchKMeans", {}),
+    "bisecting": ("sklearn.cluster", "BisectingKMeans", {}),
+    "agglomerative": ("sklearn.cluster", "AgglomerativeClustering", {}),
+    "average": ("sklearn.cluster", "AgglomerativeClustering", {"linkage": "average"}),
+    "birch": ("sklearn.cluster", "Birch", {}),
+    "spectral": ("sklearn.cluster", "SpectralClustering", {}),
+    "mixture": ("sklearn.mixture", "GaussianMixture", {}),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("features", help="table of numbers: .csv, .tsv (a header, .gz too), .parquet or .npy")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
+    parser.add_argument("-p", "--partitions", type=int, default=20, help="number of clusterings (default: 20)")
+    parser.add_argument(
+        "-k", "--clusters", metavar="K|LOW:HIGH",
+        help="clusters in each, or the range they are drawn from (default: 2 to the root of n, at most 100)",
+    )  # fmt: skip
+    parser.add_argument("--classes", type=int, metavar="K0", help="lower end of the default range")
+    parser.add_argument(
+        "--clusterer", nargs="+", choices=tuple(CLUSTERERS), default=["kmeans"],
+        help="what clusters; several take turns (default: kmeans)",
+    )  # fmt: skip
+    parser.add_argument("--n-init", type=int, default=10, help="restarts of kmeans and minibatch (default: 10)")
+    parser.add_argument("--scaling", choices=SCALINGS, default="raw", help="features raw (default), z or on [0, 1]")
+    parser.add_argument("--fill-missing", action="store_true", help="empty cells take the mean of their column")
+    parser.add_argument("--exclude", nargs="+", default=[], metavar="COLUMN", help="columns that are not features")
+    parser.add_argument("--id-column", metavar="COLUMN", help="names of the items, kept in the output")
+    parser.add_argument("--class-column", metavar="COLUMN", help="known classes: not a feature, kept in the output")
+    parser.add_argument("--feature-fraction", type=float, default=1.0, help="share of the features each one sees")
+    parser.add_argument("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
+    parser.add_argument("--predict", action="store_true", help="label the rows a clustering did not see")
+    parser.add_argument("--fit-sample", type=int, metavar="N", help="large tables: fit on N rows, label the rest")
+    parser.add_argument(
+        "--large", action="store_true",
+        help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
+    )  # fmt: skip
+    parser.add_argument("--workers", type=int, metavar="N", help="like --large, on a Dask cluster of N processes here")
+    parser.add_argument("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; -1 is one per core (default: 1)")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same labels (default: 0)")
+    parser.add_argument("--force", action="store_true", help="overwrite the output")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.output != "-":
+        check_writable(args.output, force=args.force)
+    if args.large or args.workers is not None or args.dask is not None:
+        return _run_large(args)
+    features = read_features(
+        args.features, exclude=args.exclude, id_column=args.id_column, class_column=args.class_column
+    )
+    X = features.X
+    if args.fill_missing:
+        X = fill_missing(X, features.names)
+    if args.scaling != "raw":
+        X = scale(X, args.scaling)
+    progress = Progress(quiet=args.quiet, every=5.0)
+    ensemble = make_ensemble(
+        X,
+        args.partitions,
+        _clusters(args.clusters),
+        n_classes=args.classes,
+        clusterer=_clusterers(args.clusterer, args.n_init),
+        feature_fraction=args.feature_fraction,
+        sample_fraction=args.sample_fraction,
+        unsampled="predict" if args.predict else "missing",
+        fit_sample=args.fit_sample,
+        n_init=args.n_init,
+        n_jobs=args.jobs,
+        random_state=args.seed,
+        progress=lambda done, total: progress.update(done / total, f"{done}/{total} clusterings"),
+    )
+    progress.close()
+    ensemble.item_ids, ensemble.classes = features.ids, features.classes
+    write_ensemble(args.output, ensemble, force=args.force)
+    _tell(ensemble, args)
+    return 0
+
+
+def _run_large(args: argparse.Namespace) -> int:
+    """Features that stay in their file, here or on a cluster."""
+    from ..ensemble import make_ensemble_large
+    from ..ensemble.io.blocks import source_of
+    from .fit_large import open_client
+
+    asked = {"--scaling": args.scaling != "raw", "--fill-missing": args.fill_missing, "--predict": args.predict,
+             "--sample-fraction": args.sample_fraction != 1.0, "--class-column": args.class_column,
+             "--id-column": args.id_column, "--classes": args.classes}  # fmt: skip
+    for option, given in asked.items():
+        if given:
+            raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
+    names = source_of(args.features).names
+    columns = [name for name in names if name not in args.exclude] if args.exclude else None
+    progress = Progress(quiet=args.quiet, every=5.0)
+    with open_client(args) as client:
+        ensemble = make_ensemble_large(
+            args.features,
+            args.output,
+            args.partitions,
+            _clusters(args.clusters),
+            fit_sample=args.fit_sample or 50_000,
+            clusterer=_clusterers(args.clusterer, args.n_init),
+            feature_fraction=args.feature_fraction,
+            n_init=args.n_init,
+            random_state=args.seed,
+            columns=columns,
+            client=client,
+            force=args.force,
+            progress=lambda done, total: progress.update(done / total, f"{done}/{total} blocks"),
+        )
+    progress.close()
+    _tell(ensemble, args)
+    return 0
+
+
+def _clusters(text: str | None) -> int | tuple[int, int] | None:
+    if text is None:
+        return None
+    low, colon, high = text.partition(":")
+    try:
+        return (int(low), int(high)) if colon else int(low)
+    except ValueError:
+        raise ValueError(f"--clusters must be a number like 10 or a range like 2:30, got {text!r}.") from None
+
+
+def _clusterers(names: list[str], n_init: int) -> list[Any] | None:
+    if names == ["kmeans"]:
+        return None
+    from importlib import import_module
+
+    found = []
+    for name in names:
+        module, kind, settings = CLUSTERERS[name]
+        if name in ("kmeans", "minibatch"):
+            settings = {**settings, "n_init": n_init}
+        found.append(getattr(import_module(module), kind)(**settings))
+    return found
+
+
+def _tell(ensemble: Ensemble, args: argparse.Namespace) -> None:
+    facts = {
+        "items": ensemble.n_samples,
+        "partitions": ensemble.n_partitions,
+        "clusters": ensemble.n_clusters.tolist(),
+        "output": str(args.output),
+    }
+    if getattr(args, "json", False):
+        print(json.dumps(facts))
+    elif str(args.output) != "-":
+        counts = sorted(facts["clusters"])
+        print(
+            f"{facts['items']} items, {facts['partitions']} clusterings of {counts[0]} to {counts[-1]} clusters, "
+            f"in {args.output}",
+            file=sys.stdout,
+        )

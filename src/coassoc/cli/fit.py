@@ -1,0 +1,179 @@
+"""`coassoc fit`: label files in, one consensus column out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import common as common
+from . import fit_large as large
+
+DESCRIPTION = """find the consensus of the clusterings in a label table, and write it back as one more column.
+
+Without --output the scores are printed and nothing is written."""
+
+EPILOG = """examples:
+  coassoc fit labels.csv -k 10 -o with-consensus.csv
+  coassoc fit run1.csv run2.csv run3.csv --id cell -k 8 -o consensus.csv
+  coassoc fit cells.h5ad --columns 'leiden*' -k 12 -o cells-consensus.h5ad
+  coassoc fit big.parquet -k 50 --memory 2GB -o consensus.parquet
+  coassoc fit big.parquet -k 50 --dask tcp://host:8786 -o consensus.parquet
+  cat labels.csv | coassoc fit - -k 10 -o - > with-consensus.csv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ..consensus.registry import METHODS
+
+    common.add_input(parser)
+    parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters of the consensus "
+                        "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
+    parser.add_argument(
+        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(METHODS)} (default: kmeans)"
+    )
+    parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
+    common.add_seed_and_engine(parser)
+    common.add_output(parser, "where the consensus goes: the input with one more column when both are of one kind, "
+                      "else ids and labels; - is standard output")  # fmt: skip
+    parser.add_argument("--name", default="consensus", help="name of the new column (default: consensus)")
+    parser.add_argument(
+        "--order", choices=("method", "size"), default="size", help="number clusters by size, largest 0 (default)"
+    )
+    parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.npz), for coassoc.load")
+    large.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..ensemble.io.guard import check_writable
+
+    for target in (args.output, args.save):
+        if target is not None and target != "-":
+            check_writable(target, force=args.force)
+    clock = common.Clock()
+    with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress:
+        if large.is_wanted(args, paths):
+            result = large.run(args, paths[0], progress)
+            common.print_json(result) if args.json else print(large.text(result))
+            return 0
+        progress.step("reading")
+        ensemble = common.read_input(args, paths)
+        read = clock.seconds
+        progress.step(f"{args.method} on {ensemble.n_samples:,} items")
+        model, labels = fit(args, ensemble)
+        result = summary(args, ensemble, labels, model, read, clock.seconds - read)
+        if args.output is not None:
+            progress.step("writing")
+            _write(args, paths, ensemble, labels)
+        if args.save is not None:
+            model.save(args.save, force=args.force)
+            result["saved"] = str(args.save)
+    if args.json:
+        # the result goes where the labels do not
+        if args.output == "-":
+            import json
+
+            print(json.dumps(common.plain(result)), file=sys.stderr)
+        else:
+            common.print_json(result)
+    elif args.output != "-":
+        print(_text(result))
+    return 0
+
+
+def fit(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
+    """The fitted estimator and its labels, numbered as asked."""
+    from ..consensus.registry import make_method
+    from ..metrics import order_by_size
+
+    model = make_method(
+        args.method, n_clusters=args.clusters, n_init=args.n_init, random_state=args.seed, engine=args.engine
+    )
+    model.fit(ensemble)
+    labels = model.labels_
+    return model, order_by_size(labels) if args.order == "size" else labels
+
+
+def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[str, Any]:
+    import numpy as np
+
+    from ..metrics import cluster_density, density, ensemble_nmi, nmi, zero_effort
+
+    low, high = int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())
+    sizes = np.bincount(labels[labels >= 0])
+    densities = cluster_density(ensemble, labels, engine=args.engine)
+    scores: dict[str, Any] = {
+        "density": density(ensemble, labels, engine=args.engine),
+        "ensemble_nmi": ensemble_nmi(ensemble, labels, engine=args.engine),
+        "zero_effort_nmi": zero_effort(ensemble, engine=args.engine)._asdict(),
+        "zero_effort_density": zero_effort(ensemble, "density", engine=args.engine)._asdict(),
+    }
+    if ensemble.classes is not None:
+        scores["class_nmi"] = nmi(ensemble.classes, labels)
+    return {
+        "input": [str(path) for path in args.labels],
+        "items": ensemble.n_samples,
+        "partitions": ensemble.n_partitions,
+        "base_clusters": [low, high],
+        "missing_labels": ensemble.has_missing,
+        "method": type(model).__name__,
+        "parameters": {k: v for k, v in model.get_params(deep=False).items() if isinstance(v, (int, float, str))},
+        "clusters": len(sizes),
+        "unlabelled_items": int((labels < 0).sum()),
+        "scores": scores,
+        "cluster_sizes": sizes.tolist(),
+        "cluster_density": densities.tolist(),
+        "seconds": {"read": round(read, 4), "fit": round(fitted, 4)},
+        "output": args.output,
+        "column": args.name if args.output is not None else None,
+    }
+
+
+def _write(args: argparse.Namespace, paths: list[Path], ensemble: Any, labels: Any) -> None:
+    from ..ensemble import write_labels
+
+    source = paths[0] if len(paths) == 1 else None
+    kind = "tsv" if args.output == "-" and args.format == "tsv" else None
+    write_labels(
+        args.output, labels, name=args.name, source=source, ids=ensemble.item_ids, format=kind, header=args.header,
+        force=args.force,
+    )  # fmt: skip
+
+
+def _text(result: dict[str, Any]) -> str:
+    scores = result["scores"]
+    low, high = result["base_clusters"]
+    head = (
+        f"{result['items']:,} items, {result['partitions']} clusterings of "
+        f"{low if low == high else f'{low} to {high}'} clusters"
+        + (", some labels missing" if result["missing_labels"] else "")
+    )
+    base = f"{low}" if low == high else f"{low}–{high}"
+    number, zero_density, zero_nmi = common.number, scores["zero_effort_density"], scores["zero_effort_nmi"]
+    spent = common.seconds(result["seconds"]["fit"])
+    rows = [
+        [result["method"], result["clusters"], number(scores["density"]), number(scores["ensemble_nmi"]), spent],
+        ["one clustering, on average", base, number(zero_density["mean"]), number(zero_nmi["mean"]), ""],
+        ["one clustering, the best", base, number(zero_density["best"]), number(zero_nmi["best"]), ""],
+    ]
+    lines = [head, "", common.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows), ""]
+    if scores["ensemble_nmi"] < zero_nmi["best"]:
+        lines.append(
+            "The best single clustering agrees more with the others than this consensus does: consider another number "
+            "of clusters (-k) or another method (-m)."
+        )
+    sizes = result["cluster_sizes"]
+    shown = ", ".join(map(str, sizes[:12])) + (", ..." if len(sizes) > 12 else "")
+    lines.append(f"{result['clusters']} clusters of {shown} items.")
+    if result["unlabelled_items"]:
+        lines.append(f"{result['unlabelled_items']} items have no label in any clustering and get -1.")
+    if "class_nmi" in scores:
+        lines.append(f"NMI with the known classes: {scores['class_nmi']:.4f} (density does not measure this).")
+    if result["output"] is None:
+        lines.append("Nothing was written; add -o FILE to keep the labels.")
+    else:
+        lines.append(f"Wrote column {result['column']!r} to {result['output']}.")
+    if "saved" in result:
+        lines.append(f"Saved the model to {result['saved']}.")
+    return "\n".join(lines)

@@ -1,0 +1,131 @@
+"""`coassoc report`: one HTML page about an ensemble and its consensus."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from . import common as common
+
+DESCRIPTION = """write one self-contained HTML page: what went in, the consensus and its clusters, the co-association,
+the bisecting tree, stable and uncertain items, outlying clusterings, ambiguous pairs, and other methods beside it."""
+
+EPILOG = """examples:
+  coassoc report labels.csv -k 20 -o report.html
+  coassoc report with-consensus.csv --labels consensus -o report.html
+  coassoc report labels.csv -k 10 --features measurements.csv -o report.html
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ..consensus.registry import METHODS
+
+    common.add_input(parser)
+    parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters (default: 8)")
+    parser.add_argument(
+        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(METHODS)} (default: kmeans)"
+    )
+    parser.add_argument(
+        "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
+    )
+    parser.add_argument("--features", metavar="FILE", help="numbers of the items (csv, tsv, npy, parquet): compares k")
+    parser.add_argument("--features-id", metavar="NAME", help="column of that file that names the items")
+    parser.add_argument(
+        "--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features"
+    )
+    parser.add_argument("--compare", nargs="*", metavar="NAME", help="methods to put beside it (default: fast ones)")
+    parser.add_argument("--no-compare", action="store_true", help="run no other method")
+    parser.add_argument("--title", help="title of the page (default: the name of the file)")
+    common.add_seed_and_engine(parser)
+    common.add_output(parser, "the page (default: report.html)", default="report.html")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..ensemble import read_ensemble
+    from ..ensemble.io.guard import check_writable, replacing
+
+    if args.output != "-":
+        check_writable(args.output, force=args.force)
+    clock = common.Clock()
+    with common.input_paths(args) as paths, common.Progress("coassoc report") as progress:
+        progress.step("reading")
+        labels = None
+        if args.labels_column is not None:
+            if len(paths) > 1:
+                raise ValueError("--labels needs a single table; write the consensus and its clusterings to one file.")
+            args.exclude = [*args.exclude, args.labels_column]
+            given = read_ensemble(
+                paths[0], columns=args.labels_column, header=args.header, delimiter=args.delimiter, format=args.format
+            )
+            labels = given.partition(0)
+        ensemble = common.read_input(args, paths)
+        from ..report.page import render
+        from ..report.summary import summarize
+
+        summary = summarize(
+            ensemble,
+            args.clusters,
+            labels=labels,
+            method=args.method,
+            features=_features(args, ensemble),
+            compare=False if args.no_compare else True if args.compare is None else args.compare,
+            title=args.title or _title(args.labels),
+            random_state=args.seed,
+            engine=args.engine,
+            progress=progress.step,
+        )
+        progress.step("drawing")
+        page = render(summary)
+    if args.output == "-":
+        if args.json:
+            raise ValueError("--json and --output - both want standard output; name a file.")
+        print(page)
+        return 0
+    with replacing(args.output, force=args.force) as partial:
+        partial.write_text(page, encoding="utf-8")
+    facts = {
+        "output": str(args.output),
+        "bytes": len(page.encode()),
+        "seconds": round(clock.seconds, 3),
+        "items": ensemble.n_samples,
+        "partitions": ensemble.n_partitions,
+        **{name: summary.consensus[name] for name in ("method", "n_clusters", "density", "ensemble_nmi", "class_nmi")},
+        "pac": summary.distribution.pac,
+        "outlying_partitions": [
+            row["name"] for row, odd in zip(summary.input["partitions"], summary.partitions.outlier) if odd
+        ],
+    }
+    if args.json:
+        common.print_json(facts)
+    else:
+        print(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
+    return 0
+
+
+def _title(labels: list[str]) -> str:
+    name = "standard input" if labels == ["-"] else Path(labels[0]).name
+    return f"Consensus of {name}" + (f" and {len(labels) - 1} more" if len(labels) > 1 else "")
+
+
+def _features(args: argparse.Namespace, ensemble: Any) -> Any:
+    """Numbers of the items, in the ensemble's order: matched by id where both files have ids, else row by row."""
+    if args.features is None:
+        return None
+    import numpy as np
+
+    from ..experiments.features import read_features
+
+    found = read_features(args.features, exclude=args.features_exclude, id_column=args.features_id)
+    if found.ids is not None and ensemble.item_ids is not None:
+        place = {str(one): i for i, one in enumerate(found.ids.tolist())}
+        absent = next((one for one in ensemble.item_ids.tolist() if str(one) not in place), None)
+        if absent is not None:
+            raise ValueError(f"{args.features} has no row for the item {absent!r}; every item needs features.")
+        return found.X[np.array([place[str(one)] for one in ensemble.item_ids.tolist()])]
+    if len(found.X) != ensemble.n_samples:
+        raise ValueError(
+            f"{args.features} has {len(found.X)} rows, the labels have {ensemble.n_samples}; match them by id "
+            "(--features-id)."
+        )
+    return found.X

@@ -1,0 +1,99 @@
+"""`coassoc select-k`: how many clusters, if any, and compared with what."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+HELP = "how many clusters the ensemble supports"
+
+DESCRIPTION = """suggest a number of clusters, or say that nothing speaks for any.
+
+From label files the partitions are compared with themselves permuted, which only tells whether they agree more than
+chance. With --features FILE (numbers, one row per item) the whole pipeline is compared with Gaussian data of the same
+covariance, which can tell whether there are clusters at all."""
+
+EPILOG = """examples:
+  coassoc select-k labels.csv --max-k 15
+  coassoc select-k --features measurements.csv --max-k 10 --plot choose-k.png
+  coassoc select-k labels.parquet --json > choose-k.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from . import common as common
+
+    common.add_input(parser)
+    for action in parser._actions:  # label files are not needed with --features
+        if action.dest == "labels":
+            action.nargs, action.required = "*", False
+    parser.add_argument("--features", metavar="FILE", help="csv or npy of features instead of label files")
+    parser.add_argument("--min-k", type=common.positive, default=2, metavar="K", help="smallest k tried (default: 2)")
+    parser.add_argument("--max-k", type=common.positive, default=30, metavar="K", help="largest k tried (default: 30)")
+    parser.add_argument(
+        "--references", type=common.positive, default=20, metavar="N", help="references drawn (default: 20)"
+    )
+    parser.add_argument("--plot", metavar="FILE", help="also draw the scores over k (png, svg or pdf)")
+    parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")
+    common.add_seed_and_engine(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..consensus.choose_k import select_k
+    from ..ensemble.io.guard import check_writable
+    from . import common as common
+
+    if bool(args.labels) == (args.features is not None):
+        raise ValueError("give either label files or --features FILE, not both and not neither.")
+    if args.max_k < args.min_k:
+        raise ValueError(f"--max-k {args.max_k} must be at least --min-k {args.min_k}.")
+    if args.plot is not None:
+        check_writable(args.plot, force=args.force)
+    settings: dict[str, Any] = {
+        "n_references": args.references,
+        "random_state": args.seed,
+        "engine": args.engine,
+    }
+    ks = range(args.min_k, args.max_k + 1)
+    with common.Progress("coassoc select-k") as progress:
+        progress.step("reading")
+        if args.features is not None:
+            X = read_features(args.features)
+            progress.step("comparing with Gaussian data")
+            found = select_k(X, ks, reference="gaussian", **settings)
+        else:
+            with common.input_paths(args) as paths:
+                ensemble = common.read_input(args, paths)
+            progress.step("comparing with permuted labels")
+            found = select_k(ensemble, ks, reference="permuted", **settings)
+    if args.plot is not None:
+        from ..report.k_curves import save_select_k
+
+        save_select_k(found, args.plot, force=args.force)
+    if args.json:
+        common.print_json(found.to_dict())
+    else:
+        print(found)
+    return 0
+
+
+def read_features(path: str) -> Any:
+    """A table of numbers: .npy, or text with one row per item and a header or none."""
+    import numpy as np
+
+    if Path(path).suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    with open(path, encoding="utf-8") as lines:
+        first = lines.readline()
+    separator = next((mark for mark in (",", "\t", ";") if mark in first), None)
+    cells = first.strip().split(separator)
+    try:
+        [float(cell) for cell in cells]
+        header = 0
+    except ValueError:
+        header = 1
+    try:
+        return np.loadtxt(path, delimiter=separator, skiprows=header, ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"--features {path}: every cell must be a number ({error}).") from None

@@ -1,0 +1,203 @@
+"""What every consensus estimator shares: the door for label tables, checks of common parameters, predict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..core.counts import Counts, ScoreTable
+from ..core.densities import cluster_densities, mean_density
+from ..engines import Engine, Rows, resolve
+from ..ensemble import Ensemble
+from ..ensemble.ensemble import lies_on_card
+from ..ensemble.io.blocks import is_dask
+from ..metrics.labels import check_copies
+from ..metrics.stability import membership_strengths
+from .persist import SaveMixin
+
+
+class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Base of the estimators: `fit` takes an Ensemble or a label table (n_samples, n_partitions) as `X`."""
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Fit and return the consensus labels.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The base partitions.
+        y : None
+            Ignored, for scikit-learn's sake.
+        sample_weight : array-like of int, default=None
+            How often each item counts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Consensus labels; −1 for items no partition labels.
+        """
+        return self.fit(X, y, sample_weight=sample_weight).labels_
+
+    @contextmanager
+    def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
+        """The doubted input, loaded where the engine works; sets what scikit-learn expects of the input."""
+        ensemble = self._check_input(X)
+        engine = resolve(self.engine, ensemble)
+        _check_place(engine, sample_weight=sample_weight, init=getattr(self, "init", None))
+        # the number of items of a stored ensemble may take a pass to find
+        copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_card=True)
+        with engine.load(ensemble, copies) as rows:
+            yield ensemble, rows, engine
+
+    def _check_input(self, X: Any) -> Ensemble:
+        """The ensemble behind `X`; sets ``n_features_in_`` and ``feature_names_in_``."""
+        if isinstance(X, Ensemble):
+            self.n_features_in_ = X.n_partitions
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        X = _check_table(X)
+        ensemble = Ensemble(X)
+        if hasattr(X, "shape"):
+            validate_data(self, X, skip_check_array=True)
+        else:
+            self.n_features_in_ = ensemble.n_partitions
+        return ensemble
+
+    def _check_new_rows(self, X: Any) -> Any:
+        """New rows for a fitted model: as many partitions as at `fit`, under the same names."""
+        check_is_fitted(self)
+        if isinstance(X, Ensemble):
+            n_partitions = X.n_partitions
+        else:
+            X = _check_table(X)
+            if hasattr(X, "shape") and len(X.shape) == 2:
+                validate_data(self, X, reset=False, skip_check_array=True)
+                return X
+            n_partitions = len(X[0]) if len(X) and hasattr(X[0], "__len__") else self.n_features_in_
+        if n_partitions != self.n_features_in_:
+            raise ValueError(
+                f"X has {n_partitions} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input: one label (or None) for each base partition."
+            )
+        return X
+
+    def _keep_model(self, ensemble: Ensemble, table: ScoreTable | None) -> None:
+        """What `predict` needs: the label of each code, and the table whose argmax the labels are, if one does."""
+        self._vocabulary = ensemble.vocabulary()
+        self._table = table
+
+    def _store_partition(self, ensemble: Ensemble, labels: np.ndarray, counts: Counts, v: np.ndarray) -> None:
+        if not is_dask(labels):  # labels that stay on a cluster are marked there
+            labels = labels if lies_on_card(labels) else np.asarray(labels)
+            unlabelled = ensemble.unlabelled()
+            if unlabelled is not None:
+                labels = labels.copy()
+                labels[unlabelled] = -1
+        self.labels_ = labels
+        self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
+        self.cluster_sizes_ = counts.sizes
+        self.cluster_density_ = cluster_densities(counts, v)
+        self.density_ = mean_density(counts.sizes, self.cluster_density_)
+
+    def transform(self, X: Any) -> np.ndarray:
+        r"""Membership strength of each row in each cluster: its mean co-association with the cluster's items.
+
+        .. math:: M(i, C) = \frac{\sum_j v_j\, \alpha_{f_{ij}}(C)}{\sum_j v_j\, n_{Cj}}
+
+        over the partitions that label the row. Items of `fit` count themselves among their cluster's items.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            Rows of base labels; labels unseen at fit count as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_clusters)
+            Between 0 and 1; rows do not sum to 1. All 0 for a row without a single known label.
+        """
+        if lies_on_card(X):
+            raise TypeError("transform works in the host's memory, got X on a card; copy it to the host.")
+        X = self._check_new_rows(X)
+        ensemble = self._vocabulary.ensemble_of(X)
+        if ensemble is None:
+            return np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), self._alpha.shape[1]))
+        return membership_strengths(ensemble, self._alpha, self._weights_of_partitions)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Columns of `transform`, which scikit-learn names after the class."""
+        return self._alpha.shape[1]
+
+    def _predict(self, X: Any) -> np.ndarray:
+        if lies_on_card(X):
+            return self._predict_on_card(X)
+        X = self._check_new_rows(X)
+        ensemble = self._vocabulary.ensemble_of(X)
+        if ensemble is None:  # no known label anywhere
+            return np.full(X.shape[0] if hasattr(X, "shape") else len(X), -1, dtype=np.int32)
+        with resolve(self.engine, ensemble).load(ensemble) as rows:
+            labels = self._labels_of(rows)
+        unlabelled = ensemble.unlabelled()
+        if unlabelled is not None:
+            labels[unlabelled] = -1
+        return labels
+
+    def _predict_on_card(self, X: Any) -> Any:
+        """Labels of rows on a card, there."""
+        from ..ensemble.gpu_inputs import known_rows, no_labels
+
+        X = self._check_new_rows(X)
+        ensemble = known_rows(self._vocabulary, X)
+        if ensemble is None:
+            return no_labels(X)
+        engine = resolve(self.engine, ensemble)
+        _check_place(engine, X=X)
+        with engine.load(ensemble) as rows:
+            labels = self._labels_of(rows)
+        unlabelled = ensemble.unlabelled()
+        if unlabelled is not None:
+            labels[unlabelled] = -1
+        return labels
+
+    def _labels_of(self, rows: Rows) -> Any:
+        """Labels the model gives to rows."""
+        assert self._table is not None
+        labelling = rows.labelling(self._table.n_clusters)
+        rows.assign(labelling, self._table)
+        labels = rows.labels(labelling)
+        return labels if lies_on_card(labels) else np.asarray(labels)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _check_table(X: Any) -> Any:
+    """What no label table is, said in scikit-learn's words."""
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: labels are whole numbers or strings, got {X.dtype}.")
+    if not hasattr(X, "shape") and hasattr(X, "__array__"):
+        return np.asarray(X)
+    return X
+
+
+def _check_place(engine: Engine, **given: Any) -> None:
+    """Refuse what lies on a card where the engine works elsewhere."""
+    for name, array in given.items():
+        if lies_on_card(array) and engine.name != "cuda":
+            raise TypeError(
+                f"{name} lies on a card, where engine {engine.name!r} does not work; copy it to the host, or pass "
+                "engine=coassoc.engines.Cuda()."
+            )
+

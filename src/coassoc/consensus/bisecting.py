@@ -1,0 +1,401 @@
+"""BisectingConsensus: the paper's H-KM, a tree of consensus partitions by repeated two-means."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import check_choice, check_integer, seed_from, stream
+from ..core.counts import Counts, ScoreTable
+from ..core.densities import cluster_densities, density_from_counts, gain_of_split, loss_from_counts
+from ..core.tables import KMeansObjective, seeding_weights
+from ..engines import Engine, Rows
+from ..ensemble.ensemble import lies_on_card
+from ..ensemble.io.blocks import is_dask
+from ..metrics.labels import check_partition_weights
+from .base import ConsensusEstimator
+from .lloyd import Fit, TooFewRows, lloyd, seeded_fits
+from .tree import Tree
+
+
+@dataclass
+class _Leaf:
+    """A node whose rows are still in one piece."""
+
+    rows: Rows
+    counts: Counts  # of this node alone, k = 1
+    density: float
+    path: tuple[int, ...]
+    pieces: Counts | None = None  # counts of its two halves, once tried; None when it cannot be split
+    labelling: Any = None
+    table: Any = None  # the split's table: its argmax is the side of a row
+    densities: Any = None  # of the two halves
+    gain: float = -math.inf  # n·ΔS of the split
+    n_iter: int = 1  # passes of the split
+    tried: bool = False
+    children: list[_Leaf] | None = None  # its two halves, made when it is split or looked ahead at
+
+
+class BisectingConsensus(ConsensusEstimator):
+    r"""A tree of consensus partitions: the next leaf is split in two by k-means on its own rows.
+
+    The density gained by splitting :math:`C` into :math:`A` and :math:`B`,
+    :math:`\Delta S = (|A| D(A) + |B| D(B) - |C| D(C)) / n`, depends on :math:`C` alone, so nodes are independent and
+    run side by side, and one tree gives the partition into k clusters for every k up to its leaves.
+
+    Parameters
+    ----------
+    n_clusters : int or None, default=None
+        Clusters of ``labels_``. None: as many as the tree has leaves.
+    max_leaves : int or None, default=None
+        Where the tree stops growing. None: at `n_clusters`, or at ⌊√n⌋ leaves (copies counted) when that is None too.
+    criterion : {"gain", "loss", "size"}, default="gain"
+        Leaf to split next: largest ΔS, largest k-means loss, or most items (the paper's choice).
+    n_init : int, default=1
+        Starts of each two-means; the one with the lowest loss is kept.
+    max_iter : int, default=300
+        Passes per start at most.
+    finish : bool, default=False
+        Finish ``labels_`` by k-means passes over all items, started from the cut of the tree.
+    partition_weights : array-like of shape (n_partitions,), default=None
+        Weight of each base partition, brought to mean 1; all 1 when None.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. Every node draws from a stream of its own, so running nodes side by side changes nothing.
+    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print a line per split.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels, numbered from left to right in the tree; −1 for items no partition labels.
+    tree_ : Tree
+        Links, rank, size, density and gain of every node.
+    n_leaves_ : int
+        Leaves of the tree; fewer than asked for when rows cannot be told apart.
+    linkage_ : ndarray of shape (n_leaves - 1, 4)
+        SciPy linkage over the leaves.
+    n_iter_ : int
+        Most passes that any one split took.
+    density_, cluster_density_, cluster_sizes_, loss_
+        Scores of ``labels_``.
+
+    See Also
+    --------
+    KMeansConsensus : One partition, usually a little denser.
+
+    Notes
+    -----
+    Growing k leaves takes O(n_samples * n_partitions * log k) per pass when splits are balanced.
+
+    References
+    ----------
+    .. [1] G. Candel, "Linear Time Evidence Accumulation Clustering with KMeans", 2021.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> tree = ca.BisectingConsensus(max_leaves=3, random_state=0).fit(table)
+    >>> len(set(tree.cut(2).tolist())), tree.n_leaves_
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        n_clusters=None,
+        *,
+        max_leaves=None,
+        criterion="gain",
+        n_init=1,
+        max_iter=300,
+        finish=False,
+        partition_weights=None,
+        random_state=None,
+        engine="auto",
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.max_leaves = max_leaves
+        self.criterion = criterion
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.finish = finish
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BisectingConsensus:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The base partitions.
+        y : None
+            Ignored, for scikit-learn's sake.
+        sample_weight : array-like of int, default=None
+            How often each item counts, exactly as if its row were repeated; 0 removes it.
+
+        Returns
+        -------
+        self
+        """
+        k = None if self.n_clusters is None else check_integer(self.n_clusters, "n_clusters")
+        most = None if self.max_leaves is None else check_integer(self.max_leaves, "max_leaves")
+        if k is not None and most is not None and most < k:
+            raise ValueError(f"max_leaves={most} must be at least n_clusters={k}.")
+        criterion = check_choice(self.criterion, "criterion", ("gain", "loss", "size"))
+        n_init = check_integer(self.n_init, "n_init")
+        max_iter = check_integer(self.max_iter, "max_iter")
+        seed = seed_from(self.random_state)
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+            most = most or k or max(1, math.isqrt(rows.n_copies))
+
+            different = rows if self.verbose else rows.distinct(2 * n_init)
+            grower = _Grower(different, engine, v, seed, criterion, n_init, max_iter, self.verbose)
+            self.tree_, leaves = grower.grow(most)
+            self.n_leaves_ = self.tree_.n_leaves
+            if k is not None and k > self.n_leaves_:
+                raise TooFewRows(k, self.n_leaves_)
+            self.linkage_ = self.tree_.linkage()
+            self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
+            # on a cluster the leaves stay there, with −1 for items no partition labels
+            self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
+            self._leaf_counts = [leaf.counts for leaf in leaves]
+            self._split_tables = grower.tables
+            self.n_iter_ = grower.n_iter
+            self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
+            return self
+
+    def cut(self, k: int) -> np.ndarray:
+        """The partition into `k` clusters: the leaves after the first k − 1 splits.
+
+        Parameters
+        ----------
+        k : int
+            From 1 to ``n_leaves_``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        k = check_integer(k, "k")
+        if k > self.n_leaves_:
+            raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves; fit with max_leaves={k} or more.")
+        cluster_of_leaf = self.tree_.cut(k)
+        if is_dask(self._leaf_of_item):
+            return self._leaf_of_item.map_blocks(
+                np.append(cluster_of_leaf, -1).__getitem__, dtype=cluster_of_leaf.dtype
+            )
+        same = k == self.n_leaves_ and isinstance(self._leaf_of_item, np.ndarray)  # every leaf is a cluster
+        labels = self._leaf_of_item.copy() if same else _look_up(cluster_of_leaf, self._leaf_of_item)
+        if self._unlabelled is not None:
+            labels[self._unlabelled] = -1
+        return labels
+
+    def to_newick(self) -> str:
+        """The tree over the leaves as Newick text."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        return self.tree_.newick()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The cluster of ``labels_`` that each row of base labels falls into, down the splits of the tree.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            New rows; labels unseen at fit count as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
+        """
+        return self._predict(X)
+
+    def _labels_of(self, rows: Rows) -> Any:
+        if self._table is not None:  # finished by passes over all items: one table says it all
+            return super()._labels_of(rows)
+        clusters = {node: cluster for cluster, node in enumerate(self.tree_.leaves(len(self.cluster_sizes_)))}
+        reached, parts, waiting = [], [], [(0, rows)]
+        while waiting:
+            node, part = waiting.pop()
+            if part.n_rows == 0:
+                continue
+            if node in clusters:
+                reached.append(clusters[node])
+                parts.append(part)
+                continue
+            labelling = part.labelling(2)
+            part.assign(labelling, self._split_tables[node])
+            left, right = part.split(labelling)
+            waiting += [(self.tree_.left[node], left), (self.tree_.right[node], right)]
+        return _look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
+
+    def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
+        counts = _merged(self._leaf_counts, self.tree_.cut(k), k)
+        labels, table = self.cut(k), None
+        if self.finish:
+            fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
+            if fit.loss <= loss_from_counts(counts, v):  # a rounded table might lose at the last digit
+                labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
+        self._keep_model(ensemble, table)
+        self._store_partition(ensemble, labels, counts, v)
+        self.loss_ = loss_from_counts(counts, v)
+
+
+class _Grower:
+    """Grows a tree: tries the splits that are needed, in any order, and applies them in a fixed one."""
+
+    def __init__(self, rows: Rows, engine: Engine, v, seed, criterion, n_init, max_iter, verbose):
+        self.rows, self.engine, self.v = rows, engine, v
+        self.objective = KMeansObjective(v)
+        self.weights = seeding_weights(v)
+        self.seed, self.criterion = seed, criterion
+        self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
+        self.n_iter = 1
+        self.tables: dict[int, ScoreTable] = {}  # of the nodes that were split
+
+    def __getstate__(self) -> dict:
+        # a split may be tried on another machine, which needs neither the rows of the whole nor other splits
+        return {**self.__dict__, "rows": None, "tables": {}}
+
+    def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
+        tree = Tree()
+        whole = self.rows.whole_counts()
+        density = density_from_counts(whole, self.v)
+        tree.add(-1, int(whole.sizes[0]), density)
+        open_leaves = {0: _Leaf(self.rows, whole, density, ())}
+        n = int(whole.sizes[0])
+        while len(open_leaves) < most:
+            node = self._next(open_leaves, most - len(open_leaves))
+            if node is None:
+                break
+            leaf = open_leaves.pop(node)
+            assert leaf.pieces is not None
+            pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, leaf.densities)
+            open_leaves.update(zip(pair, self._children(leaf)))
+            self.tables[node] = leaf.table
+            self.n_iter = max(self.n_iter, leaf.n_iter)  # of splits made: how many are tried depends on the engine
+            del leaf.rows  # the node's own copy of its rows can go
+            if self.verbose:
+                print(
+                    f"BisectingConsensus: {len(open_leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}"
+                )
+        leaves = [open_leaves[node] for node in tree.leaves()]
+        for leaf in leaves:
+            leaf.labelling = leaf.children = None  # splits that were tried in vain
+        return tree, leaves
+
+    def _next(self, open_leaves: dict[int, _Leaf], n_splits: int) -> int | None:
+        """The leaf to split, its split tried; None when no leaf can be split. `n_splits` are still to come."""
+        if self.criterion == "gain":  # every leaf's gain must be known
+            untried = [leaf for leaf in open_leaves.values() if not leaf.tried]
+            self._try(untried + self._ahead(open_leaves, n_splits, len(untried)))
+            ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
+            return ready[0] if ready else None
+        worth = {
+            node: float(leaf.counts.sizes[0]) if self.criterion == "size" else loss_from_counts(leaf.counts, self.v)
+            for node, leaf in open_leaves.items()
+            if leaf.pieces is not None or not leaf.tried
+        }
+        order = _by_worth(worth)
+        for at, node in enumerate(order):
+            if not open_leaves[node].tried:  # the next in line come along: they will hardly be overtaken for good
+                self._try([open_leaves[other] for other in order[at : at + min(n_splits, self.engine.tasks_at_once)]])
+            if open_leaves[node].pieces is not None:
+                return node
+        return None
+
+    def _ahead(self, open_leaves: dict[int, _Leaf], n_splits: int, n_tasks: int) -> list[_Leaf]:
+        """Halves of the leaf that comes next, to keep every thread busy: they are as good as certain to be needed."""
+        ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
+        if self.engine.tasks_at_once < 2 or n_tasks > 2 or n_splits < 3 or not ready:
+            return []
+        leaf = open_leaves[ready[0]]
+        return [] if self._large(leaf) else [half for half in self._children(leaf) if not half.tried]
+
+    def _children(self, leaf: _Leaf) -> list[_Leaf]:
+        if leaf.children is None:
+            assert leaf.pieces is not None
+            leaf.children = []
+            for side, part in enumerate(leaf.rows.split(leaf.labelling)):
+                counts = leaf.pieces.of_cluster(side)
+                leaf.children.append(_Leaf(part, counts, float(leaf.densities[side]), (*leaf.path, side)))
+            leaf.labelling = None
+        return leaf.children
+
+    def _large(self, leaf: _Leaf) -> bool:
+        return self.engine.large_rows is not None and leaf.rows.n_rows >= self.engine.large_rows
+
+    def _try(self, leaves: list[_Leaf]) -> None:
+        large = [leaf for leaf in leaves if not leaf.tried and self._large(leaf)]
+        small = [leaf for leaf in leaves if not leaf.tried and not self._large(leaf)]
+        outcomes = [self._one_two_means(leaf) for leaf in large]  # one at a time: they need the most memory
+        if self.engine.fuses_starts:
+            outcomes += self._two_means(small)
+        else:
+            outcomes += self.engine.side_by_side(self._one_two_means, small)
+        for leaf, outcome in zip(large + small, outcomes):
+            leaf.tried = True
+            if outcome is not None:
+                leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = outcome
+                leaf.densities = cluster_densities(leaf.pieces, self.v)
+                leaf.gain = gain_of_split(leaf.pieces.sizes, leaf.densities, leaf.density)
+
+    def _one_two_means(self, leaf: _Leaf) -> tuple | None:
+        return self._two_means([leaf])[0]
+
+    def _two_means(self, leaves: list[_Leaf]) -> list[tuple | None]:
+        """Labelling and counts of the best two-means of each node, or None when its rows cannot be told apart."""
+        best: dict[int, Fit] = {}
+        several = [i for i, leaf in enumerate(leaves) if leaf.counts.sizes[0] > 1]
+        for restart in range(self.n_init):
+            tasks = [(leaves[i].rows, stream(self.seed, restart, *leaves[i].path)) for i in several]
+            fits = seeded_fits(self.engine, tasks, self.objective, 2, self.weights, self.max_iter)
+            for i, fit in zip(several, fits):
+                if isinstance(fit, Fit) and (fit.counts.sizes > 0).all() and (i not in best or fit.loss < best[i].loss):
+                    best[i] = fit
+        for i, fit in best.items():
+            leaves[i].rows.rest(fit.labelling)  # many leaves wait for their split at a time
+        return [
+            (best[i].labelling, best[i].counts, best[i].table, best[i].n_iter) if i in best else None
+            for i in range(len(leaves))
+        ]
+
+
+def _look_up(numbers: np.ndarray, items: Any) -> Any:
+    """``numbers[items]``, where `items` lie."""
+    if lies_on_card(items):
+        from ..ensemble.gpu import look_up
+
+        return look_up(numbers, items)
+    return numbers[np.asarray(items)]
+
+
+def _by_worth(worth: dict[int, float]) -> list[int]:
+    """Nodes by falling worth, the first of equals first."""
+    return sorted(worth, key=lambda node: (-worth[node], node))
+
+
+def _merged(leaf_counts: list[Counts], cluster_of_leaf: np.ndarray, k: int) -> Counts:
+    """Counts of clusters made of whole leaves."""
+    layout = leaf_counts[0].layout
+    alpha = np.zeros((layout.n_codes, k), dtype=np.int64)
+    sizes = np.zeros(k, dtype=np.int64)
+    for counts, cluster in zip(leaf_counts, cluster_of_leaf):
+        alpha[:, cluster] += counts.alpha[:, 0]
+        sizes[cluster] += counts.sizes[0]
+    return Counts(alpha, sizes, layout)

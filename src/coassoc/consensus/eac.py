@@ -1,0 +1,316 @@
+"""EAC: evidence accumulation by linkage of the co-association, over distinct rows or over micro-clusters."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import check_choice, check_integer, seed_from
+from ..engines import Rows
+from ..engines.native import linkage as compiled
+from ..ensemble import Ensemble
+from ..metrics.labels import check_copies, check_partition_weights
+from .base import ConsensusEstimator
+from .kmeans import KMeansConsensus
+from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
+from .lloyd import TooFewRows
+from .similarity import (
+    SIMILARITIES,
+    cluster_similarities,
+    cluster_sums,
+    count_type,
+    row_counts,
+    row_similarities,
+    weighted_rows,
+)
+from .weights import check_cluster_weights, uncertainty_from_overlap
+
+_FEW_ROWS = 2048  # single linkage of counts: up to here the compiled way is quicker
+_MICRO_PASSES = 30  # micro-clusters need not settle: they are merged anyway
+
+
+class EAC(ConsensusEstimator):
+    r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
+
+    The distance of two items is :math:`1 - A_{ii'}`, with :math:`A_{ii'}` the share of partitions that put them
+    together (among those that label both). Items with equal label rows have distance 0 and behave alike, so the
+    linkage runs over the different rows, each counting as often as it occurs: the same tree as over all items.
+
+    With ``enhanced=True``, a partition that separates two items contributes the similarity of their two clusters
+    instead of 0.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Clusters of ``labels_``.
+    linkage : {"average", "single", "complete"}, default="average"
+        Similarity of two clusters: mean, largest or smallest co-association over their pairs.
+    enhanced : bool, default=False
+        Replace absent pairs by the similarity of their clusters.
+    similarity : {"walk", "jaccard"}, default="walk"
+        For ``enhanced=True``. ``"walk"``: cosine of the 1..20-step random-walk trajectories on the Jaccard graph of
+        base clusters, the reading that fits the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
+        two clusters overlap with in the other partitions (their own index is always 0).
+    micro_clusters : int or None, default=None
+        Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
+        co-association :math:`D(C, C')`: linear in n, for any n. None: exact.
+    max_bytes : int, default=2147483648
+        Refuse an exact linkage that needs more memory than this.
+    partition_weights : array-like of shape (n_partitions,), default=None
+        Weight of each base partition, brought to mean 1; all 1 when None.
+    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
+        How much a co-occurrence in each base cluster counts. ``"uncertainty"`` with average linkage is LWEA: see
+        `cluster_uncertainty`.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the over-segmentation. Exact linkage draws nothing.
+    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+        Where the passes of the over-segmentation run.
+    verbose : int, default=0
+        Print a line per stage.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels, numbered by first appearance among the leaves; −1 for items no partition labels and for
+        those of weight 0 whose row occurs nowhere else.
+    linkage_ : ndarray of shape (n_leaves - 1, 4)
+        SciPy linkage over the leaves; heights are 1 − similarity. Over all n items SciPy's would start with the
+        merges of equal rows at height 0.
+    leaf_of_item_ : ndarray of shape (n_samples,)
+        Leaf of each item, −1 for items that take no part.
+    leaf_sizes_ : ndarray of shape (n_leaves,)
+        Items at each leaf, copies counted.
+    n_leaves_ : int
+        Leaves: different rows in order of first appearance, or micro-clusters.
+    n_ties_ : int
+        Merges at which another pair was exactly as similar. Ties go to the pair of lowest leaves.
+    density_, cluster_density_, cluster_sizes_
+        Scores of ``labels_``.
+
+    See Also
+    --------
+    BisectingConsensus : A tree from the top down, in linear time.
+
+    Notes
+    -----
+    Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
+    at worst), and 4·u² bytes. Single linkage of plain counts of many rows takes O(u²) and, up to 254 partitions, u²
+    bytes. Sums of co-occurrences are whole numbers, so averages that are equal compare equal.
+    With ``micro_clusters=m``: one start of k-means with m clusters and 30 passes at most, then m² sums of counts.
+
+    References
+    ----------
+    .. [1] A. Fred, A. K. Jain, "Combining multiple clusterings using evidence accumulation", IEEE TPAMI, 2005,
+       https://doi.org/10.1109/TPAMI.2005.113
+    .. [2] D. Huang et al., "Enhanced ensemble clustering via fast propagation of cluster-wise similarities", IEEE
+       TSMC: Systems, 2021, https://doi.org/10.1109/TSMC.2018.2876202
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> tree = ca.EAC(n_clusters=2).fit(table)
+    >>> tree.labels_.tolist()
+    [0, 0, 0, 1, 1, 1]
+    >>> tree.linkage_.tolist()
+    [[1.0, 2.0, 0.5, 2.0], [0.0, 3.0, 1.0, 3.0]]
+    >>> tree.cut(3).tolist()
+    [0, 0, 0, 1, 1, 2]
+    """
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        linkage="average",
+        enhanced=False,
+        similarity="walk",
+        micro_clusters=None,
+        max_bytes=1 << 31,
+        partition_weights=None,
+        cluster_weights=None,
+        random_state=None,
+        engine="auto",
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.linkage = linkage
+        self.enhanced = enhanced
+        self.similarity = similarity
+        self.micro_clusters = micro_clusters
+        self.max_bytes = max_bytes
+        self.partition_weights = partition_weights
+        self.cluster_weights = cluster_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> EAC:
+        """Build the tree and cut it.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The base partitions.
+        y : None
+            Ignored, for scikit-learn's sake.
+        sample_weight : array-like of int, default=None
+            How often each item counts, exactly as if its row were repeated; 0 removes it.
+
+        Returns
+        -------
+        self
+        """
+        k = check_integer(self.n_clusters, "n_clusters")
+        check_choice(self.linkage, "linkage", LINKAGES)
+        check_choice(self.similarity, "similarity", SIMILARITIES)
+        micro = None if self.micro_clusters is None else check_integer(self.micro_clusters, "micro_clusters")
+        if micro is not None and micro < k:
+            raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
+        with self._opened(X, sample_weight) as (ensemble, rows, _):
+            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+            copies = check_copies(sample_weight, ensemble.n_samples)
+            if micro is None or not self._link_micro_clusters(ensemble, rows, copies, v, micro):
+                self._link_rows(ensemble, rows, copies, v)
+            if k > self.n_leaves_:
+                raise TooFewRows(k, self.n_leaves_)
+            labels = self.cut(k)
+            counts = rows.counts(rows.labelling_of(np.maximum(labels, 0), k))
+            self._keep_model(ensemble, None)
+            self._store_partition(ensemble, labels, counts, v)
+            return self
+
+    def cut(self, k: int | None = None, *, height: float | None = None) -> np.ndarray:
+        """A partition from the tree.
+
+        Parameters
+        ----------
+        k : int, optional
+            Number of clusters, from 1 to ``n_leaves_``: exactly as many are returned, ties or not.
+        height : float, optional
+            Instead of k: undo the merges above this height (1 − similarity).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        if (k is None) == (height is None):
+            raise TypeError(f"cut takes either k or height, got k={k!r}, height={height!r}.")
+        if height is not None:
+            if not isinstance(height, numbers.Real) or math.isnan(float(height)):
+                raise TypeError(f"height must be a number, got {height!r}.")
+            k = self.n_leaves_ - int(np.searchsorted(self.linkage_[:, 2], float(height), side="right"))
+        k = check_integer(k, "k")
+        if k > self.n_leaves_:
+            raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves of the tree.")
+        of_leaf = self._merges.labels(k)
+        return np.where(self.leaf_of_item_ < 0, np.int32(-1), of_leaf[self.leaf_of_item_])
+
+    # -- exact, over different rows ------------------------------------------------------------------------
+
+    def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> None:
+        first, weights, leaf_of_item = weighted_rows(ensemble, copies)
+        n_leaves = len(weights)
+        plain = not self.enhanced and self.cluster_weights is None and not ensemble.has_missing and (v == 1.0).all()
+        square = plain and self.linkage == "single" and (n_leaves > _FEW_ROWS or not compiled.has_kernels())
+        n_bytes = n_leaves**2 * count_type(ensemble.n_partitions).itemsize if square else 8 * condensed_length(n_leaves)
+        self._check_memory(n_leaves, n_bytes, ensemble.n_codes)
+        if self.verbose:
+            print(f"EAC: {n_leaves} different rows, {n_bytes} bytes of similarities")
+        codes = np.ascontiguousarray(ensemble.codes[first])
+        if square:
+            self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
+            return
+        triangle, scale = row_similarities(
+            codes,
+            rows.layout,
+            ensemble.has_missing,
+            v,
+            self._blocks(rows),
+            self._cluster_weights(rows),
+        )
+        if self.linkage == "average" and (weights != 1).any():
+            _weigh(triangle, weights)
+        self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
+
+    def _check_memory(self, n_leaves: int, n_bytes: int, n_codes: int) -> None:
+        need = n_bytes + (1 << 25)  # the similarities, and blocks while they are filled
+        if self.enhanced:
+            need += 4 * 8 * n_codes**2
+        if need > self.max_bytes:
+            raise MemoryError(
+                f"EAC over {n_leaves} different rows needs {need} bytes, above max_bytes={self.max_bytes}; "
+                "set micro_clusters= (1000, say) to link clusters instead of rows, in linear time, or raise max_bytes."
+            )
+
+    # -- linear, over micro-clusters -----------------------------------------------------------------------
+
+    def _link_micro_clusters(self, ensemble, rows: Rows, copies, v: np.ndarray, m: int) -> bool:
+        """False when there are no more different rows than micro-clusters: the exact way is then the cheap one."""
+        over = KMeansConsensus(
+            m,
+            n_init=1,
+            max_iter=_MICRO_PASSES,
+            partition_weights=self.partition_weights,
+            random_state=seed_from(self.random_state),
+            engine=self.engine,
+            verbose=self.verbose,
+        )
+        try:
+            over.fit(ensemble, sample_weight=copies)
+        except TooFewRows:
+            return False
+        found = np.flatnonzero(over.cluster_sizes_)
+        leaf_of_cluster = np.full(m, -1, dtype=np.int64)
+        leaf_of_cluster[found] = np.arange(len(found))
+        leaf_of_item = np.where(over.labels_ < 0, -1, leaf_of_cluster[over.labels_])
+        counts = rows.counts(rows.labelling_of(np.maximum(leaf_of_item, 0).astype(np.int32), len(found)))
+        together, observed = cluster_sums(
+            counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), self._cluster_weights(rows)
+        )
+        upper = np.triu_indices(len(found), 1)
+        triangle, pairs = together[upper], observed[upper]
+        if self.linkage != "average":
+            triangle = np.divide(triangle, pairs, out=np.zeros_like(triangle), where=pairs > 0)
+        merges = agglomerate(triangle, counts.sizes, self.linkage, observed=pairs)
+        self._finish(merges, counts.sizes, 1.0, leaf_of_item)
+        return True
+
+    # -- shared --------------------------------------------------------------------------------------------
+
+    def _blocks(self, rows: Rows) -> list[np.ndarray] | None:
+        if not self.enhanced:
+            return None
+        return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
+
+    def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
+        """Weight of each base cluster (d,): how much a co-occurrence in it counts. None: 1 each."""
+        if self.cluster_weights is None:
+            return None
+        if isinstance(self.cluster_weights, str):
+            check_choice(self.cluster_weights, "cluster_weights", ("uncertainty",))
+            return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets)
+        return check_cluster_weights(self.cluster_weights, rows.layout.n_codes)
+
+    def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
+        self._merges = merges
+        self.n_leaves_ = merges.n_points
+        self.n_ties_ = merges.n_ties
+        self.linkage_ = merges.linkage(scale)
+        self.leaf_sizes_ = np.asarray(weights)
+        self.leaf_of_item_ = leaf_of_item
+
+
+def _weigh(triangle: np.ndarray, weights: np.ndarray) -> None:
+    """Similarities of rows into sums over their items: times both multiplicities, in place."""
+    n, stop = len(weights), 0
+    factors = weights.astype(np.float64)
+    for i in range(n - 1):
+        start, stop = stop, stop + n - 1 - i
+        triangle[start:stop] *= factors[i] * factors[i + 1 :]

@@ -1,0 +1,243 @@
+"""ConsensusClustering: features in, consensus out, usable where KMeans is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..core.checks import check_integer, seed_from
+from ..ensemble import Ensemble
+from ..ensemble.generate import _check_clusterers, _plan, fit_partition, partition_seeds
+from .persist import SaveMixin
+from .registry import make_method
+
+_CHUNK_BYTES = 1 << 26
+
+
+def _can_predict(self: ConsensusClustering) -> bool:
+    """Every base clusterer and the consensus method must be able to label new rows."""
+    clusterers = _check_clusterers(self.base, False, 1)
+    method = self.method if hasattr(self.method, "fit") else make_method(self.method or "kmeans")
+    lacking = [one for one in (*clusterers, method) if not hasattr(one, "predict")]
+    if lacking:
+        raise AttributeError(f"{type(lacking[0]).__name__} has no predict, so new rows cannot be labelled.")
+    return True
+
+
+class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
+    r"""Cluster features many times, then find the consensus of those clusterings.
+
+    A drop-in for :class:`sklearn.cluster.KMeans`: :math:`p` base clusterings with :math:`k_j` drawn uniformly from
+    :math:`[k, \max(k, \lfloor\min(\sqrt n, 100)\rfloor)]` become an :class:`Ensemble`, and a consensus method finds
+    the :math:`k` clusters that agree with them.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Clusters of the consensus.
+    n_partitions : int, default=20
+        Base clusterings.
+    base : clusterer, list of clusterers or None, default=None
+        What makes a base clustering; a list is taken in turn. ``n_clusters`` (or ``n_components``) and
+        ``random_state`` are set where it has them; noise (−1) is a missing label. None is k-means.
+    base_clusters : int, (int, int) or None, default=None
+        Clusters of the base clusterings, or the range they are drawn from. None is the range above.
+    method : str, consensus estimator or None, default=None
+        How the consensus is found: a name ("kmeans", "bisecting", "sec", ...) or an estimator, whose ``n_clusters``
+        and ``random_state`` are set where it has them. None is "kmeans".
+    feature_fraction : float, default=1.0
+        Share of the features each base clustering sees.
+    sample_fraction : float, default=1.0
+        Share of the rows each base clustering is fitted on; the others have no label in it.
+    n_init : int, default=1
+        Restarts of the default base k-means.
+    n_jobs : int or None, default=None
+        Processes that make base clusterings side by side. The result does not depend on it.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of everything.
+    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+        Where the consensus passes run.
+    verbose : int, default=0
+        Print progress.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels.
+    ensemble_ : Ensemble
+        The base clusterings.
+    consensus_ : estimator
+        The fitted consensus method.
+    base_models_ : list
+        The fitted base clusterers.
+    base_features_ : list
+        Features each of them saw; None is all.
+    density_ : float
+        Density S of the consensus in the ensemble; it says nothing about true classes.
+    n_features_in_ : int
+        Features seen at `fit`.
+
+    See Also
+    --------
+    make_ensemble : Base clusterings alone, with more ways to make them.
+    KMeansConsensus : The consensus of clusterings at hand.
+
+    Notes
+    -----
+    Time is that of `n_partitions` base clusterings; the consensus adds a small share of it. Base models are kept for
+    `predict`, which every base clusterer and the method must then have.
+
+    References
+    ----------
+    .. [1] A. L. N. Fred and A. K. Jain, "Combining multiple clusterings using evidence accumulation", IEEE TPAMI
+       27(6), 2005, https://doi.org/10.1109/TPAMI.2005.113
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> import coassoc as ca
+    >>> X, y = make_blobs(150, centers=3, random_state=0, cluster_std=0.5)
+    >>> model = ca.ConsensusClustering(3, random_state=0).fit(X)
+    >>> round(ca.nmi(y, model.labels_), 2)
+    1.0
+    """
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        n_partitions=20,
+        base=None,
+        base_clusters=None,
+        method=None,
+        feature_fraction=1.0,
+        sample_fraction=1.0,
+        n_init=1,
+        n_jobs=None,
+        random_state=None,
+        engine="auto",
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.n_partitions = n_partitions
+        self.base = base
+        self.base_clusters = base_clusters
+        self.method = method
+        self.feature_fraction = feature_fraction
+        self.sample_fraction = sample_fraction
+        self.n_init = n_init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> ConsensusClustering:
+        """Make the base clusterings and find their consensus.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+        y : None
+            Ignored, for scikit-learn's sake.
+
+        Returns
+        -------
+        self
+        """
+        k = check_integer(self.n_clusters, "n_clusters")
+        n_partitions = check_integer(self.n_partitions, "n_partitions")
+        seed = seed_from(self.random_state)
+        method = self._method(k, seed)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+        if k > X.shape[0]:
+            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
+        recipe = _plan(
+            X,
+            self.base_clusters,
+            k,
+            _check_clusterers(self.base, False, self.n_init),
+            self.feature_fraction,
+            self.sample_fraction,
+            "missing",
+            None,
+        )
+        vectors, self.base_models_, self.base_features_ = [], [], []
+        for labels, model, columns in self._run(X, recipe, partition_seeds(seed, n_partitions)):
+            vectors.append(labels)
+            self.base_models_.append(model)
+            self.base_features_.append(columns)
+            if self.verbose:
+                print(f"ConsensusClustering: base clustering {len(vectors)} of {n_partitions}")
+        self.ensemble_ = Ensemble.from_partitions(vectors)
+        self.consensus_ = method.fit(self.ensemble_)
+        self.labels_ = self.consensus_.labels_
+        from ..metrics import density
+
+        self.density_ = density(self.ensemble_, self.labels_, engine=self.engine)
+        return self
+
+    @available_if(_can_predict)
+    def predict(self, X: Any) -> np.ndarray:
+        """Label new rows: each base model labels them, and the consensus reads those labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        from threadpoolctl import threadpool_limits
+
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        table = np.empty((X.shape[0], len(self.base_models_)), dtype=np.int64)
+        step = max(1, _CHUNK_BYTES // (8 * X.shape[1]))
+        with threadpool_limits(limits=1):
+            for start in range(0, X.shape[0], step):
+                chunk = X[start : start + step]
+                for j, (model, columns) in enumerate(zip(self.base_models_, self.base_features_)):
+                    seen = chunk if columns is None else chunk[:, columns]
+                    table[start : start + step, j] = model.predict(seen)
+        return self.consensus_.predict(table)
+
+    def _method(self, k: int, seed: int) -> Any:
+        """The consensus estimator, with what it shares with this one set."""
+        settings = {"n_clusters": k, "random_state": seed, "engine": self.engine}
+        if self.method is None or isinstance(self.method, str):
+            return make_method(self.method or "kmeans", **settings)
+        if isinstance(self.method, type) or not (hasattr(self.method, "fit") and hasattr(self.method, "get_params")):
+            raise TypeError(f"method must be a name or a consensus estimator, got {self.method!r}.")
+        method = clone(self.method)
+        known = method.get_params(deep=False)
+        del settings["engine"]  # an estimator brings its own
+        return method.set_params(**{name: value for name, value in settings.items() if name in known})
+
+    def _run(self, X: Any, recipe: Any, seeds: list) -> Any:
+        from joblib import Parallel, delayed, effective_n_jobs
+
+        jobs = min(effective_n_jobs(self.n_jobs), len(seeds))
+        if jobs == 1:
+            return (fit_partition(X, recipe, j, seed) for j, seed in enumerate(seeds))
+        parallel = Parallel(n_jobs=jobs, return_as="generator")
+        return parallel(delayed(fit_partition)(X, recipe, j, seed) for j, seed in enumerate(seeds))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        clusterers = self.base if isinstance(self.base, (list, tuple)) else [self.base]
+        tags.input_tags.sparse = all(one is None or _takes_sparse(one) for one in clusterers)
+        return tags
+
+
+def _takes_sparse(clusterer: Any) -> bool:
+    from sklearn.utils import get_tags
+
+    # `fit` says what is wrong with something that is no clusterer; tags are asked for before
+    return isinstance(clusterer, BaseEstimator) and bool(get_tags(clusterer).input_tags.sparse)

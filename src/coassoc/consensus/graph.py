@@ -1,0 +1,361 @@
+"""MCLA and CSPA: graph partitioning of base clusters, or of items, with METIS."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ..core.checks import check_choice, check_integer, seed_from
+from ..core.counts import Layout, ScoreTable
+from ..core.tables import fix_table
+from ..ensemble import Ensemble
+from ..metrics.labels import check_copies, check_labels
+from .base import ConsensusEstimator
+from .metis import load_pymetis, partition_graph
+from .similarity import jaccard_graph, weighted_rows
+
+_EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser copies
+_PIECES = 20  # a vertex holds at most this fraction of an average cluster, so that parts can be balanced
+
+
+class MCLA(ConsensusEstimator):
+    r"""Meta-clustering: base clusters are grouped into meta-clusters, items go where most of their labels are.
+
+    The graph of base clusters has the Jaccard indices :math:`|f \cap g| / |f \cup g|` as edge weights; METIS cuts it
+    into k meta-clusters M. An item goes to the meta-cluster with the highest association, the share of its base
+    clusters that the item belongs to (:math:`|M \cap i| / |M|`), the first of equals.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of meta-clusters. Some may win no item; ``n_clusters_found_`` says how many did.
+    max_bytes : int, default=2147483648
+        Refuse a graph that needs more memory than this.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of METIS.
+    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+        Where the two passes over the items run.
+    verbose : int, default=0
+        Print a line per stage.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels 0..n_clusters_found_-1; −1 for items no partition labels.
+    n_clusters_found_ : int
+        Meta-clusters that won at least one item: often fewer than asked for.
+    meta_clusters_ : ndarray of shape (n_codes,)
+        Consensus label of each base cluster; −1 for those whose meta-cluster won no item.
+    density_, cluster_density_, cluster_sizes_
+        Scores of ``labels_``.
+
+    See Also
+    --------
+    CSPA : METIS on the items.
+
+    Notes
+    -----
+    Two passes over the items, O(n_samples * n_partitions²) and O(n_samples * n_partitions * n_clusters), and a graph
+    of n_codes² edges at most. Jaccard indices enter METIS as whole percent; smaller ones are no edge.
+
+    References
+    ----------
+    .. [1] A. Strehl, J. Ghosh, "Cluster ensembles: a knowledge reuse framework for combining multiple partitions",
+       JMLR 3, 2002, https://www.jmlr.org/papers/v3/strehl02a.html
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> len(set(ca.MCLA(n_clusters=2, random_state=0).fit(table).labels_.tolist()))
+    2
+    """
+
+    def __init__(self, n_clusters=8, *, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
+        self.n_clusters = n_clusters
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCLA:
+        """Group the base clusters, then place the items.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The base partitions.
+        y : None
+            Ignored, for scikit-learn's sake.
+        sample_weight : array-like of int, default=None
+            How often each item counts, exactly as if its row were repeated; 0 removes it.
+
+        Returns
+        -------
+        self
+        """
+        k = check_integer(self.n_clusters, "n_clusters")
+        load_pymetis()
+        seed = _metis_seed(self.random_state)
+        with self._opened(X, sample_weight) as (ensemble, rows, _):
+            d = ensemble.n_codes
+            _refuse(f"MCLA over {d} base clusters", (16 + _EDGE_BYTES) * d * d, self.max_bytes)
+            overlap = rows.overlap()
+            present = np.flatnonzero(np.diagonal(overlap))
+            if k > len(present):
+                raise ValueError(
+                    f"n_clusters={k} is larger than the number of base clusters, {len(present)}; "
+                    f"ask for at most {len(present)}."
+                )
+            graph = mcla_graph(overlap[np.ix_(present, present)])
+            if self.verbose:
+                print(f"MCLA: {len(present)} base clusters, {graph.nnz // 2} edges")
+            meta = np.full(d, -1, dtype=np.int64)
+            meta[present] = partition_graph(graph, np.ones(len(present), np.int64), k, seed)
+
+            table = association_table(meta, k, rows.layout)
+            labelling = rows.labelling(k)
+            rows.assign(labelling, table)
+            found = np.flatnonzero(rows.counts(labelling).sizes)
+            # meta-clusters without items win nothing, so leaving them out changes no label
+            new_name = np.full(k + 1, -1, dtype=np.int64)
+            new_name[found] = np.arange(len(found))
+            table = ScoreTable(np.ascontiguousarray(table.values[:, found]), table.bits)
+            labelling = rows.labelling(len(found))
+            rows.assign(labelling, table)
+            self._keep_model(ensemble, table)
+            self._store_partition(
+                ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
+            )
+            self.meta_clusters_ = new_name[meta]
+            self.n_clusters_found_ = len(found)
+            return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Consensus label of each row of base labels.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
+        """
+        return self._predict(X)
+
+
+class CSPA(ConsensusEstimator):
+    r"""Cluster-based similarity partitioning: METIS on the co-association graph of the items.
+
+    Equal rows are one vertex that weighs as much as they are many, and two vertices are joined by the sum of the
+    co-occurrences over their pairs of items, so that a cut costs what it costs in the graph of all items. METIS
+    asks for parts of equal weight; rows heavier than a twentieth of an average cluster are therefore split into
+    several vertices (in small sets: into items).
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of parts.
+    equal_rows : {"apart", "together"}, default="apart"
+        Whether items with equal rows may end up in different parts, for the sake of balance, as in the graph of all
+        items (the paper's reading), or all follow the part most of them are in. Together, partitions are denser
+        and agree more with the ensemble, and parts may come out empty.
+    max_bytes : int, default=2147483648
+        Refuse a graph that needs more memory than this.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of METIS.
+    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+        Where the counting pass for the scores runs.
+    verbose : int, default=0
+        Print a line per stage.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels 0..n_clusters_found_-1; −1 for items no partition labels and for those of weight 0.
+    n_clusters_found_ : int
+        Parts that hold at least one item.
+    n_vertices_ : int
+        Vertices of the graph.
+    density_, cluster_density_, cluster_sizes_
+        Scores of ``labels_``.
+
+    See Also
+    --------
+    MCLA : METIS on the base clusters: linear in the number of items.
+
+    Notes
+    -----
+    With u vertices, time and memory grow with the number of pairs that share a base cluster, u² at most. Parts of
+    equal size are a strong wish: where the clusters of the data are not, other methods fit better. With
+    ``equal_rows="apart"`` an item of weight m stays whole, where m copies of its row could be divided; together,
+    weights are exactly repetition.
+
+    References
+    ----------
+    .. [1] A. Strehl, J. Ghosh, "Cluster ensembles: a knowledge reuse framework for combining multiple partitions",
+       JMLR 3, 2002, https://www.jmlr.org/papers/v3/strehl02a.html
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> len(set(ca.CSPA(n_clusters=2, random_state=0).fit(table).labels_.tolist()))
+    2
+    """
+
+    def __init__(
+        self, n_clusters=8, *, equal_rows="apart", max_bytes=1 << 31, random_state=None, engine="auto", verbose=0
+    ):
+        self.n_clusters = n_clusters
+        self.equal_rows = equal_rows
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CSPA:
+        """Build the graph and cut it.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The base partitions.
+        y : None
+            Ignored, for scikit-learn's sake.
+        sample_weight : array-like of int, default=None
+            How often each item counts; 0 removes it.
+
+        Returns
+        -------
+        self
+        """
+        k = check_integer(self.n_clusters, "n_clusters")
+        together = check_choice(self.equal_rows, "equal_rows", ("apart", "together")) == "together"
+        load_pymetis()
+        seed = _metis_seed(self.random_state)
+        with self._opened(X, sample_weight) as (ensemble, rows, _):
+            copies = check_copies(sample_weight, ensemble.n_samples)
+            if together:
+                first, weights, row = weighted_rows(ensemble, copies)
+                pieces_of, weights = pieces(weights, k)
+                chosen = ensemble.take(first[pieces_of])
+            else:
+                vertex, first, weights = vertices(ensemble, copies, k)
+                chosen = ensemble.take(first)
+            if k > len(weights):
+                raise ValueError(
+                    f"n_clusters={k} is larger than the number of items, {len(weights)}; "
+                    f"ask for at most {len(weights)}."
+                )
+            self.n_vertices_ = len(weights)
+            most = min(len(weights) ** 2, int((chosen.sizes.astype(object) ** 2).sum()))
+            _refuse(f"CSPA over {len(weights)} vertices", _EDGE_BYTES * most, self.max_bytes)
+            graph = cspa_graph(chosen, weights)
+            if self.verbose:
+                print(f"CSPA: {len(weights)} vertices, {graph.nnz // 2} edges")
+            part = partition_graph(graph, weights, k, seed)
+            if together:
+                votes = np.zeros((len(first), k), dtype=np.int64)
+                np.add.at(votes, (pieces_of, part), weights)
+                part, vertex = votes.argmax(axis=1), row
+            labels = np.where(vertex < 0, -1, part[vertex])
+            compact, found = check_labels(labels, ensemble.n_samples)
+            counts = rows.counts(rows.labelling_of(np.maximum(compact, 0), found))
+            self._keep_model(ensemble, None)
+            self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
+            self.n_clusters_found_ = found
+            return self
+
+
+def mcla_graph(overlap: np.ndarray) -> csr_matrix:
+    """Jaccard indices between base clusters in whole percent, as METIS wants its edges."""
+    return csr_matrix(np.rint(100.0 * jaccard_graph(overlap)).astype(np.int64))
+
+
+def association_table(meta: np.ndarray, k: int, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| / |M|: whole numbers over the common multiple of the sizes where int32 holds them.
+
+    Then equal associations are equal scores. A base cluster without meta-cluster (−1) scores nothing.
+    """
+    sizes = np.bincount(meta[meta >= 0], minlength=k)
+    rows = np.flatnonzero(meta >= 0)
+    multiple = math.lcm(*(int(s) for s in sizes if s > 0))
+    smallest = int(sizes[sizes > 0].min())
+    if layout.n_partitions * (multiple // smallest + 1) < 2**31:
+        exact = np.zeros((layout.n_codes, k), dtype=np.int32)
+        exact[rows, meta[rows]] = multiple // sizes[meta[rows]]
+        return ScoreTable(exact, 0)
+    scores = np.zeros((layout.n_codes, k))
+    scores[rows, meta[rows]] = 1.0 / sizes[meta[rows]]
+    return fix_table(scores, layout)
+
+
+def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vertex of each item (−1: none), first item of each vertex, weight of each vertex.
+
+    Items of equal rows share a vertex, in their order, up to a twentieth of an average cluster.
+    """
+    _, _, row_of = weighted_rows(ensemble, copies)
+    weight = np.ones(ensemble.n_samples, np.int64) if copies is None else copies
+    items = np.flatnonzero((weight > 0) & (row_of >= 0))
+    items = items[np.argsort(row_of[items], kind="stable")]
+    row, before = row_of[items], np.cumsum(weight[items]) - weight[items]
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    before = before - np.repeat(before[starts], np.diff(starts, append=len(row)))
+    most = max(1, int(weight[items].sum()) // (_PIECES * k))
+    piece = before // most
+    new = (np.diff(row, prepend=-1) != 0) | (np.diff(piece, prepend=-1) != 0)
+    number = np.cumsum(new) - 1
+    vertex = np.full(ensemble.n_samples, -1, dtype=np.int64)
+    vertex[items] = number
+    return vertex, items[new], np.bincount(number, weights=weight[items]).astype(np.int64)
+
+
+def pieces(weights: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row and weight of each vertex when rows are cut into pieces of a twentieth of an average cluster at most."""
+    most = max(1, int(weights.sum()) // (_PIECES * k))
+    n_pieces = -(-weights // most)
+    row = np.repeat(np.arange(len(weights)), n_pieces)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+    # as even as whole numbers can be
+    return row, weights[row] * (nth + 1) // n_pieces[row] - weights[row] * nth // n_pieces[row]
+
+
+def cspa_graph(rows: Ensemble, weights: np.ndarray) -> csr_matrix:
+    """Co-occurrences between vertices, summed over their pairs of items, without the diagonal.
+
+    Where labels are missing, the share of co-occurrences among the partitions that label both rows, times p, rounded.
+    """
+    onehot = rows.one_hot(np.int64)
+    together = (onehot @ onehot.T).tocoo()
+    apart = together.row != together.col
+    i, j, counts = together.row[apart], together.col[apart], together.data[apart]
+    if rows.has_missing:
+        seen = rows.observed().astype(np.int64)
+        step = max(1, (1 << 24) // rows.n_partitions)
+        both = np.concatenate(
+            [(seen[i[a : a + step]] * seen[j[a : a + step]]).sum(axis=1) for a in range(0, len(i), step)]
+            or [np.zeros(0, np.int64)]
+        )
+        counts = np.maximum(1, np.rint(rows.n_partitions * counts / np.maximum(both, 1))).astype(np.int64)
+    values = counts * weights[i] * weights[j]
+    return csr_matrix((values, (i, j)), shape=together.shape)
+
+
+def _metis_seed(random_state: Any) -> int:
+    return int(np.random.SeedSequence(seed_from(random_state)).generate_state(1)[0]) >> 1
+
+
+def _refuse(what: str, need: int, max_bytes: int) -> None:
+    if need > max_bytes:
+        raise MemoryError(
+            f"{what} needs up to {need} bytes, above max_bytes={max_bytes}; raise max_bytes, or use a method that is "
+            "linear in the number of items, such as KMeansConsensus or EAC(micro_clusters=...)."
+        )

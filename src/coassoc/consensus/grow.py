@@ -1,0 +1,145 @@
+"""Ensembles that grow: more items, more partitions, each time from where the last consensus ended."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..engines import Engine, Rows
+from ..ensemble import Ensemble, check_ensemble
+from ..ensemble.encode import smallest_unsigned
+from ..ensemble.ensemble import lies_on_card
+from ..metrics.labels import check_copies
+
+# what an estimator was last fitted on, as long as it lives; never saved or pickled with it
+_FITTED_ON: weakref.WeakKeyDictionary[Any, tuple[Ensemble, np.ndarray | None]] = weakref.WeakKeyDictionary()
+
+
+class GrowingMixin:
+    """`partial_fit` adds rows and `add_partitions` adds columns; both start from the present consensus."""
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None):
+        """Add items and update the consensus, starting from the present one; the first call is `fit`.
+
+        New items start in the cluster `predict` gives them; labels never seen before become new base clusters.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_new, n_partitions)
+            The same base partitions on new items.
+        y : None
+            Ignored, for scikit-learn's sake.
+        sample_weight : array-like of int, default=None
+            How often each new item counts.
+
+        Returns
+        -------
+        self
+            ``labels_`` holds the items of all calls, in the order given.
+        """
+        if not hasattr(self, "labels_"):
+            return self.fit(X, y, sample_weight=sample_weight)  # type: ignore[attr-defined]
+        before, copies = self._fitted_on("partial_fit")
+        new = check_ensemble(self._check_new_rows(X))  # type: ignore[attr-defined]
+        start = np.concatenate([self.labels_, self.predict(new)])  # type: ignore[attr-defined]
+        new_copies = check_copies(sample_weight, new.n_samples)
+        if copies is not None or new_copies is not None:
+            copies = np.concatenate([_or_ones(copies, before.n_samples), _or_ones(new_copies, new.n_samples)])
+        return self._refit(stack_rows(before, new), start, copies)
+
+    def add_partitions(self, partitions: Any):
+        """Add base partitions of the same items and update the consensus, starting from the present one.
+
+        Parameters
+        ----------
+        partitions : Ensemble, label table of shape (n_samples, n_new) or label vector of shape (n_samples,)
+            More clusterings of the items of `fit`, in the same order.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        before, copies = self._fitted_on("add_partitions")
+        if not isinstance(partitions, Ensemble) and np.ndim(partitions) == 1:
+            partitions = Ensemble.from_partitions([partitions])
+        return self._refit(stack_columns(before, check_ensemble(partitions)), self.labels_, copies)  # type: ignore[attr-defined]
+
+    def _refit(self, ensemble: Ensemble, start: np.ndarray, copies: np.ndarray | None):
+        given = self.init  # type: ignore[has-type]
+        self.init = start
+        try:
+            return self.fit(ensemble, sample_weight=copies)  # type: ignore[attr-defined]
+        finally:
+            self.init = given
+
+    @contextmanager
+    def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
+        with super()._opened(X, sample_weight) as opened:  # type: ignore[misc]
+            _FITTED_ON[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_card=True))
+            yield opened
+
+    def _fitted_on(self, method: str) -> tuple[Ensemble, np.ndarray | None]:
+        if self not in _FITTED_ON:
+            raise ValueError(
+                f"{method} needs the ensemble of the last fit, which a saved, pickled or copied model does not carry; "
+                "call fit with all of it, init=model.labels_ to start from the present consensus."
+            )
+        ensemble, copies = _FITTED_ON[self]
+        if lies_on_card(ensemble) or lies_on_card(copies):
+            raise TypeError(
+                f"{method} needs items in the host's memory, got an ensemble or sample_weight on a card; call fit with "
+                "all of it, init=model.labels_ to start from the present consensus."
+            )
+        return ensemble, copies
+
+
+def stack_rows(first: Ensemble, second: Ensemble) -> Ensemble:
+    """The items of two ensembles over the same partitions; labels are matched by what they are, not by code."""
+    if first.n_partitions != second.n_partitions:
+        raise ValueError(
+            f"X has {second.n_partitions} features, but the model is expecting {first.n_partitions} features as "
+            "input: one label (or None) for each base partition."
+        )
+    categories, sizes, lookups = [], [], []
+    for old, new in zip(first.categories, second.categories):
+        known = {label: code for code, label in enumerate(old.tolist())}
+        places = [known.setdefault(label, len(known)) for label in new.tolist()]
+        more = [label for label, code in known.items() if code >= len(old)]
+        categories.append(np.concatenate([old, np.array(more, dtype=new.dtype)]) if more else old)
+        sizes.append(len(known))
+        lookups.append(np.array([*places, len(known)]))
+    codes = np.empty((first.n_samples + second.n_samples, first.n_partitions), dtype=smallest_unsigned(max(sizes) + 1))
+    for j, lookup in enumerate(lookups):
+        above = first.codes[:, j].astype(np.int64)
+        above[above == first.n_clusters[j]] = sizes[j]
+        codes[: first.n_samples, j] = above
+        codes[first.n_samples :, j] = lookup[np.minimum(second.codes[:, j], len(lookup) - 1)]
+    return Ensemble.from_codes(codes, sizes, names=first.names, categories=categories)
+
+
+def stack_columns(first: Ensemble, second: Ensemble) -> Ensemble:
+    """The partitions of two ensembles over the same items."""
+    if first.n_samples != second.n_samples:
+        raise ValueError(f"partitions must label the {first.n_samples} items of fit, got {second.n_samples} rows.")
+    taken = set(first.names)
+    names = [*first.names]
+    for name in second.names:
+        fresh = name if name not in taken else str(len(names))
+        taken.add(fresh)
+        names.append(fresh)
+    return Ensemble.from_codes(
+        np.concatenate([first.codes, second.codes], axis=1),
+        np.concatenate([first.n_clusters, second.n_clusters]),
+        names=names,
+        categories=[*first.categories, *second.categories],
+    )
+
+
+def _or_ones(copies: np.ndarray | None, n: int) -> np.ndarray:
+    return np.ones(n, dtype=np.int64) if copies is None else copies

@@ -1,0 +1,99 @@
+"""Merging clusters by their counts alone: no pass over the items is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.counts import Counts
+
+
+class PairSums:
+    """Σ v_j Σ_f α_f α'_f and Σ v_j n_Cj n_C'j for every two clusters, kept up while clusters merge.
+
+    Products are int64 within a partition and added over partitions in a fixed order, so that no linear-algebra
+    library can change an answer.
+    """
+
+    def __init__(self, counts: Counts, v: np.ndarray):
+        k, layout = counts.n_clusters, counts.layout
+        self.together = np.zeros((k, k))
+        self.observed = np.zeros((k, k))
+        self.inside_together = np.zeros(k)  # T_C
+        self.inside_observed = np.zeros(k)  # P_C
+        self.sizes = counts.sizes.astype(np.float64)
+        for j in range(layout.n_partitions):
+            block = counts.alpha[layout.offsets[j] : layout.offsets[j + 1]]
+            cells = counts.cells[j]
+            self.together += v[j] * (block.T @ block).astype(np.float64)
+            self.observed += v[j] * np.multiply.outer(cells, cells).astype(np.float64)
+            self.inside_together += v[j] * (counts.squares[j] - cells).astype(np.float64)
+            self.inside_observed += v[j] * (cells * (cells - 1)).astype(np.float64)
+
+    def values(self) -> np.ndarray:
+        """|C| D(C) of each cluster."""
+        return self.sizes * _ratio(self.inside_together, self.inside_observed)
+
+    def merge_losses(self) -> np.ndarray:
+        """What n·S loses when two clusters become one, for every two; infinite on the diagonal."""
+        together = self.inside_together[:, None] + self.inside_together + 2.0 * self.together
+        observed = self.inside_observed[:, None] + self.inside_observed + 2.0 * self.observed
+        values = self.values()
+        losses = (values[:, None] + values) - (self.sizes[:, None] + self.sizes) * _ratio(together, observed)
+        np.fill_diagonal(losses, np.inf)
+        return losses
+
+    def average_distances(self) -> np.ndarray:
+        """1 − D(C, C') for every two; infinite on the diagonal."""
+        distances = 1.0 - _ratio(self.together, self.observed)
+        np.fill_diagonal(distances, np.inf)
+        return distances
+
+    def merge(self, a: int, b: int) -> None:
+        """Cluster `a` takes in cluster `b`, which is then empty."""
+        self.inside_together[a] += self.inside_together[b] + 2.0 * self.together[a, b]
+        self.inside_observed[a] += self.inside_observed[b] + 2.0 * self.observed[a, b]
+        self.sizes[a] += self.sizes[b]
+        for square in (self.together, self.observed):
+            square[a] += square[b]
+            square[:, a] += square[:, b]
+            square[b] = square[:, b] = 0.0
+        self.inside_together[b] = self.inside_observed[b] = self.sizes[b] = 0.0
+
+
+def merge_clusters(counts: Counts, v: np.ndarray, k: int, criterion: str) -> np.ndarray:
+    """Greedy merging down to `k` clusters: for each of the given ones its new number, in order of first appearance.
+
+    `criterion` is "density" (least loss of S) or "average" (largest mean co-association between two clusters).
+    Ties go to the pair with the lowest numbers; empty clusters join the first one for nothing.
+    """
+    sums = PairSums(counts, v)
+    n = counts.n_clusters
+    group = np.arange(n)
+    alive = counts.sizes > 0
+    group[~alive] = np.flatnonzero(alive)[0]
+    score = sums.merge_losses if criterion == "density" else sums.average_distances
+    upper = np.triu(np.ones((n, n), dtype=bool), 1)
+    for _ in range(int(alive.sum()) - k):
+        cost = np.where(upper & alive[:, None] & alive, score(), np.inf)
+        a, b = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        sums.merge(int(a), int(b))
+        alive[b] = False
+        group[group == b] = a
+    _, first, numbers = np.unique(group, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return rank[numbers]
+
+
+def merged_counts(counts: Counts, group: np.ndarray, k: int) -> Counts:
+    """Counts of the merged clusters."""
+    alpha = np.zeros((counts.layout.n_codes, k), dtype=np.int64)
+    sizes = np.zeros(k, dtype=np.int64)
+    for cluster, into in enumerate(group):
+        alpha[:, into] += counts.alpha[:, cluster]
+        sizes[into] += counts.sizes[cluster]
+    return Counts(alpha, sizes, counts.layout)
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

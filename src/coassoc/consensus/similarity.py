@@ -1,0 +1,213 @@
+"""Similarities for linkage: between base clusters (the enhanced matrix) and between label rows, condensed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core.counts import Layout
+from ..engines.native import linkage as compiled
+from ..ensemble import Ensemble
+from ..ensemble.encode import smallest_unsigned
+from .linkage import condensed_length, row_starts
+
+SIMILARITIES = ("walk", "jaccard")
+_BLOCK = 1 << 20  # cells worked on at a time
+
+
+def weighted_rows(ensemble: Ensemble, copies: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The different rows that take part: first item of each (ascending), items it counts for, row of each item.
+
+    An item takes part when it has a label and does not count 0 times; the row of other items is −1, unless some
+    item that takes part has the same.
+    """
+    _, _, inverse = ensemble.distinct()
+    weight = np.ones(ensemble.n_samples, np.int64) if copies is None else copies.copy()
+    absent = ensemble.unlabelled()
+    if absent is not None:
+        weight[absent] = 0
+    items = np.flatnonzero(weight)
+    present, first = np.unique(inverse[items], return_index=True)
+    order = np.argsort(first)
+    row_of = np.full(int(inverse.max()) + 1, -1, dtype=np.int64)
+    row_of[present[order]] = np.arange(len(order))
+    row = row_of[inverse]
+    weights = np.bincount(row[items], weights=weight[items], minlength=len(order)).astype(np.int64)
+    return items[first[order]], weights, row
+
+
+def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
+    """Jaccard index between base clusters from HᵀH, 0 on the diagonal: J = O_fg / (O_ff + O_gg − O_fg)."""
+    sizes = np.diagonal(overlap)
+    union = sizes[:, None] + sizes[None, :] - overlap
+    graph = np.divide(overlap, union, out=np.zeros(overlap.shape), where=union > 0)
+    np.fill_diagonal(graph, 0.0)
+    return graph
+
+
+def cluster_similarities(overlap: np.ndarray, layout: Layout, similarity: str, steps: int = 20) -> list[np.ndarray]:
+    """For each partition, how alike its clusters are (k_j, k_j), 1 on the diagonal.
+
+    Clusters of one partition share no item, so their own Jaccard index is 0; they are compared by what they
+    overlap with in the other partitions.
+
+    ``"walk"``: cosine of the trajectories (1..`steps`-step distributions side by side) of random walks on the
+    Jaccard graph. ``"jaccard"``: the weighted Jaccard index Σ min / Σ max of two rows of the Jaccard graph.
+    """
+    graph = jaccard_graph(overlap)
+    parts = [slice(a, b) for a, b in zip(layout.offsets[:-1], layout.offsets[1:])]
+    blocks = _walk(graph, parts, steps) if similarity == "walk" else [_shared(graph[part]) for part in parts]
+    for block in blocks:
+        np.fill_diagonal(block, 1.0)
+    return blocks
+
+
+def _walk(graph: np.ndarray, parts: Sequence[slice], steps: int) -> list[np.ndarray]:
+    degree = graph.sum(axis=1, keepdims=True)
+    step = np.divide(graph, degree, out=np.zeros_like(graph), where=degree > 0)
+    reach = step
+    products = [np.zeros((part.stop - part.start,) * 2) for part in parts]
+    for s in range(steps):
+        if s:
+            reach = reach @ step
+        for product, part in zip(products, parts):
+            product += reach[part] @ reach[part].T
+    blocks = []
+    for product in products:
+        norms = np.sqrt(np.diagonal(product))
+        scale = norms[:, None] * norms[None, :]
+        cosine = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
+        blocks.append(np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0))
+    return blocks
+
+
+def _shared(profiles: np.ndarray) -> np.ndarray:
+    k = len(profiles)
+    block = np.zeros((k, k))
+    for f in range(k):
+        low = np.minimum(profiles[f], profiles).sum(axis=1)
+        high = np.maximum(profiles[f], profiles).sum(axis=1)
+        block[f] = np.divide(low, high, out=np.zeros(k), where=high > 0)
+    return block
+
+
+def row_similarities(
+    codes: np.ndarray,
+    layout: Layout,
+    has_missing: bool,
+    v: np.ndarray,
+    blocks: list[np.ndarray] | None = None,
+    cluster_weights: np.ndarray | None = None,
+    kernels: bool = True,
+) -> tuple[np.ndarray, float]:
+    """Condensed similarities between rows of codes, and the value that stands for 1.
+
+    Σ_j v_j M_j[code, code'] over the partitions that label both rows, with M_j the identity (raw) or the similarity
+    of clusters (enhanced, `blocks`), its entries scaled by √(u_f u_g) when `cluster_weights` u (d,) are given. Where
+    labels are missing it is divided by Σ_j v_j over the partitions that label both.
+
+    Raw, unweighted and fully labelled, the values are whole numbers out of p, and `kernels` allows the compiled way.
+    """
+    n, p = codes.shape
+    triangle = np.empty(condensed_length(n))
+    start = row_starts(n)
+    columns = np.ascontiguousarray(codes.T)
+    counting = blocks is None and cluster_weights is None and bool((v == 1.0).all())
+    if counting and not has_missing and kernels and compiled.has_kernels() and p <= np.iinfo(codes.dtype).max:
+        compiled.co_occurrences(columns, triangle)
+        return triangle, float(p)
+    if counting:
+        kind: type[np.generic] = np.uint8 if p < 256 else np.uint32
+    else:
+        kind = np.float64
+        tables = [_table(j, layout, v, blocks, cluster_weights) for j in range(p)]
+    observed_weight = np.ones(p) if counting else v
+    rows = max(1, _BLOCK // max(1, n))
+    for a in range(0, n, rows):
+        b = min(a + rows, n)
+        total = np.zeros((b - a, n - a), dtype=kind)
+        pairs = np.zeros((b - a, n - a), dtype=kind) if has_missing else None
+        for j in range(p):
+            left, right = columns[j, a:b], columns[j, a:]
+            missing = layout.n_clusters[j]
+            if counting:
+                same = left[:, None] == right[None, :]
+                if pairs is not None:
+                    same[left == missing] = False
+                total += same.view(np.uint8)
+            else:
+                total += np.take(tables[j][left], right, axis=1)
+            if pairs is not None:
+                seen = (left != missing)[:, None] & (right != missing)[None, :]
+                pairs += seen.view(np.uint8) if counting else observed_weight[j] * seen
+        values = total if pairs is None else np.divide(total, pairs, out=np.zeros(total.shape), where=pairs > 0)
+        for i in range(a, b):
+            triangle[start[i] + i + 1 : start[i] + n] = values[i - a, i - a + 1 :]
+    if has_missing:
+        return triangle, 1.0
+    return triangle, float(p) if counting else float(v.sum())
+
+
+def count_type(p: int) -> np.dtype:
+    """What `row_counts` are kept in: 0 to p + 1."""
+    return smallest_unsigned(p + 2)
+
+
+def row_counts(codes: np.ndarray) -> np.ndarray:
+    """Partitions in which two rows of codes agree, plus 1: the square (n, n)."""
+    n, p = codes.shape
+    counts = np.ones((n, n), dtype=count_type(p))
+    columns = np.ascontiguousarray(codes.T)
+    rows = max(1, _BLOCK // max(1, n))
+    for a in range(0, n, rows):
+        block = counts[a : a + rows]
+        same = np.empty(block.shape, dtype=bool)
+        for column in columns:
+            np.equal(column[a : a + rows, None], column[None, :], out=same)
+            np.add(block, same.view(np.uint8), out=block)
+    return counts
+
+
+def _table(j: int, layout: Layout, v, blocks, cluster_weights) -> np.ndarray:
+    """v_j M_j with a row and a column of zeros for a missing label."""
+    k = int(layout.n_clusters[j])
+    table = np.zeros((k + 1, k + 1))
+    table[:k, :k] = np.eye(k) if blocks is None else blocks[j]
+    if cluster_weights is not None:
+        table[:k, :k] *= _scaling(cluster_weights[layout.offsets[j] : layout.offsets[j + 1]])
+    return v[j] * table
+
+
+def _scaling(u: np.ndarray) -> np.ndarray:
+    """√(u_f u_g), exactly u_f on the diagonal."""
+    scaling = np.sqrt(u[:, None] * u[None, :])
+    np.fill_diagonal(scaling, u)
+    return scaling
+
+
+def cluster_sums(
+    alpha: np.ndarray,
+    cells: np.ndarray,
+    layout: Layout,
+    v: np.ndarray,
+    blocks: list[np.ndarray] | None = None,
+    cluster_weights: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Summed similarity and observed pairs between every two clusters of items, from their counts.
+
+    Both (k, k) and additive: the sums of a union are the sums of its parts.
+    """
+    k = alpha.shape[1]
+    together, observed = np.zeros((k, k)), np.zeros((k, k))
+    for j in np.argsort(v, kind="stable"):
+        part = alpha[layout.offsets[j] : layout.offsets[j + 1]].astype(np.float64)
+        if blocks is None and cluster_weights is None:
+            together += v[j] * (part.T @ part)  # integers, so exact in any order
+        else:
+            k_j = len(part)
+            table = _table(j, layout, np.ones_like(v), blocks, cluster_weights)[:k_j, :k_j]
+            product = part.T @ (table @ part)
+            together += v[j] * (product + product.T) / 2.0
+        observed += v[j] * np.outer(cells[j], cells[j]).astype(np.float64)
+    return together, observed

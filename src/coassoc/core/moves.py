@@ -1,0 +1,421 @@
+r"""Single-item exchange: frozen tables for proposals, live counts for their re-checked application.
+
+Rows propose in parallel against one frozen state; the coordinator then applies the proposals in row order, each
+only when it still gains on the live counts, so the objective never falls and nothing depends on chunks or threads.
+Two objectives, both functions of integers:
+
+* density, :math:`n S = \sum_C |C|\, T_C / P_C` with :math:`T_C = \sum_j v_j \sum_{f \in j} \alpha_f (\alpha_f - 1)`
+  and :math:`P_C = \sum_j v_j n_{Cj} (n_{Cj} - 1)`;
+* agreement, :math:`\sum_j v_j\, NMI_j` with :math:`NMI_j = 2 N_j / E_j`, where :math:`N_j` and :math:`E_j` are sums
+  of :math:`x \log x` over counts, kept as int64 fixed point so that they never drift.
+
+Floating point is plain IEEE double in a fixed order; `x log x` uses only + − × / so that every engine and language
+gives the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .counts import Counts, Layout
+
+TOLERANCE = 1e-12  # a move must gain more than this share of the objective
+_SQRT_HALF = 0.7071067811865476
+_LN2 = 0.6931471805599453
+_SERIES = tuple(1.0 / i for i in range(23, 0, -2))  # of artanh, highest power first; |s| <= 0.172
+
+
+@dataclass(frozen=True)
+class MoveTable:
+    """A frozen state, as the tables that proposals are computed from. All arrays C-contiguous.
+
+    For density, `alpha` and `cells` are counts times the integer partition weights `steps`, whose unit is `unit`;
+    `together`, `observed` and `values` are T, P and |C| T / P of each cluster. For agreement, `alpha` and `cells` are
+    plain counts; `enter`, `leave` and `enter_cells`, `leave_cells` hold the change of x log x when one copy is added
+    to or taken from a count; `shared`, `entropy` are N, E of each partition, `double` is 2v and `values` is v·NMI.
+    """
+
+    kind: str  # "density" or "agreement"
+    alpha: np.ndarray  # (d, k) int64
+    cells: np.ndarray  # (p, k) int64
+    sizes: np.ndarray  # (k,) int64
+    values: np.ndarray  # (k,) or (p,) float64
+    threshold: float
+    least: int  # copies a cluster must be left with, or begin with
+    vanish: bool  # whether a cluster may lose its last row
+    # density
+    steps: np.ndarray | None = None  # (p,) int64
+    unit: float = 1.0
+    together: np.ndarray | None = None  # (k,) float64
+    observed: np.ndarray | None = None  # (k,) float64
+    # agreement
+    enter: np.ndarray | None = None  # (d, k) int64
+    leave: np.ndarray | None = None
+    enter_cells: np.ndarray | None = None  # (p, k) int64
+    leave_cells: np.ndarray | None = None
+    shared: np.ndarray | None = None  # (p,) int64
+    entropy: np.ndarray | None = None  # (p,) int64
+    double: np.ndarray | None = None  # (p,) float64
+    bits: int = 0
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Rows that would gain by moving, in row order, with what is needed to check that again.
+
+    Proposals were made for the rows before `stop`; the next call starts there.
+    """
+
+    indices: np.ndarray  # (m,) int64
+    sources: np.ndarray  # (m,) int32
+    targets: np.ndarray  # (m,) int32
+    codes: np.ndarray  # (m, p)
+    copies: np.ndarray  # (m,) int64
+    stop: int
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def some(self, mask: np.ndarray) -> Moves:
+        return Moves(
+            self.indices[mask], self.sources[mask], self.targets[mask], self.codes[mask], self.copies[mask], self.stop
+        )
+
+
+# -- x log x in fixed point --------------------------------------------------------------------------------
+
+
+def fixed_bits(n: int) -> int:
+    """Fractional bits such that x log x stays below 2**57 for every x up to n."""
+    top = max(n, 2) * math.log(max(n, 2)) * 1.0001
+    return math.floor(math.log2(2.0**57 / top))
+
+
+def fixed_xlogx(x: np.ndarray, bits: int) -> np.ndarray:
+    """x log x of non-negative integers, times 2**bits, rounded to int64; 0 for 0."""
+    x = np.asarray(x, dtype=np.int64)
+    values = np.maximum(x, 1).astype(np.float64)
+    fraction, exponent = np.frexp(values)
+    low = fraction < _SQRT_HALF
+    fraction = np.where(low, fraction + fraction, fraction)
+    exponent = (exponent - low).astype(np.float64)
+    s = (fraction - 1.0) / (fraction + 1.0)
+    z = s * s
+    r = np.full_like(s, _SERIES[0])
+    for coefficient in _SERIES[1:]:
+        r = r * z + coefficient
+    log = exponent * _LN2 + (s + s) * r
+    return np.rint(values * log * 2.0**bits).astype(np.int64)
+
+
+def fixed_xlogx_of(x: int, bits: int) -> int:
+    """The same of one integer, in plain Python."""
+    if x < 2:
+        return 0
+    fraction, exponent = math.frexp(float(x))
+    if fraction < _SQRT_HALF:
+        fraction, exponent = fraction + fraction, exponent - 1
+    s = (fraction - 1.0) / (fraction + 1.0)
+    z = s * s
+    r = _SERIES[0]
+    for coefficient in _SERIES[1:]:
+        r = r * z + coefficient
+    return round(float(x) * (exponent * _LN2 + (s + s) * r) * 2.0**bits)
+
+
+# -- live states -------------------------------------------------------------------------------------------
+
+
+class DensityState:
+    """Live counts while climbing the density; arrays are changed in place by `settle`."""
+
+    kind = "density"
+
+    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
+        self.layout: Layout = counts.layout
+        self.alpha = np.ascontiguousarray(counts.alpha).copy()
+        self.sizes = counts.sizes.astype(np.int64)
+        self.cells = counts.cells.copy()
+        self.squares = counts.squares.copy()
+        self.v = np.ascontiguousarray(v, dtype=np.float64)
+        self.least, self.vanish = least, vanish
+        self.steps, self.unit = integer_weights(self.v, int(self.sizes.sum()))
+
+    def objective(self) -> float:
+        """n·S."""
+        return math.fsum(self._parts()[2].tolist())
+
+    def counts(self) -> Counts:
+        return Counts(self.alpha.copy(), self.sizes.copy(), self.layout)
+
+    def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        together = np.zeros(len(self.sizes))
+        observed = np.zeros(len(self.sizes))
+        for j, weight in enumerate(self.v):
+            together += weight * (self.squares[j] - self.cells[j]).astype(np.float64)
+            observed += weight * (self.cells[j] * (self.cells[j] - 1)).astype(np.float64)
+        share = np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
+        return together, observed, self.sizes.astype(np.float64) * share
+
+    def table(self) -> MoveTable:
+        together, observed, values = self._parts()
+        weighted = np.repeat(self.steps, self.layout.n_clusters)[:, None]
+        return MoveTable(
+            "density",
+            self.alpha * weighted,
+            self.cells * self.steps[:, None],
+            self.sizes.copy(),
+            values,
+            TOLERANCE * math.fsum(values.tolist()),
+            self.least,
+            self.vanish,
+            steps=self.steps,
+            unit=self.unit,
+            together=together,
+            observed=observed,
+        )
+
+    def settle(self, moves: Moves, threshold: float) -> np.ndarray:
+        """Apply in order the moves that still gain more than `threshold`; True where applied."""
+        accepted = np.zeros(len(moves), dtype=bool)
+        values = self._parts()[2]
+        offsets, n_clusters, v = self.layout.offsets, self.layout.n_clusters, self.v.tolist()
+        p = len(v)
+        for t in range(len(moves)):
+            o, c, m = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
+            if not may_move(int(self.sizes[o]), int(self.sizes[c]), m, self.least, self.vanish):
+                continue
+            codes = moves.codes[t]
+            t_o = p_o = t_c = p_c = 0.0
+            for j in range(p):
+                q_o, n_o = int(self.squares[j, o]), int(self.cells[j, o])
+                q_c, n_c = int(self.squares[j, c]), int(self.cells[j, c])
+                if codes[j] < n_clusters[j]:
+                    f = offsets[j] + int(codes[j])
+                    q_o -= m * (2 * int(self.alpha[f, o]) - m)
+                    q_c += m * (2 * int(self.alpha[f, c]) + m)
+                    n_o -= m
+                    n_c += m
+                t_o += v[j] * float(q_o - n_o)
+                p_o += v[j] * float(n_o * (n_o - 1))
+                t_c += v[j] * float(q_c - n_c)
+                p_c += v[j] * float(n_c * (n_c - 1))
+            value_o = float(self.sizes[o] - m) * (t_o / p_o) if p_o > 0.0 else 0.0
+            value_c = float(self.sizes[c] + m) * (t_c / p_c) if p_c > 0.0 else 0.0
+            if not (value_o - values[o]) + (value_c - values[c]) > threshold:
+                continue
+            accepted[t] = True
+            for j in range(p):
+                if codes[j] < n_clusters[j]:
+                    f = offsets[j] + int(codes[j])
+                    self.squares[j, o] -= m * (2 * self.alpha[f, o] - m)
+                    self.squares[j, c] += m * (2 * self.alpha[f, c] + m)
+                    self.cells[j, o] -= m
+                    self.cells[j, c] += m
+                    self.alpha[f, o] -= m
+                    self.alpha[f, c] += m
+            self.sizes[o] -= m
+            self.sizes[c] += m
+            values[o], values[c] = value_o, value_c
+        return accepted
+
+
+class AgreementState:
+    """Live counts while climbing the mean NMI with the base partitions."""
+
+    kind = "agreement"
+
+    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
+        self.layout: Layout = counts.layout
+        self.alpha = np.ascontiguousarray(counts.alpha).copy()
+        self.sizes = counts.sizes.astype(np.int64)
+        self.cells = counts.cells.copy()
+        self.v = np.ascontiguousarray(v, dtype=np.float64)
+        self.least, self.vanish = least, vanish
+        self.bits = fixed_bits(int(self.sizes.sum()))
+        starts = self.layout.offsets[:-1]
+        joint = np.add.reduceat(fixed_xlogx(self.alpha, self.bits).sum(axis=1), starts)
+        base = np.add.reduceat(fixed_xlogx(self.alpha.sum(axis=1), self.bits), starts)
+        whole = fixed_xlogx(self.cells.sum(axis=1), self.bits)
+        own = fixed_xlogx(self.cells, self.bits).sum(axis=1)
+        self.shared = whole + joint - own - base
+        self.entropy = 2 * whole - own - base
+
+    def objective(self) -> float:
+        """Σ_j v_j NMI_j."""
+        return math.fsum(self._values().tolist())
+
+    def counts(self) -> Counts:
+        return Counts(self.alpha.copy(), self.sizes.copy(), self.layout)
+
+    def _values(self) -> np.ndarray:
+        return agreement_term(self.v, 2.0 * self.v, self.shared, self.entropy)
+
+    def table(self) -> MoveTable:
+        values = self._values()
+        here, cells = fixed_xlogx(self.alpha, self.bits), fixed_xlogx(self.cells, self.bits)
+        return MoveTable(
+            "agreement",
+            self.alpha.copy(),
+            self.cells.copy(),
+            self.sizes.copy(),
+            values,
+            TOLERANCE * math.fsum(values.tolist()),
+            self.least,
+            self.vanish,
+            enter=fixed_xlogx(self.alpha + 1, self.bits) - here,
+            leave=fixed_xlogx(np.maximum(self.alpha - 1, 0), self.bits) - here,
+            enter_cells=fixed_xlogx(self.cells + 1, self.bits) - cells,
+            leave_cells=fixed_xlogx(np.maximum(self.cells - 1, 0), self.bits) - cells,
+            shared=self.shared.copy(),
+            entropy=self.entropy.copy(),
+            double=2.0 * self.v,
+            bits=self.bits,
+        )
+
+    def settle(self, moves: Moves, threshold: float) -> np.ndarray:
+        """Apply in order the moves that still gain more than `threshold`; True where applied."""
+        accepted = np.zeros(len(moves), dtype=bool)
+        values = self._values().tolist()
+        offsets, n_clusters, v = self.layout.offsets, self.layout.n_clusters, self.v.tolist()
+        h, bits = fixed_xlogx_of, self.bits
+        for t in range(len(moves)):
+            o, c, m = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
+            if not may_move(int(self.sizes[o]), int(self.sizes[c]), m, self.least, self.vanish):
+                continue
+            gain, changes = 0.0, []
+            for j, code in enumerate(moves.codes[t].tolist()):
+                if code >= n_clusters[j]:
+                    continue
+                f = int(offsets[j]) + code
+                a_o, a_c = int(self.alpha[f, o]), int(self.alpha[f, c])
+                n_o, n_c = int(self.cells[j, o]), int(self.cells[j, c])
+                joint = (h(a_c + m, bits) - h(a_c, bits)) + (h(a_o - m, bits) - h(a_o, bits))
+                own = (h(n_c + m, bits) - h(n_c, bits)) + (h(n_o - m, bits) - h(n_o, bits))
+                shared, entropy = int(self.shared[j]) + joint - own, int(self.entropy[j]) - own
+                term = v[j] if entropy == 0 else (2.0 * v[j]) * float(shared) / float(entropy)
+                gain += term - values[j]
+                changes.append((j, f, shared, entropy, term))
+            if not gain > threshold:
+                continue
+            accepted[t] = True
+            for j, f, shared, entropy, term in changes:
+                self.alpha[f, o] -= m
+                self.alpha[f, c] += m
+                self.cells[j, o] -= m
+                self.cells[j, c] += m
+                self.shared[j], self.entropy[j], values[j] = shared, entropy, term
+            self.sizes[o] -= m
+            self.sizes[c] += m
+        return accepted
+
+
+def may_move(source: int, target: int, copies: int, least: int, vanish: bool) -> bool:
+    """Whether the sizes of the two clusters allow the move."""
+    left = source - copies
+    return (left >= least or (left == 0 and vanish)) and (target > 0 or copies >= least)
+
+
+def agreement_term(v, double, shared, entropy):
+    """v·NMI from its fixed-point parts; 1·v where both partitions have a single cluster."""
+    safe = np.where(entropy == 0, 1, entropy).astype(np.float64)
+    return np.where(entropy == 0, v, double * np.asarray(shared, dtype=np.float64) / safe)
+
+
+def integer_weights(v: np.ndarray, n: int) -> tuple[np.ndarray, float]:
+    """Partition weights as integers and what one of them is worth: all 1 when equal, else as fine as int64 allows."""
+    if (v == 1.0).all():
+        return np.ones(len(v), dtype=np.int64), 1.0
+    bits = max(0, math.floor(math.log2(2.0**61 / (len(v) * max(n, 1) * float(v.max())))))
+    bits = min(bits, 40)
+    return np.rint(v * 2.0**bits).astype(np.int64), 2.0**-bits
+
+
+# -- proposals, in plain NumPy -----------------------------------------------------------------------------
+
+
+def propose_chunk(
+    codes: np.ndarray,
+    labels: np.ndarray,
+    copies: np.ndarray | None,
+    table: MoveTable,
+    layout: Layout,
+) -> np.ndarray:
+    """Target of each row, −1 where no move gains: the best other cluster on the frozen state, lowest on ties."""
+    m = np.ones(len(codes), dtype=np.int64) if copies is None else copies
+    observed = codes < layout.n_clusters
+    columns = np.where(observed, codes, 0).astype(np.int64) + layout.offsets[:-1]
+    gains = _density_gains if table.kind == "density" else _agreement_gains
+    best = np.full(len(codes), -np.inf)
+    target = np.full(len(codes), -1, dtype=np.int32)
+    left = table.sizes[labels] - m
+    taking = np.flatnonzero((m > 0) & ((left >= table.least) | ((left == 0) & table.vanish)))
+    if len(taking):
+        enter, leave = gains(columns[taking], observed[taking], labels[taking], m[taking], table)
+        enter[np.arange(len(taking)), labels[taking]] = -np.inf
+        enter[(table.sizes == 0) & (m[taking, None] < table.least)] = -np.inf
+        target[taking] = enter.argmax(axis=1)  # the lowest of equals
+        best[taking] = leave + enter.max(axis=1)
+    target[~(best > table.threshold)] = -1
+    return target
+
+
+def _density_gains(columns, observed, labels, copies, table: MoveTable) -> tuple[np.ndarray, np.ndarray]:
+    """Gain of entering each cluster (rows, k) and of leaving the own one (rows,)."""
+    rows, k = len(columns), len(table.sizes)
+    assert table.steps is not None and table.together is not None and table.observed is not None
+    with_item = np.zeros((rows, k), dtype=np.int64)
+    pairs = np.zeros((rows, k), dtype=np.int64)
+    weight = np.zeros(rows, dtype=np.int64)
+    for j in range(columns.shape[1]):
+        seen = observed[:, j]
+        with_item += np.where(seen[:, None], table.alpha[columns[:, j]], 0)
+        pairs += np.where(seen[:, None], table.cells[j], 0)
+        weight += np.where(seen, table.steps[j], 0)
+    m = copies.astype(np.float64)
+    w = weight.astype(np.float64)
+    x, y = with_item.astype(np.float64), pairs.astype(np.float64)
+    more = (m - 1.0) * w
+    num = table.together + (m[:, None] * (2.0 * x + more[:, None])) * table.unit
+    den = table.observed + (m[:, None] * (2.0 * y + more[:, None])) * table.unit
+    share = np.divide(num, den, out=np.zeros_like(num), where=den > 0)
+    enter = (table.sizes.astype(np.float64) + m[:, None]) * share - table.values
+    own = np.arange(rows), labels
+    less = (m + 1.0) * w
+    num = table.together[labels] - (m * (2.0 * x[own] - less)) * table.unit
+    den = table.observed[labels] - (m * (2.0 * y[own] - less)) * table.unit
+    share = np.divide(num, den, out=np.zeros_like(num), where=den > 0)
+    leave = (table.sizes[labels].astype(np.float64) - m) * share - table.values[labels]
+    return enter, leave
+
+
+def _agreement_gains(columns, observed, labels, copies, table: MoveTable) -> tuple[np.ndarray, np.ndarray]:
+    """Gain of moving to each cluster (rows, k); nothing is left to say about leaving."""
+    rows, k = len(columns), len(table.sizes)
+    gain = np.zeros((rows, k))
+    single = bool((copies == 1).all())
+    m = copies[:, None]
+    assert table.enter is not None and table.leave is not None and table.double is not None
+    assert table.enter_cells is not None and table.leave_cells is not None
+    assert table.shared is not None and table.entropy is not None
+    h = fixed_xlogx
+    for j in range(columns.shape[1]):
+        f = columns[:, j]
+        if single:
+            joint = table.enter[f] + table.leave[f, labels][:, None]
+            own = table.enter_cells[j] + table.leave_cells[j, labels][:, None]
+        else:
+            a, cells, bits = table.alpha[f], np.broadcast_to(table.cells[j], (rows, k)), table.bits
+            a_o, n_o = table.alpha[f, labels], table.cells[j, labels]
+            # rows that do not see this partition read column 0 of it and are masked below
+            leaving = h(np.maximum(a_o - copies, 0), bits) - h(a_o, bits)
+            joint = (h(a + m, bits) - h(a, bits)) + leaving[:, None]
+            leaving = h(np.maximum(n_o - copies, 0), bits) - h(n_o, bits)
+            own = (h(cells + m, bits) - h(cells, bits)) + leaving[:, None]
+        shared, entropy = table.shared[j] + joint - own, table.entropy[j] - own
+        term = agreement_term(0.5 * table.double[j], table.double[j], shared, entropy) - table.values[j]
+        gain += np.where(observed[:, j, None], term, 0.0)
+    return gain, np.zeros(rows)

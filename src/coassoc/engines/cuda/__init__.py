@@ -1,0 +1,5 @@
+"""Cuda engine."""
+
+from .engine import Cuda
+
+__all__ = ["Cuda"]

@@ -1,0 +1,443 @@
+"""The card behind the CUDA engine: which kernel, which instance of it, which grid.
+
+Each method named after a kernel chooses its instance and grid and launches it; nothing waits for the card except
+`get` and `moved`. Kernels are compiled at first use by NVRTC, for the types and sizes at hand, and cached by CuPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .memory import CardMemory
+from .moves import pack_counts, sums_are_integers, unpack_counts
+
+_NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
+_THREADS = 1024
+_QUEUE_BYTES = (_THREADS // 32) * 160 * 4
+_STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launches
+_MAX_FIXED = 32  # longest row whose codes stay in registers
+_MAX_SEEDS = 8  # candidate rows per seeding launch
+_SEED_ROWS, _COMPACT_ROWS = 8192, 4096
+_SETTLERS, _DESK_BYTES = 16, 41_488  # warps that settle moves, and what they share beside the counts
+
+_MOVING = np.dtype(
+    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("vanish", "i4"), ("least", "i8"), ("threshold", "f8"),
+     ("unit", "f8")], align=True,
+)  # fmt: skip
+_SETTLING = np.dtype(
+    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("d", "i4"), ("bits", "i4"), ("vanish", "i4"), ("gathered", "i4"),
+     ("unit", "i4"), ("least", "i8"), ("words", "i8"), ("threshold", "f8")], align=True,
+)  # fmt: skip
+_TARGETS = np.dtype([("at", "i8", (_MAX_SEEDS,))])
+_PASS = np.dtype(
+    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("rows", "i4"), ("tiles", "i4"), ("tile0", "i4"), ("bound", "u4"),
+     ("narrow_shift", "i4"), ("exact_shift", "i4"), ("filter", "i4"), ("first_group", "i4"), ("last_group", "i4")],
+    align=True,
+)  # fmt: skip
+
+
+@cache
+def has_device() -> bool:
+    """Whether CuPy is installed and the driver sees a card; imports neither."""
+    if find_spec("cupy") is None:
+        return False
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+@cache
+def open_device(number: int) -> CupyDevice:
+    if find_spec("cupy") is None:
+        raise ImportError(
+            "engine 'cuda' needs CuPy: pip install 'coassoc[gpu]' (CUDA 12) or 'coassoc[gpu13]' (CUDA 13)."
+        )
+    return CupyDevice(number)
+
+
+def device_of(array: Any) -> CupyDevice:
+    """The card an array lies on."""
+    if hasattr(array, "__dlpack_device__"):
+        return open_device(int(array.__dlpack_device__()[1]))
+    return open_device(0)
+
+
+@dataclass
+class Job:
+    """A pass: its tables on the card and how they are cut."""
+
+    starts: Any
+    fixed: np.ndarray
+    narrow: Any  # (tiles, rows, width) uint32, two or four clusters a word
+    exact: Any
+    drift: Any
+    settings: np.ndarray
+    width: int  # words of a tile row
+    in_bytes: bool  # four clusters a word
+    tiles: int
+    per_group: int  # tiles held in shared memory at once; 0: read from global memory
+    count: int  # 0 none, 1 in shared memory, 2 straight to the counts
+    fresh: bool
+    shared: int
+    n_moved: Any
+    counted: bool
+
+
+class CupyDevice(CardMemory):
+    """One card: `CardMemory` holds arrays, this launches kernels on them."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        attributes = self._card.attributes
+        self.n_blocks = int(attributes["MultiProcessorCount"])
+        self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        self.settle_limit = self.shared_limit
+        here = Path(__file__).parent
+        names = ("kernels.cu", "rows.cu", "moves.cu", "settle.cu")
+        self._source = "".join((here / name).read_text(encoding="utf-8") for name in names)
+        self._kernels: dict[str, Any] = {}
+        self._constants: dict[tuple, Any] = {}
+
+    # -- passes --------------------------------------------------------------------------------------------
+
+    def assign_job(self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few) -> Job:
+        rows, k = values.shape
+        tiles = -(-k // 32)
+        a_word = 4 // narrow.dtype.itemsize
+        width = -(-k // (a_word * tiles))
+        if k < tiles * a_word * width:
+            narrow = np.pad(narrow, ((0, 0), (0, tiles * a_word * width - k)))
+        packed = np.ascontiguousarray(narrow.reshape(rows, tiles, a_word * width).swapaxes(0, 1))
+        tile_bytes = rows * (width | 1) * 4
+        hist_bytes = (rows + 1) * k * 4
+        room = self.shared_limit - _QUEUE_BYTES
+        if hist_bytes + tiles * tile_bytes <= room:
+            per_group, way, shared = tiles, 1, hist_bytes + tiles * tile_bytes
+        else:
+            per_group = min(tiles, room // tile_bytes)
+            way, shared = (2 if few and not fresh else 0), per_group * tile_bytes
+        way = way if count else 0
+        settings = np.zeros(1, _PASS)
+        settings["p"], settings["k"], settings["rows"], settings["bound"] = len(starts), k, rows, bound
+        settings["narrow_shift"], settings["exact_shift"] = narrow_shift, exact_shift
+        settings["filter"] = drift is not None
+        fixed = np.zeros(1, np.dtype([("at", "i4", (32,))]))
+        fixed["at"][0, : min(32, len(starts))] = starts[:32]
+        n_moved, narrow, exact, *rest = self.put_together(
+            [np.zeros(1, np.uint64), packed.view(np.uint32), values] + ([] if drift is None else [drift])
+        )
+        return Job(
+            self._constant(starts), fixed, narrow, exact, rest[0] if rest else None, settings, width, a_word == 4,
+            tiles, per_group, way, fresh, shared + _QUEUE_BYTES, n_moved, bool(count and way),
+        )  # fmt: skip
+
+    def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
+        p, settings = codes.shape[1], job.settings
+        name = (
+            f"assign_rows<{_type(codes)}, {_type(labels)}, {self._fixed_length(codes)}, {job.width}, "
+            f"{_bool(job.in_bytes)}, {_bool(job.per_group > 0)}, {job.count}, {_bool(job.fresh)}>"
+        )
+        kernel = self._kernel(name, job.shared)
+        per_group = job.per_group or job.tiles
+        step = max(len(codes), 1) if per_group >= job.tiles else _STATE_ROWS
+        state = None if per_group >= job.tiles else self.empty(min(step, len(codes)), np.uint64)
+        for start in range(0, len(codes), step):
+            part = slice(start, min(start + step, len(codes)))
+            for tile in range(0, job.tiles, per_group):
+                settings["n"], settings["tile0"] = part.stop - part.start, tile
+                settings["tiles"] = min(per_group, job.tiles - tile)
+                settings["first_group"], settings["last_group"] = tile == 0, tile + per_group >= job.tiles
+                rows_per_block = 128 * _THREADS // 32
+                grid = min(self.n_blocks, -(-(part.stop - part.start) // rows_per_block))
+                kernel(
+                    (grid,), (_THREADS,),
+                    (codes[part], settings, job.fixed, job.starts, job.narrow, job.exact, labels[part], gaps[part],
+                     _or_null(job.drift), _or_null(None if copies is None else copies[part]), alpha, _or_null(state),
+                     job.n_moved),
+                    shared_mem=job.shared,
+                )  # fmt: skip
+        assert p == int(settings["p"][0])
+
+    def moved(self, job: Job) -> int:
+        return int(job.n_moved.get()[0])
+
+    def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
+        p, k = codes.shape[1], alpha.shape[1]
+        ends = np.append(starts[1:].astype(np.int64), table_rows + 1)
+        on_card, first = self._constant(starts), 0
+        while first < p:
+            last = first + 1
+            while last < p and (ends[last] - starts[first]) * k * 4 <= self.shared_limit:
+                last += 1
+            shared = int(ends[last - 1] - starts[first]) * k * 4
+            fits = shared <= self.shared_limit
+            name = f"count_rows<{_type(codes)}, {_type(labels)}, {_bool(fits)}>"
+            self._run(
+                name, len(codes), (codes, _i8(len(codes)), _i4(p), _i4(first), _i4(last), _i4(table_rows), _i4(k),
+                on_card, labels, _or_null(copies), alpha), shared if fits else 0,
+            )  # fmt: skip
+            first = last
+
+    def worst_row(self, codes, offset, starts, cost, labels, copies, found, best) -> None:
+        self._run(
+            f"worst_row<{_type(codes)}, {_type(labels)}>", len(codes),
+            (codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), _i4(cost.shape[1]), self.put(starts), cost,
+             labels, _or_null(copies), self.put(found), _i4(len(found)), best),
+        )  # fmt: skip
+
+    # -- exchange ------------------------------------------------------------------------------------------
+
+    def propose_job(self, table, pad, starts, n_clusters) -> tuple:
+        """The tables of a frozen state on the card."""
+        settings = np.zeros(1, _MOVING)
+        settings["p"], settings["k"], settings["bits"] = len(starts), len(table.sizes), table.bits
+        settings["vanish"], settings["least"] = table.vanish, table.least
+        settings["threshold"], settings["unit"] = table.threshold, table.unit
+        arrays = [starts, n_clusters.astype(np.uint32)]
+        tables = [pad(table.alpha), table.cells, table.sizes]
+        if table.kind == "density":
+            tables += [table.steps, table.together, table.observed, table.values]
+        else:
+            tables += [pad(table.enter), pad(table.leave), table.enter_cells, table.leave_cells]
+            tables += [table.shared, table.entropy, table.double, table.values]
+        there = self.put_together([*arrays, *tables])
+        return table.kind, settings, there[: len(arrays)], there[len(arrays) :]
+
+    def propose_rows(self, job, codes, labels, copies) -> tuple[Any, Any]:
+        """Rows that gain by moving, in order, and where to."""
+        kind, settings, arrays, tables = job
+        settings["n"] = len(codes)
+        targets = self.empty(len(codes), np.int32)
+        args = (codes, settings, *arrays, labels, _or_null(copies), *tables, targets)
+        name = f"propose_{kind}<{_type(codes)}, {_type(labels)}>"
+        self._run(name, len(codes) * 32, args, threads=256, blocks_per_unit=8)
+        rows = self.cupy.flatnonzero(targets >= 0)
+        return rows, targets[rows]
+
+    def settle_moves(self, state, moves, labels, copies, threshold) -> int:
+        """Make in order the moves that still gain on the live counts of `state`, which change; how many did."""
+        layout, words = state.layout, pack_counts(state)
+        settings = np.zeros(1, _SETTLING)
+        settings["n"], settings["p"], settings["k"] = len(moves), layout.n_partitions, len(state.sizes)
+        settings["d"], settings["bits"], settings["vanish"] = layout.n_codes, getattr(state, "bits", 0), state.vanish
+        settings["gathered"], settings["least"], settings["words"] = moves.gathered, state.least, len(words)
+        unit, total = sums_are_integers(state, len(moves), copies is not None), int(state.sizes.sum())
+        plain = state.kind == "density" and unit and copies is None and total * layout.n_partitions < 1 << 32
+        settings["threshold"], settings["unit"] = threshold, unit
+        on_chip = _DESK_BYTES + words.nbytes <= self.settle_limit
+        shared = _DESK_BYTES + (words.nbytes if on_chip else 0)
+        counts = "DensityCounts" if state.kind == "density" else "AgreementCounts"
+        name = (
+            f"settle_moves<{counts}, {_type(moves.table)}, {_type(labels)}, {-(-layout.n_partitions // 32)}, "
+            f"{_bool(on_chip)}, {_bool(plain)}>"
+        )
+        held, fixed = self.put(words), (layout.offsets[:-1].astype(np.int32), layout.n_clusters.astype(np.uint32))
+        args = (
+            moves.table, settings, *map(self._constant, fixed), self._constant(state.v), moves.rows, moves.into,
+            _or_null(copies), labels, held,
+        )  # fmt: skip
+        self._kernel(name, shared)((1,), ((_SETTLERS + 1) * 32,), args, shared_mem=shared)
+        return unpack_counts(state, self.get(held))
+
+    # -- seeding -------------------------------------------------------------------------------------------
+
+    def seed_rows(self, codes, chosen, rule, distance, copies, sums, *, add: bool, first: bool | None = None) -> None:
+        first = distance is None if first is None else first
+        n, p = codes.shape
+        if rule.in_bytes and codes.data.ptr % 4 == 0:
+            staged = p <= 32 and codes.data.ptr % 16 == 0
+            for at in range(0, len(chosen), _MAX_SEEDS):
+                some = chosen[at : at + _MAX_SEEDS]
+                flags = f"{p // 4}, {len(some)}, {_bool(rule.has_missing)}, {_bool(add)}, {_bool(first)}, "
+                flags += f"{_bool(staged)}, {_bool(rule.low)}"
+                packed = rule.pack(some)
+                words = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:] if at else sums)
+                self._run(f"seed_bytes<{flags}>", n, words, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
+            return
+        held = np.dtype(np.uint8) if distance is None else distance.dtype
+        name = f"seed_any<{_type(codes)}, {_NAMES[held.itemsize]}, {_bool(add)}, {_bool(first)}>"
+        weights, n_clusters = self._constant(rule.weights), self._constant(rule.n_clusters.astype(np.uint32))
+        args: tuple = (
+            codes, _i8(n), _i4(p), self.put(chosen.astype(codes.dtype)), _i4(len(chosen)), weights, n_clusters,
+            _or_null(distance), _or_null(copies), sums,
+        )  # fmt: skip
+        self._run(name, n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
+
+    def sum_copies(self, copies) -> Any:
+        sums = self.zeros(-(-len(copies) // _SEED_ROWS), np.uint64)
+        self._run("sum_copies", len(copies), (copies, _i8(len(copies)), sums), threads=256, per_block=_SEED_ROWS)
+        return sums
+
+    def running(self, sums) -> Any:
+        """Running sums, in place."""
+        self._kernel("run_sums")((1,), (_THREADS,), (sums, _i8(len(sums))))
+        return sums.view(np.int64)
+
+    def locate_rows(self, running, targets, distance, copies, n, codes=None) -> Any:
+        """Row numbers where the running sums exceed each target, or the codes of those rows where `codes` are given."""
+        few, m = len(targets) <= _MAX_SEEDS, len(targets)
+        given = np.zeros(1, _TARGETS)
+        if few:
+            given["at"][0, :m] = targets
+        kind, p = ("unsigned char", 0) if codes is None else (_type(codes), codes.shape[1])
+        held = "unsigned char" if distance is None else _type(distance)
+        found = self.empty(m, np.int64) if codes is None else self.empty((m, p), codes.dtype)
+        into = (
+            (found, _or_null(None), _i4(p), _or_null(None)) if codes is None else (_or_null(None), codes, _i4(p), found)
+        )
+        args = (
+            running, _i8(len(running)), given, _or_null(None if few else self.put(targets)), _i8(n),
+            _or_null(distance), _or_null(copies), *into,
+        )  # fmt: skip
+        self._kernel(f"locate_rows<{held}, {_bool(distance is None)}, {kind}>")((m,), (_THREADS,), args)
+        return found
+
+    # -- subsets and overlaps ------------------------------------------------------------------------------
+
+    def compact_ends(self, labels, cluster: int) -> Any:
+        blocks = max(1, -(-len(labels) // _COMPACT_ROWS))
+        counts = self.zeros(blocks, np.int64)
+        kernel = self._kernel(f"compact_counts<{_type(labels)}>")
+        kernel((blocks,), (256,), (labels, _i8(len(labels)), np.uint32(cluster), counts))
+        return self.cupy.cumsum(counts)
+
+    def compact_rows(self, codes, offset, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
+        kernel = self._kernel(f"compact_rows<{_type(codes)}, {_type(labels)}>")
+        args = (
+            codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), labels, np.uint32(cluster), ends, _or_null(ids),
+            _or_null(copies), out_codes, out_ids, _or_null(out_copies),
+        )  # fmt: skip
+        kernel((len(ends),), (_THREADS,), args)
+
+    def scatter_labels(self, ids, first: int, own, labels) -> None:
+        """Give the rows `ids` the label `first`, plus their own one where there is one."""
+        name = f"scatter_labels<{_type(labels if own is None else own)}, {_type(labels)}>"
+        self._run(name, len(ids), (ids, _i8(len(ids)), _i4(first), _or_null(own), labels), threads=256)
+
+    def map_labels(self, labels, numbers: np.ndarray, out) -> None:
+        """``out = numbers[labels]``, with `numbers` of the type of `out`."""
+        args = (labels, _i8(len(labels)), self.put(numbers), out)
+        self._run(f"map_labels<{_type(labels)}, {_type(out)}>", len(labels), args, threads=256, blocks_per_unit=8)
+
+    def mark_unlabelled(self, codes, n_clusters, copies) -> int:
+        """How many rows no partition labels; those are set to 0 in `copies`."""
+        n, found = len(codes), self.zeros(1, np.uint64)
+        args = (codes, _i8(n), _i4(codes.shape[1]), self.put(n_clusters.astype(np.uint32)), _or_null(copies), found)
+        self._run(f"mark_unlabelled<{_type(codes)}>", n, args, threads=256)
+        return int(found.get()[0])
+
+    def overlap_rows(self, codes, pairs, n_cells, copies, flat) -> None:
+        ends, first = np.append(pairs[1:, 3], n_cells), 0
+        while first < len(pairs):
+            origin, last = int(pairs[first, 3]), first + 1
+            while last < len(pairs) and (ends[last] - origin) * 4 <= self.shared_limit:
+                last += 1
+            cells = int(ends[last - 1]) - origin
+            fits = cells * 4 <= self.shared_limit
+            some = self.put(pairs[first:last].astype(np.uint32))
+            args = (
+                codes, _i8(len(codes)), _i4(codes.shape[1]), some, _i4(last - first), np.uint32(origin),
+                np.uint32(cells), _or_null(copies), flat,
+            )  # fmt: skip
+            self._run(f"overlap_rows<{_type(codes)}, {_bool(fits)}>", len(codes), args, cells * 4 if fits else 0)
+            first = last
+
+    def overlap_weighted(self, codes, pairs, starts, weights, n_clusters, part_rows, copies, flat) -> None:
+        n, p, cells = len(codes), codes.shape[1], len(flat)
+        widest = int(((n_clusters[pairs[:, 0]] + 1) * pairs[:, 2]).max()) * 8
+        fits = widest <= self.shared_limit
+        on_card, sizes = self.put(pairs.astype(np.uint32)), self.put(n_clusters.astype(np.uint32))
+        weights, at_once = self.put(weights), max(1, min(64, (1 << 28) // (8 * cells)))
+        shares, parts = self.empty(at_once * part_rows, np.float64), self.empty(at_once * cells, np.float64)
+        kernel = self._kernel(f"overlap_part<{_type(codes)}, {_bool(fits)}>", widest if fits else 0)
+        for start in range(0, n, at_once * part_rows):
+            here = codes[start : start + at_once * part_rows]
+            some = None if copies is None else copies[start : start + at_once * part_rows]
+            args: tuple = (here, _i8(len(here)), _i4(p), self._constant(starts), weights, _or_null(some), shares)
+            self._run(f"row_shares<{_type(codes)}>", len(here), args, threads=256, blocks_per_unit=8)
+            n_parts = -(-len(here) // part_rows)
+            args = (here, _i8(len(here)), _i4(p), _i4(part_rows), on_card, sizes, _i8(cells), shares, parts)
+            kernel((len(pairs), n_parts), (32,), args, shared_mem=widest if fits else 0)
+            self._run("add_parts", cells, (parts, _i4(n_parts), _i8(cells), flat), threads=256, blocks_per_unit=8)
+
+    def count_codes(self, codes, n_clusters) -> np.ndarray:
+        """How often each code occurs, missing ones included, partition after partition."""
+        starts = np.concatenate([[0], np.cumsum(n_clusters + 1)]).astype(np.int32)
+        cells, bad = int(starts[-1]), self.zeros(1, np.uint32)
+        counts, fits = self.zeros(cells, np.uint32), cells * 4 <= self.shared_limit
+        args = (
+            codes, _i8(len(codes)), _i4(codes.shape[1]), self.put(starts), self.put(n_clusters.astype(np.uint32)),
+            _i4(cells), counts, bad,
+        )  # fmt: skip
+        self._run(f"count_codes<{_type(codes)}, {_bool(fits)}>", len(codes), args, cells * 4 if fits else 0)
+        j = int(bad.get()[0]) - 1
+        if j >= 0:
+            raise ValueError(
+                f"codes of partition {j} must be at most n_clusters[{j}] = {n_clusters[j]} (that value marks a "
+                "missing label), got a larger one."
+            )
+        return counts.get()
+
+    def _constant(self, array: np.ndarray) -> Any:
+        """A small array on the card, put there once."""
+        key = (array.dtype.str, array.tobytes())
+        if key not in self._constants:
+            if len(self._constants) > 64:
+                self._constants.clear()
+            self._constants[key] = self.put(array)
+        return self._constants[key]
+
+    # -- launching -----------------------------------------------------------------------------------------
+
+    def _fixed_length(self, codes: Any) -> int:
+        words = codes.shape[1] * codes.dtype.itemsize
+        whole = words % 4 == 0 and codes.data.ptr % 4 == 0
+        return codes.shape[1] if whole and codes.shape[1] <= _MAX_FIXED else 0
+
+    def _run(self, name, n, args, shared=0, *, threads=_THREADS, per_block=0, blocks_per_unit=2) -> None:
+        if n == 0:
+            return
+        grid = min(-(-n // (per_block or threads)), self.n_blocks * blocks_per_unit)
+        self._kernel(name, shared)((grid,), (threads,), args, shared_mem=shared)
+
+    def _kernel(self, name: str, shared: int = 0) -> Any:
+        self._card.use()
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            module = self.cupy.RawModule(
+                code=self._source, options=("--std=c++17", "--fmad=false"), name_expressions=(name,)
+            )
+            kernel = self._kernels[name] = module.get_function(name)
+        if shared > 48 * 1024:
+            kernel.max_dynamic_shared_size_bytes = shared
+        return kernel
+
+
+def _type(array: Any) -> str:
+    return _NAMES[array.dtype.itemsize]
+
+
+def _bool(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+def _or_null(array: Any) -> Any:
+    return np.uint64(0) if array is None else array
+
+
+def _i4(value: int) -> np.int32:
+    return np.int32(value)
+
+
+def _i8(value: int) -> np.int64:
+    return np.int64(value)

@@ -1,0 +1,504 @@
+"""The verbs on one CUDA card: rows, labels and gaps stay there; only tables, counts and scalars cross.
+
+This module is the host's side and knows no CUDA. It talks to a small device object, `CupyDevice` on a card and
+`NumpyDevice` in tests, whose methods have the names of the kernels. Labels are those of `Numpy`, bit for bit:
+
+- Scores are first summed from a table rounded to 8 or 16 bits. The gap between best and second is compared with a
+  bound on the summed rounding, and rows it cannot decide are scored again with the int32 table.
+- Each row keeps one byte, a lower bound of that gap. A new table can lower the gap of a row of cluster a by at
+  most Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa), Δ the change of the table; rows whose byte exceeds it are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.counts import MAX_COPIES, Counts, ScoreTable
+from ...core.moves import MoveTable
+from ..contract import Engine, Labelling, Rows, participating_copies
+from ..numpy import OVERLAP_ROWS
+from .moves import CardMoves
+from .seeding import SEED_ROWS, CudaSeeding
+from .tables import narrow_table, table_drift, table_layout
+
+_GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
+_BYTES_LEAD = 4.0  # gaps must reach this many bounds of the byte table for it to pay
+_SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
+_PROPOSE_ROWS = 1 << 21  # rows judged between two looks at what was found
+_MAX_CLUSTERS = 65_535
+
+
+class Cuda(Engine):
+    """Engine on one NVIDIA card, through CuPy.
+
+    Needs the extra ``coassoc[gpu]`` (CUDA 12) or ``coassoc[gpu13]`` (CUDA 13). Ensembles built over CuPy arrays,
+    or anything else on the card, are used where they lie; labels come back where the codes lived.
+
+    Parameters
+    ----------
+    device : int, default=0
+        Number of the card.
+    stream : {"auto", True, False}, default="auto"
+        Whether codes stay in the host's memory and cross in pieces at every pass, copies and kernels overlapped.
+        ``"auto"`` does so when they do not fit on the card.
+    skip : {"auto", True, False}, default="auto"
+        Leave rows out of a pass whose label provably stays. ``"auto"`` does so when there are enough items for it to
+        pay. Never changes a label.
+    piece_rows : int, default=4194304
+        Rows per piece when streaming; a multiple of 8192.
+
+    Notes
+    -----
+    Device memory: ``n (p b + l + g) + 256 MiB`` bytes, with b bytes per code, l bytes per label (1 up to 256
+    clusters, else 2) and g = 1 byte per item that holds the distance while seeding and the gap while passing
+    (2 or 4 while seeding with partition weights or more than 255 partitions); 4 more per item when items have
+    multiplicities or no label at all. While streaming the p b bytes stay on the host. Bisecting copies the codes
+    of a node's halves, with 4 bytes per item for its number.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.engines.Cuda(device=1, stream=True)
+    Cuda(device=1, stream=True, skip='auto', piece_rows=4194304)
+    """
+
+    name = "cuda"
+
+    def __init__(
+        self, device: int = 0, *, stream: bool | str = "auto", skip: bool | str = "auto", piece_rows: int = 1 << 22
+    ):
+        for name, value in (("stream", stream), ("skip", skip)):
+            if value not in ("auto", True, False):
+                raise ValueError(f"{name} must be 'auto', True or False, got {value!r}.")
+        if piece_rows < SEED_ROWS or piece_rows % SEED_ROWS:
+            raise ValueError(f"piece_rows must be a positive multiple of {SEED_ROWS}, got {piece_rows}.")
+        self.device = int(device)
+        self.stream = stream
+        self.skip = skip
+        self.piece_rows = int(piece_rows)
+
+    def __repr__(self) -> str:
+        return f"Cuda(device={self.device}, stream={self.stream!r}, skip={self.skip!r}, piece_rows={self.piece_rows})"
+
+    def open(self) -> Any:
+        """The device object the rows work with."""
+        from .device import open_device
+
+        return open_device(self.device)
+
+    def load(self, ensemble: Any, multiplicity: Any = None) -> CudaRows:
+        device = self.open()
+        codes, at_home = ensemble.codes, not device.owns(ensemble.codes)
+        n, p = codes.shape
+        need = n * (p * codes.dtype.itemsize + 2) + _SPARE_BYTES
+        streaming = False
+        if at_home:
+            fits = need <= device.free_bytes()
+            if self.stream is False and not fits:
+                raise MemoryError(_memory_message(n, p, codes.dtype.itemsize, device.free_bytes()))
+            streaming = self.stream is True or not fits
+            if not streaming:
+                codes = device.put(np.ascontiguousarray(codes))
+        elif not codes.flags.c_contiguous:
+            codes = device.contiguous(codes)
+        layout = table_layout(ensemble.n_clusters, ensemble.offsets)
+        if at_home and multiplicity is not None and device.owns(multiplicity):
+            copies, n_copies = _marked_copies(device, multiplicity, ensemble.unlabelled())
+        elif at_home:
+            host = participating_copies(ensemble, multiplicity)
+            copies = None if host is None else device.put(host.astype(np.uint32))
+            n_copies = n if host is None else int(host.sum())
+        else:
+            copies, n_copies = _copies_on_device(device, codes, layout, ensemble.has_missing, multiplicity)
+        return CudaRows(self, device, codes, layout, copies, n_copies, ensemble.has_missing, at_home, streaming)
+
+
+class CudaLabelling(Labelling):
+    """Labels on the card, with the counts and gap bounds that spare work in the next pass."""
+
+    def __init__(self, n_clusters: int, labels: Any, alpha: Any, fresh: bool):
+        super().__init__(n_clusters)
+        self.labels = labels
+        self.gaps: Any = None  # a byte per row from the first pass on
+        self.alpha = alpha  # (table rows + 1, k) uint32; the last row holds sizes
+        self.counted = False  # alpha is the counts of labels
+        self.fresh = fresh  # no labels yet
+        self.moved = len(labels)  # rows that moved in the last pass
+        self.table: ScoreTable | None = None  # the table whose gaps `gaps` bounds
+        self.unit = 0  # a gap byte counts steps of 2**unit
+        self.drifted = np.zeros(n_clusters)  # Σ of drifts since the first pass, per cluster, in steps
+
+
+class CudaRows(Rows):
+    def __init__(self, engine, device, codes, layout, copies, n_copies, has_missing, at_home, streaming, ids=None):
+        self.engine = engine
+        self.device = device
+        self.codes = codes  # on the card, or on the host when streaming
+        self.layout = layout
+        self.copies = copies  # uint32 on the card; None: one each
+        self.n_copies = n_copies
+        self.has_missing = has_missing
+        self.at_home = at_home  # answers go to the host
+        self.streaming = streaming
+        # bounds cost the host about 10 ns per table entry, scores the card 0.1 ps per row, partition and cluster
+        enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
+        self.skipping = enough if engine.skip == "auto" else bool(engine.skip)
+        self.pinned = streaming and device.pin(codes, self)
+        self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
+        self.n_rows = len(codes)
+        self._scratch: np.ndarray | None = None
+        # one zero row after each partition's part of a table: what a missing label reads
+        self.starts = (layout.offsets[:-1] + np.arange(layout.n_partitions)).astype(np.int32)
+        self.table_rows = layout.n_codes + layout.n_partitions
+        self._zeros = self.starts + layout.n_clusters
+        self._real = np.delete(np.arange(self.table_rows), self._zeros)
+        self._padding = np.zeros(self.table_rows, np.int64)  # the row each one of a padded table is taken from
+        self._padding[self._real] = np.arange(layout.n_codes)
+
+    # -- passes --------------------------------------------------------------------------------------------
+
+    def labelling(self, k: int) -> CudaLabelling:
+        return self._labelling(k, self._empty(self.n_rows, _label_type(k)), fresh=True)
+
+    def labelling_of(self, labels: Any, k: int) -> CudaLabelling:
+        dtype = _label_type(k)
+        if self.device.owns(labels):
+            return self._labelling(k, labels.astype(dtype))
+        return self._labelling(k, self.device.put(np.asarray(labels).astype(dtype)))
+
+    def _labelling(self, k: int, labels: Any, fresh: bool = False) -> CudaLabelling:
+        return CudaLabelling(k, labels, self.device.zeros((self.table_rows + 1, k), np.uint32), fresh)
+
+    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
+        assert isinstance(labelling, CudaLabelling)
+        if labelling.gaps is None:
+            labelling.gaps = self._empty(self.n_rows, np.uint8)
+        drift = self._drift(labelling, table) if self.skipping else None
+        narrow, bound, shift = self._narrow(labelling, table, drift)
+        if drift is None:  # bounds start afresh, on the scale of this table
+            labelling.unit = _GAP_BITS - table.bits
+            labelling.drifted[:] = 0
+        device, exact_shift = self.device, table.bits + labelling.unit
+        job = device.assign_job(
+            self._pad(narrow),
+            self._pad(table.values),
+            self.starts,
+            bound,
+            max(exact_shift - shift, -8),
+            exact_shift,
+            drift,
+            count=labelling.fresh or labelling.counted,
+            fresh=labelling.fresh,
+            few=labelling.moved * 20 < self.n_rows,
+        )
+        for part, codes in self._pieces():
+            device.assign_rows(
+                job, codes, labelling.labels[part], labelling.gaps[part], self._copies(part), labelling.alpha
+            )
+        labelling.moved = device.moved(job)
+        labelling.counted = job.counted
+        labelling.table, labelling.fresh = table, False
+        return labelling.moved
+
+    def _narrow(self, labelling: CudaLabelling, table: ScoreTable, drift: np.ndarray | None):
+        """The table of bytes, twice as fast, unless too many of the rows looked at would have to be scored again."""
+
+        def pays(bound: float) -> bool:  # bound: the gap a byte table can be wrong by
+            if drift is None:
+                return labelling.moved * 2 < self.n_rows  # rows are settling, so most gaps are wide
+            # rows whose gap is up to the drift are looked at; most of those gaps should exceed the bound
+            return float(np.median(drift)) * 2.0 ** (labelling.unit + table.bits) >= _BYTES_LEAD * bound
+
+        return narrow_table(table.values, self.layout.offsets, pays)
+
+    def _drift(self, labelling: CudaLabelling, table: ScoreTable) -> np.ndarray | None:
+        """Steps (k,) by which a gap byte of each cluster may have shrunk; None when the bytes say nothing."""
+        old = labelling.table
+        if old is None or not 0 <= table.bits + labelling.unit <= 31:
+            return None
+        before = np.ceil(labelling.drifted)
+        labelling.drifted = labelling.drifted + self._table_drift(table, old) * 2.0**-labelling.unit
+        # bytes are rounded down by up to one step: rounding the running sum up, not each drift, stays safe
+        return np.minimum(np.ceil(labelling.drifted) - before, 255).astype(np.uint8)
+
+    def _table_drift(self, table: ScoreTable, old: ScoreTable) -> np.ndarray:
+        shape = table.values.shape[::-1]
+        if self._scratch is None or self._scratch.shape != shape:  # kept: fresh pages cost more than the arithmetic
+            self._scratch = np.empty(shape)
+        return table_drift(table, old, self.layout.offsets, self._scratch)
+
+    def counts(self, labelling: Labelling) -> Counts:
+        assert isinstance(labelling, CudaLabelling)
+        if not labelling.counted:
+            labelling.alpha.fill(0)
+            for part, codes in self._pieces():
+                self.device.count_rows(
+                    codes, self.starts, self.table_rows, labelling.labels[part], self._copies(part), labelling.alpha
+                )
+            labelling.counted = True
+        alpha = self.device.get(labelling.alpha)
+        return Counts(alpha.take(self._real, axis=0).astype(np.int64), alpha[-1].astype(np.int64), self.layout)
+
+    def whole_counts(self) -> Counts:
+        return self.counts(self._labelling(1, self.device.zeros(self.n_rows, _label_type(1))))
+
+    def labels(self, labelling: Labelling) -> Any:
+        assert isinstance(labelling, CudaLabelling)
+        return self._answer(labelling.labels)
+
+    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        assert isinstance(labelling, CudaLabelling)
+        table = self.device.put(self._pad(cost.values))
+        rows: list[np.ndarray] = []
+        costs: list[int] = []
+        p = self.layout.n_partitions
+        while len(rows) < m:  # a pass each: refills are rare, and few
+            best = self.device.zeros(1, np.uint64)
+            found = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p)
+            for part, codes in self._pieces():
+                self.device.worst_row(
+                    codes, part.start, self.starts, table, labelling.labels[part], self._copies(part), found, best
+                )
+            key = int(self.device.get(best)[0])
+            if key == 0:
+                break
+            costs.append((key >> 32) - (1 << 31))
+            rows.append(self.codes_at(np.array([0xFFFFFFFF - (key & 0xFFFFFFFF)]))[0])
+        return np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p), np.array(costs, dtype=np.int64)
+
+    def seeding(self, weights: np.ndarray) -> CudaSeeding:
+        return CudaSeeding(self, weights)
+
+    # -- subsets, overlaps, single rows --------------------------------------------------------------------
+
+    def split(self, labelling: Labelling) -> list[Rows]:
+        assert isinstance(labelling, CudaLabelling)
+        device = self.device
+        leaves: list[Rows] = []
+        for cluster in range(labelling.n_clusters):
+            ends = [device.compact_ends(labelling.labels[part], cluster) for part in self._parts()]
+            sizes = [int(device.get(e[-1:])[0]) for e in ends]
+            size = sum(sizes)
+            codes = self._empty((size, self.layout.n_partitions), self.codes.dtype)
+            ids = self._empty(size, np.uint32)
+            copies = None if self.copies is None else self._empty(size, np.uint32)
+            if size:
+                stops = np.cumsum(sizes)
+                for i, (part, piece) in enumerate(self._pieces()):
+                    into = slice(int(stops[i]) - sizes[i], int(stops[i]))
+                    device.compact_rows(
+                        piece,
+                        part.start,
+                        labelling.labels[part],
+                        cluster,
+                        ends[i],
+                        None if self.ids is None else self.ids[part],
+                        self._copies(part),
+                        codes[into],
+                        ids[into],
+                        None if copies is None else copies[into],
+                    )
+            n_copies = size if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
+            leaves.append(
+                CudaRows(
+                    self.engine,
+                    device,
+                    codes,
+                    self.layout,
+                    copies,
+                    n_copies,
+                    self.has_missing,
+                    self.at_home,
+                    False,
+                    ids,
+                )
+            )
+        return leaves
+
+    def scatter(self, leaves: Sequence[Rows]) -> Any:
+        labels = self.device.zeros(self.n_rows, np.int32)
+        for position, leaf in enumerate(leaves):
+            assert isinstance(leaf, CudaRows)
+            if leaf.ids is None:
+                labels.fill(position)
+            else:
+                self.device.scatter_labels(leaf.ids, position, None, labels)
+        return self._answer(labels)
+
+    def renumbered(self, labelling: Labelling, numbers: np.ndarray, k: int) -> CudaLabelling:
+        new = self._labelling(k, self._empty(self.n_rows, _label_type(k)))
+        self.device.map_labels(labelling.labels, np.asarray(numbers).astype(new.labels.dtype), new.labels)
+        return new
+
+    def joined(self, parts: Sequence[Rows], labellings: Sequence[Labelling | None]) -> CudaLabelling:
+        ends = np.cumsum([1 if own is None else own.n_clusters for own in labellings])
+        k = int(ends[-1])
+        new = self._labelling(k, self._empty(self.n_rows, _label_type(k)))
+        for part, own, first in zip(parts, labellings, [0, *ends.tolist()]):
+            assert isinstance(part, CudaRows)
+            self.device.scatter_labels(part.ids, first, None if own is None else own.labels, new.labels)
+        return new
+
+    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+        d, p = self.layout.n_codes, self.layout.n_partitions
+        widths = self.layout.n_clusters + 1
+        first, second = np.triu_indices(p)
+        ends = np.cumsum(widths[first] * widths[second])
+        pairs = np.stack([first, second, widths[second], ends - widths[first] * widths[second]], axis=1)
+        flat = self.device.zeros(int(ends[-1]), np.uint32 if weights is None else np.float64)
+        if weights is None:
+            for part, codes in self._pieces():
+                self.device.overlap_rows(codes, pairs, int(ends[-1]), self._copies(part), flat)
+        else:
+            weights = self._pad(np.asarray(weights, dtype=np.float64))
+            for part, codes in self._pieces(multiple=OVERLAP_ROWS):
+                self.device.overlap_weighted(
+                    codes, pairs, self.starts, weights, self.layout.n_clusters, OVERLAP_ROWS, self._copies(part), flat
+                )
+        counts = self.device.get(flat)
+        total = np.zeros((d, d), dtype=np.int64 if weights is None else np.float64)
+        columns = [slice(a, b) for a, b in zip(self.layout.offsets[:-1], self.layout.offsets[1:])]
+        for j, g, _, at in pairs:
+            block = counts[at : at + widths[j] * widths[g]].reshape(widths[j], widths[g])[:-1, :-1].astype(total.dtype)
+            total[columns[j], columns[g]] = block
+            total[columns[g], columns[j]] = total[columns[j], columns[g]].T
+        return total
+
+    def codes_at(self, indices: Any) -> np.ndarray:
+        if self.streaming:
+            return np.asarray(self.codes[self.device.get(indices)])
+        return self.device.get(self.device.take(self.codes, indices))
+
+    # -- exchange ------------------------------------------------------------------------------------------
+
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> CardMoves:  # type: ignore[override]
+        assert isinstance(labelling, CudaLabelling)
+        device, stop, room = self.device, self.n_rows, limit
+        found: list[tuple[Any, ...]] = []
+        job = device.propose_job(table, self._pad, self.starts, self.layout.n_clusters)
+        for part, codes in self._pieces(start):
+            for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
+                here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
+                inside = codes[here.start - part.start : here.stop - part.start]
+                rows, targets = device.propose_rows(job, inside, labelling.labels[here], self._copies(here))
+                rows, targets = rows[:room], targets[:room]
+                if len(rows):  # a streamed piece is gone with the next one: keep the codes of these rows
+                    codes_of = (device.take(inside, rows),) if self.streaming else ()
+                    found.append((rows + first, targets, *codes_of))
+                room -= len(rows)
+                if room == 0:
+                    stop = int(device.get(rows[-1:])[0]) + first + 1 if len(rows) else first
+                    break
+            else:
+                continue
+            break
+        rows, into, *kept = self._joined_moves(found)
+        table_of = kept[0] if self.streaming else self.codes
+        return CardMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
+
+    def _joined_moves(self, found: list[tuple[Any, ...]]) -> list[Any]:
+        """Row numbers and targets of proposals, with the codes of streamed rows."""
+        if not found:
+            shape = (0, self.layout.n_partitions)
+            kinds = ((0, np.int64), (0, np.int32), *([(shape, self.codes.dtype)] if self.streaming else []))
+            return [self.device.empty(*kind) for kind in kinds]
+        return [parts[0] if len(parts) == 1 else self.device.joined(parts) for parts in zip(*found)]
+
+    def apply_moves(self, labelling: Labelling, state: Any, moves: Any, threshold: float) -> int:
+        if not isinstance(moves, CardMoves) or state.alpha.size >= 1 << 31:  # indices of the kernel are 32 bits
+            return super().apply_moves(labelling, state, moves, threshold)
+        assert isinstance(labelling, CudaLabelling)
+        made = self.device.settle_moves(state, moves, labelling.labels, self.copies, threshold) if len(moves) else 0
+        if made:
+            labelling.counted, labelling.table = False, None  # counts and gaps are those of the old labels
+        return made
+
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        assert isinstance(labelling, CudaLabelling)
+        labelling.labels[self.device.put(indices)] = self.device.put(targets.astype(labelling.labels.dtype))
+        labelling.counted, labelling.table = False, None  # counts and gaps are those of the old labels
+
+    # -- pieces --------------------------------------------------------------------------------------------
+
+    def _parts(self, start: int = 0, multiple: int = 1) -> list[slice]:
+        step = -(-self.engine.piece_rows // multiple) * multiple if self.streaming else max(self.n_rows, 1)
+        first = start - start % step
+        return [slice(a, min(a + step, self.n_rows)) for a in range(first, self.n_rows, step)] or [slice(0, 0)]
+
+    def _pieces(self, start: int = 0, multiple: int = 1) -> Iterator[tuple[slice, Any]]:
+        """The rows on the card, whole or piece by piece; pieces that end before `start` are left out."""
+        if self.streaming:
+            yield from self.device.stream(self.codes, self._parts(start, multiple), self.pinned)
+        else:
+            yield slice(0, self.n_rows), self.codes
+
+    def _copies(self, part: slice) -> Any:
+        return None if self.copies is None else self.copies[part]
+
+    def _pad(self, values: np.ndarray) -> np.ndarray:
+        padded = values.take(self._padding, axis=0)
+        padded[self._zeros] = 0
+        return padded
+
+    def _answer(self, labels: Any) -> Any:
+        return self.device.get(labels).astype(np.int32) if self.at_home else labels.astype(np.int32)
+
+    def _empty(self, shape: Any, dtype: Any) -> Any:
+        try:
+            return self.device.empty(shape, dtype)
+        except MemoryError as error:
+            n, p, size = self.n_rows, self.layout.n_partitions, self.codes.dtype.itemsize
+            raise MemoryError(_memory_message(n, p, size, self.device.free_bytes())) from error
+
+
+def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple[Any, int]:
+    """`participating_copies` for codes that lie on the card."""
+    n, copies = len(codes), None
+    if multiplicity is not None:
+        copies = multiplicity if device.owns(multiplicity) else device.put(np.asarray(multiplicity))
+        copies = copies.astype(np.uint32)  # a copy: rows without a label are about to be marked in it
+    if has_missing and device.mark_unlabelled(codes, layout.n_clusters, copies) and copies is None:
+        copies = device.zeros(n, np.uint32)
+        copies.fill(1)
+        device.mark_unlabelled(codes, layout.n_clusters, copies)
+    if copies is not None:
+        return copies, _total_copies(device, copies)
+    _check_total(n)
+    return None, n
+
+
+def _marked_copies(device, multiplicity, unlabelled: np.ndarray | None) -> tuple[Any, int]:
+    """`participating_copies` for codes on the host and multiplicities on the card."""
+    copies = multiplicity.astype(np.uint32)
+    if unlabelled is not None:
+        copies[device.put(unlabelled)] = 0
+    return copies, _total_copies(device, copies)
+
+
+def _total_copies(device, copies) -> int:
+    total = int(device.get(copies.sum(dtype=np.uint64)))
+    _check_total(total)
+    return total
+
+
+def _check_total(total: int) -> None:
+    if total > MAX_COPIES:
+        raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
+
+
+def _label_type(k: int) -> np.dtype:
+    if k > _MAX_CLUSTERS:
+        raise ValueError(f"the CUDA engine holds at most {_MAX_CLUSTERS} clusters, got {k}; use engine='native'.")
+    return np.dtype(np.uint8 if k <= 256 else np.uint16)
+
+
+def _memory_message(n: int, p: int, itemsize: int, free: int) -> str:
+    need = n * (p * itemsize + 2) + _SPARE_BYTES
+    return (
+        f"the card has {free} bytes free, but {n} items of {p} codes need about {need}: n (p b + l + g) + "
+        f"{_SPARE_BYTES} with b = {itemsize} bytes per code, l = 1 or 2 per label, g = 1 per gap or distance; "
+        "keep the codes on the host and pass engine=coassoc.engines.Cuda(stream=True), or use engine='native'."
+    )

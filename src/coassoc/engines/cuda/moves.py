@@ -1,0 +1,124 @@
+"""Exchange moves that stay on the card, and the live counts that cross to be changed there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core.moves import AgreementState, DensityState, Moves
+
+State = DensityState | AgreementState
+
+
+@dataclass(frozen=True)
+class CardMoves:
+    """Rows that would gain by moving, in row order, on the card: what `Moves` is on the host.
+
+    The names of `Moves` fetch it from the card, for a coordinator elsewhere; `settle_moves` needs none of them.
+    """
+
+    device: Any
+    rows: Any  # (m,) int64
+    into: Any  # (m,) int32
+    table: Any  # codes of all rows, or of these alone when gathered
+    gathered: bool
+    labels: Any  # of all rows
+    row_copies: Any  # of all rows; None: one each
+    stop: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def indices(self) -> np.ndarray:
+        return self.device.get(self.rows).astype(np.int64)
+
+    @property
+    def sources(self) -> np.ndarray:
+        return self.device.get(self.device.take(self.labels, self.rows)).astype(np.int32)
+
+    @property
+    def targets(self) -> np.ndarray:
+        return self.device.get(self.into).astype(np.int32)
+
+    @property
+    def codes(self) -> np.ndarray:
+        return self.device.get(self.table if self.gathered else self.device.take(self.table, self.rows))
+
+    @property
+    def copies(self) -> np.ndarray:
+        if self.row_copies is None:
+            return np.ones(len(self), np.int64)
+        return self.device.get(self.device.take(self.row_copies, self.rows)).astype(np.int64)
+
+    def to_host(self) -> Moves:
+        return Moves(self.indices, self.sources, self.targets, self.codes, self.copies, self.stop)
+
+    def some(self, mask: np.ndarray) -> Moves:
+        return self.to_host().some(mask)
+
+    def __reduce__(self) -> tuple:
+        host = self.to_host()
+        return Moves, (host.indices, host.sources, host.targets, host.codes, host.copies, host.stop)
+
+
+# -- live counts in one piece ------------------------------------------------------------------------------
+
+_WIDE = {
+    "density": ("squares", "cells", "sizes", "together", "observed", "values"),
+    "agreement": ("cells", "sizes", "shared", "entropy", "values"),
+}
+
+
+def pack_counts(state: State) -> np.ndarray:
+    """A state as 32-bit words, as the kernels read it: a count of moves made, 64-bit parts, α (d, k) as uint32."""
+    derived = _derived(state)
+    parts = [np.zeros(1, np.int64)]
+    parts += [derived[name] if name in derived else getattr(state, name) for name in _WIDE[state.kind]]
+    words = [np.ascontiguousarray(part).ravel().view(np.uint32) for part in parts]
+    return np.concatenate([*words, state.alpha.astype(np.uint32).ravel()])
+
+
+def _derived(state: State) -> dict[str, np.ndarray]:
+    """What moves change along with the counts, and a state does not keep."""
+    if not isinstance(state, DensityState):
+        return {"values": state._values()}
+    together, observed = state.squares - state.cells, state.cells * (state.cells - 1)
+    return {"values": state._parts()[2], "together": together.sum(axis=0), "observed": observed.sum(axis=0)}
+
+
+def sums_are_integers(state: State, n_moves: int, repeated: bool) -> bool:
+    """Whether weights are all 1 and integer sums over partitions stay in int64, whichever of the moves are made."""
+    total = int(state.sizes.sum())
+    largest = total if repeated else min(total, int(state.sizes.max()) + n_moves)
+    return bool((state.v == 1.0).all()) and len(state.v) * largest**2 < 1 << 63
+
+
+def packed_views(words: np.ndarray, kind: str, shape: tuple[int, int, int]) -> dict[str, np.ndarray]:
+    """The parts of packed counts by name, as views; `shape` is (d, p, k)."""
+    d, p, k = shape
+    sizes = {"squares": (p, k), "cells": (p, k), "sizes": (k,), "shared": (p,), "entropy": (p,)}
+    sizes |= {"together": (k,), "observed": (k,), "values": (k,) if kind == "density" else (p,)}
+    wide, at = words[: len(words) - d * k].view(np.int64), 1
+    views = {"made": wide[:1], "alpha": words[len(words) - d * k :].reshape(d, k)}
+    for name in _WIDE[kind]:
+        size = int(np.prod(sizes[name]))
+        part = wide[at : at + size].reshape(sizes[name])
+        views[name] = part.view(np.float64) if name == "values" else part
+        at += size
+    return views
+
+
+def unpack_counts(state: State, words: np.ndarray) -> int:
+    """Bring the changed counts back into the state; how many moves were made."""
+    views = packed_views(words, state.kind, (*_rows_and_partitions(state), len(state.sizes)))
+    for name in ("alpha", *_WIDE[state.kind]):
+        if hasattr(state, name):
+            np.copyto(getattr(state, name), views[name])
+    return int(views["made"][0])
+
+
+def _rows_and_partitions(state: State) -> tuple[int, int]:
+    return state.layout.n_codes, state.layout.n_partitions

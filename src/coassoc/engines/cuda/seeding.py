@@ -1,0 +1,103 @@
+"""k-means++ on the card: one distance per row, one running sum per block of rows, exact int64 totals."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..contract import Seeding
+
+if TYPE_CHECKING:
+    from .engine import CudaRows
+
+SEED_ROWS = 8192  # rows behind one running sum, as in the kernels
+_ROUNDS = 64  # rounds of candidates whose totals are zeroed at once
+
+
+class SeedRule:
+    """How rows are compared: what every round asks of the weights and the numbers of clusters, found out once."""
+
+    def __init__(self, weights: np.ndarray, n_clusters: np.ndarray, has_missing: bool, codes: Any):
+        self.weights = np.asarray(weights).astype(np.uint32)
+        self.n_clusters = n_clusters
+        self.has_missing = has_missing
+        p, most = len(n_clusters), int(n_clusters.max())
+        self.low = most < 128  # bit 7 of a byte code is free
+        #: four partitions a word; above 255 clusters no byte would stand for a missing label of that partition
+        self.in_bytes = bool(
+            codes.dtype == np.uint8
+            and p % 4 == 0
+            and p <= 128
+            and (self.weights == 1).all()
+            and not (has_missing and most > 255)
+        )
+        self._missing = np.minimum(n_clusters, 255).astype(np.uint8)
+
+    def pack(self, chosen: np.ndarray) -> np.ndarray:
+        """Rows of byte codes as the kernel reads them: the codes, 0x80 where there is a label, k_j."""
+        chosen = np.asarray(chosen, dtype=np.uint8)
+        seen = (chosen < self.n_clusters).view(np.uint8) << 7
+        packed = np.concatenate((chosen, seen, self._missing), axis=None)
+        return packed.view(_one_struct(packed.nbytes))
+
+
+@cache
+def _one_struct(size: int) -> np.dtype:
+    return np.dtype([("bytes", np.uint8, (size,))])
+
+
+class CudaSeeding(Seeding):
+    def __init__(self, rows: CudaRows, weights: np.ndarray):
+        self.rows = rows
+        self._rule = SeedRule(weights, rows.layout.n_clusters, rows.has_missing, rows.codes)
+        self.total = rows.n_copies
+        largest = int(np.sum(weights))
+        self._dtype = next(t for t in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(t).max)
+        self._distance: Any = None  # None: no row chosen yet
+        self._running: Any = None  # running sums over blocks of SEED_ROWS rows
+        self._sums: Any = None  # the array behind them
+        self._zeroed: Any = None  # totals of candidates in this and the next rounds
+        self._round = 0
+
+    def locate(self, targets: np.ndarray) -> np.ndarray:
+        rows, targets = self.rows, np.asarray(targets, dtype=np.int64)
+        if self._distance is None and rows.copies is None:
+            return rows.codes_at(targets)
+        device = rows.device
+        if self._running is None:
+            self._running = device.running(device.sum_copies(rows.copies))
+        drawn = (self._running, targets, self._distance, rows.copies, rows.n_rows)
+        if rows.streaming:
+            return rows.codes_at(device.locate_rows(*drawn))
+        return device.get(device.locate_rows(*drawn, rows.codes))
+
+    def potentials(self, candidates: np.ndarray) -> np.ndarray:
+        device, rows = self.rows.device, self.rows
+        sums = self._totals(len(candidates))
+        for part, codes in rows._pieces():
+            now = None if self._distance is None else self._distance[part]
+            device.seed_rows(codes, candidates, self._rule, now, rows._copies(part), sums, add=False)
+        return device.get(sums).astype(np.int64)
+
+    def add(self, row: np.ndarray) -> None:
+        device, rows = self.rows.device, self.rows
+        first = self._distance is None
+        distance = rows._empty(rows.n_rows, self._dtype) if first else self._distance
+        if self._sums is None:
+            self._sums = device.zeros(-(-rows.n_rows // SEED_ROWS), np.uint64)
+        for part, codes in rows._pieces():
+            blocks = self._sums[part.start // SEED_ROWS :]
+            device.seed_rows(
+                codes, row[None], self._rule, distance[part], rows._copies(part), blocks, add=True, first=first
+            )
+        self._distance, self._running = distance, device.running(self._sums)
+        self.total = int(device.get(self._running[-1:])[0])
+
+    def _totals(self, m: int) -> Any:
+        """Zeros (m,) on the card; those of many rounds are written at once."""
+        if self._zeroed is None or self._zeroed.shape[1] != m or self._round == _ROUNDS:
+            self._zeroed, self._round = self.rows.device.zeros((_ROUNDS, m), np.uint64), 0
+        self._round += 1
+        return self._zeroed[self._round - 1]

@@ -1,0 +1,55 @@
+"""What the host makes of a score table before a pass: a narrow copy with its error, and how far the table moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...core.counts import Layout, ScoreTable
+
+
+def narrow_table(
+    values: np.ndarray, offsets: np.ndarray, bytes_pay: Callable[[float], bool]
+) -> tuple[np.ndarray, int, int]:
+    """Table of 8 or 16 bits whose sums over partitions stay below 2**16, the largest error of a gap, and the shift.
+
+    Entries are (values − the smallest of their partition) >> shift, so a gap of narrow sums is wrong by less than
+    one step per partition: a gap above `bound` proves the order of exact sums, and ``(gap - bound) << shift`` bounds
+    the exact gap from below. A table of multiples of 2**shift, such as that of single rows, has bound 0. Bytes are
+    used when they are exact, or when `bytes_pay` of their bound, in units of `values`, says so.
+    """
+    flat, firsts = values.reshape(-1), offsets[:-1] * values.shape[1]  # rows of a partition lie together
+    lowest, highest = np.minimum.reduceat(flat, firsts), np.maximum.reduceat(flat, firsts)
+    spans = highest.astype(np.int64) - lowest
+    # differences of int32 fit uint32, where they are taken modulo 2**32
+    raised = values.view(np.uint32) - np.repeat(lowest, np.diff(offsets))[:, None].view(np.uint32)
+    used = int(np.bitwise_or.reduce(raised, axis=None))
+    for bits in (8, 16):
+        shift = max(0, int(spans.sum()).bit_length() - 16, int(spans.max()).bit_length() - bits)
+        while int((spans >> shift).sum()) > 0xFFFF:
+            shift += 1
+        bound = len(firsts) if used & ((1 << shift) - 1) else 0
+        if bits == 16 or bound == 0 or bytes_pay(bound * 2.0**shift):
+            break
+    return (raised >> np.uint32(shift)).astype(f"uint{bits}"), bound, shift
+
+
+def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+    """Most by which the lead of a row's own cluster a can have shrunk, for each a (k,), in score units.
+
+    Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa) with Δ = new − old, which is exact: both are integers over powers of two. The
+    sum is rounded, so it is raised by more than that. `scratch` (k, d) float64 is overwritten.
+    """
+    before = old.values.T if new.bits == old.bits else old.values.T * 2.0 ** (new.bits - old.bits)
+    np.subtract(new.values.T, before, out=scratch)  # clusters first: whole vectors in what follows
+    np.subtract(scratch.max(axis=0), scratch, out=scratch)
+    return np.maximum.reduceat(scratch, offsets[:-1], axis=1).sum(axis=1) * (2.0**-new.bits * (1 + 1e-12))
+
+
+def table_layout(n_clusters: np.ndarray, offsets: np.ndarray) -> Layout:
+    """A layout whose arithmetic on tables is compiled where the kernels are installed, to the same bits."""
+    from ..native.engine import NativeLayout, kernels_missing
+
+    kind = Layout if kernels_missing() is not None else NativeLayout
+    return kind(np.ascontiguousarray(n_clusters, dtype=np.int64), offsets)

@@ -1,0 +1,5 @@
+"""Dask engine."""
+
+from .engine import Dask
+
+__all__ = ["Dask"]

@@ -1,0 +1,483 @@
+"""Dask: the rows stay on the workers of a cluster, tables go out, integers come back.
+
+Every result is a task that can be run again: chunks are read or coded anew from their source, tables and given labels
+are part of a task and so are held by the scheduler. Nothing is scattered, so a worker may die at any moment.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...core.counts import MAX_COPIES, Layout, ScoreTable
+from ..contract import Engine
+from ..stream.chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
+from ..stream.chunks import add_results, chunk_describe, chunk_labels, new_version, smallest_label_type
+from .session import FAN_IN, Session, balanced, groups_of, rows_by_place
+from .tasks import (
+    fill_positions,
+    join_chunks,
+    label_shares,
+    make_chunk,
+    moved_labels,
+    on_chunks,
+    own_ids,
+    presented_labels,
+    read_rows,
+    run_on_chunk,
+    same,
+    sort_ids,
+    sum_on_chunks,
+    take_label,
+)
+
+_CHUNKS_PER_THREAD = 4  # enough to even out, few enough to schedule
+_LEAST_ROWS = 1 << 17  # below this a chunk costs more to schedule than to work on
+_MOST_ROWS = 1 << 23
+_SHORT = 0.25  # seconds of a round that is not worth a task; longer ones should be seen on the scheduler
+_STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
+
+
+class Dask(Engine):
+    """Work on a Dask cluster: labels equal the in-memory ones, bit for bit, whatever the workers do.
+
+    Parameters
+    ----------
+    client : distributed.Client, str or None, default=None
+        The cluster: a client, the address of a scheduler (``"tcp://host:8786"``), or None for the client that is
+        current where the fit is called.
+    chunk_rows : int, optional
+        Rows of a chunk, where the input leaves the choice (arrays in memory, mapped codes). None: a few chunks for
+        each thread of the cluster. Never changes a result.
+    local : {"auto", "native", "numpy"}, default="auto"
+        What works on a chunk, on the worker, with one thread.
+    n_starts : int, optional
+        Starts run at once. None: as many as the workers' memory allows, 4 at most.
+
+    Notes
+    -----
+    Input may be a Dask array or data frame, a path that all workers can read, or anything in memory, which is then
+    sent once. Labels of distributed input are a Dask array with the input's chunks; call ``compute()`` for NumPy.
+    Workers hold the codes (a byte per label in the common case) and 6 bytes per item for each start in progress.
+    A worker that dies costs the time to compute its chunks again; one that joins is given a share of them.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.engines.Dask(chunk_rows=1000)
+    Dask(chunk_rows=1000)
+    """
+
+    name = "dask"
+
+    def __init__(
+        self,
+        client: Any = None,
+        *,
+        chunk_rows: int | None = None,
+        local: str = "auto",
+        n_starts: int | None = None,
+    ):
+        if chunk_rows is not None and chunk_rows < 1:
+            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
+        if n_starts is not None and n_starts < 1:
+            raise ValueError(f"n_starts must be at least 1, got {n_starts}.")
+        self.client, self.chunk_rows, self.local, self.n_starts = client, chunk_rows, local, n_starts
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # fits in progress
+
+    def __repr__(self) -> str:
+        given = [] if self.client is None else [repr(_address(self.client))]
+        given += [f"{name}={v!r}" for name in ("chunk_rows", "n_starts") if (v := getattr(self, name)) is not None]
+        return f"Dask({', '.join(given)})"
+
+    def __getstate__(self) -> dict:
+        # the connection stays here; elsewhere the address opens it again
+        state = {**self.__dict__, "client": None if self.client is None else _address(self.client)}
+        del state["_sessions"]
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state, _sessions=weakref.WeakSet())
+
+    @classmethod
+    def at_hand(cls) -> Dask | None:
+        """An engine on the current client; None when there is none."""
+        try:
+            from distributed import get_client
+
+            return cls(get_client())
+        except (ImportError, ValueError):
+            return None
+
+    def connect(self) -> Any:
+        """The client."""
+        try:
+            from distributed import Client, get_client
+        except ImportError:
+            raise ImportError("engine Dask needs dask and distributed: pip install 'coassoc[dask]'.") from None
+        if isinstance(self.client, str):
+            self.client = Client(self.client, set_as_default=False)
+        if self.client is not None:
+            return self.client
+        try:
+            return get_client()
+        except ValueError:
+            raise ValueError(
+                "engine Dask has no cluster: pass Dask(client) or Dask('tcp://host:port'), or start one in this "
+                "program with distributed.Client()."
+            ) from None
+
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
+        session = Session(self.connect())
+        self._sessions.add(session)
+        with session:
+            source = getattr(ensemble, "source", None)
+            distributed = source is not None
+            if source is not None and not ensemble.is_coded:
+                groups, places = [], None
+                if source.kind != "dask":  # labels of a collection keep its blocks; those of a file are ours to join
+                    groups = self._groups(session, source)
+                    sizes = [sum(block.rows for block in group) for group in groups]
+                    places = balanced([None] * len(sizes), list(session.workers()), sizes)
+                ensemble.scan(lambda source, missing: session.tally(source, missing, groups, places))
+                if source.kind == "dask":
+                    sizes = ensemble.block_sizes
+                    places = balanced([None] * len(sizes), list(session.workers()), sizes)
+                rows = session.coded_blocks(source, ensemble.coding, groups, places)
+            else:
+                sizes, places, rows = self._cut_codes(session, ensemble.codes)
+            layout = Layout(ensemble.n_clusters, ensemble.offsets)
+            missing = np.add.reduceat(ensemble.sizes, layout.offsets[:-1]) < ensemble.n_samples
+            slots = 2 * (self.n_starts or 4) + 2
+            chunks = DaskChunks.build(session, rows, sizes, places, layout, missing, multiplicity, self.local, slots)
+            chunks.distributed = distributed
+            chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
+            if (n := int(chunks.copies.sum())) > MAX_COPIES:
+                raise ValueError(
+                    f"the ensemble has {n} items, copies counted; exact counts hold for at most {MAX_COPIES}."
+                )
+            return ChunkedRows(chunks)
+
+    def _groups(self, session: Session, source: Any) -> list[list]:
+        """The blocks of a file that make each chunk; those of an NPY file are cut so that chunks are even."""
+        sizes, step = np.array([block.rows for block in source.blocks]), self._step(session, source.n_rows)
+        if source.kind != "npy":
+            return [[source.blocks[b] for b in group] for group in groups_of(sizes, step)]
+        first, most, groups = source.blocks[0], int(sizes.max()), []
+        for start in range(0, source.n_rows, step):
+            stop = min(start + step, source.n_rows)
+            cuts = range(start, stop, most)
+            groups.append([replace(first, start=cut, rows=min(most, stop - cut)) for cut in cuts])
+        return groups
+
+    def _cut_codes(self, session: Session, codes: np.ndarray) -> tuple[list[int], list[str] | None, list]:
+        """Sizes of chunks, their places, and what gives each: a file that workers can read, or the codes themselves."""
+        n, row_bytes = len(codes), codes.shape[1] * codes.dtype.itemsize
+        step = self._step(session, n)
+        starts = range(0, n, step)
+        sizes = [min(step, n - start) for start in starts]
+        places = balanced([None] * len(sizes), list(session.workers()), sizes)
+        path = getattr(codes, "filename", None)
+        if path is not None and codes.flags.c_contiguous and isinstance(codes, np.memmap):
+            where = [(str(path), codes.dtype.str, codes.offset + s * row_bytes, size) for s, size in zip(starts, sizes)]
+            columns = [list(column) for column in zip(*((*place, codes.shape[1]) for place in where))]
+            return sizes, places, session.map(read_rows, *columns, places=places)
+        return sizes, places, [session.send(np.asarray(codes[s : s + size])) for s, size in zip(starts, sizes)]
+
+    def _step(self, session: Session, n: int) -> int:
+        """Rows of a chunk: a few for each thread, and as many for one as for another."""
+        if self.chunk_rows is not None:
+            return self.chunk_rows
+        n_threads = session.n_threads()
+        step = min(max(-(-n // (_CHUNKS_PER_THREAD * n_threads)), _LEAST_ROWS), _MOST_ROWS)
+        n_chunks = -(-n // step)
+        if n_chunks > n_threads:
+            n_chunks = -(-n_chunks // n_threads) * n_threads
+        return -(-n // n_chunks)
+
+    def starts_at_once(self, rows: Any) -> int:
+        if self.n_starts is not None:
+            return self.n_starts
+        chunks = rows.chunks
+        spare = chunks.session.memory() // 2 - rows.n_rows * rows.layout.n_partitions
+        return int(min(max(spare // max(1, _STATE_BYTES * rows.n_rows), 1), 4))
+
+    def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """A task whose rows are one chunk runs where the chunk is; others are driven by a thread each, from here."""
+
+        def call(task: Any) -> Any:
+            chunks = getattr(getattr(task, "rows", None), "chunks", None)
+            if not isinstance(chunks, DaskChunks) or len(chunks.futures) != 1:
+                return function(task)
+            light = copy.copy(task)
+            light.rows = None  # put back on the worker
+            return chunks.session.gather(chunks.session.submit(run_on_chunk, chunks.futures[0], function, light))
+
+        if len(tasks) < 2:
+            return [call(task) for task in tasks]
+        pool = ThreadPoolExecutor(min(len(tasks), 16), thread_name_prefix="coassoc-dask")
+        try:
+            return list(pool.map(call, tasks))
+        except BaseException:
+            for session in list(self._sessions):  # Ctrl-C reaches the main thread only
+                session.cancel()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _address(client: Any) -> str:
+    if isinstance(client, str):
+        return client
+    return "a closed client" if client.scheduler is None else str(client.scheduler.address)
+
+
+class DaskChunks(Chunks):
+    """Chunks as futures."""
+
+    distributed = False  # whether labels stay on the cluster
+    target_rows = _MOST_ROWS
+
+    def __init__(self, session: Session, futures: list, sizes, copies, layout: Layout, spans: list | None = None):
+        super().__init__(layout)
+        self.session, self.futures = session, futures
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self.copies = np.asarray(copies, dtype=np.int64)
+        self.all_sizes: list[int] = self.sizes.tolist()  # with the input's empty blocks
+        self.spans = spans
+        self.places: list[str] | None = None  # where each chunk is worked on; None: where Dask likes
+        self._took: dict[Callable, float] = {}  # seconds of the last round of each function
+
+    @classmethod
+    def build(
+        cls,
+        session: Session,
+        rows: list,
+        sizes: list,
+        places: list[str] | None,
+        layout: Layout,
+        missing: np.ndarray,
+        multiplicity: np.ndarray | None,
+        local: str,
+        slots: int,
+    ) -> DaskChunks:
+        ends = np.cumsum(sizes)
+        kept = [c for c, size in enumerate(sizes) if size]
+        copies: list[Any] = [None] * len(kept)
+        if multiplicity is not None:
+            copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
+        common = [[value] * len(kept) for value in (missing, local, slots)]
+        places = None if places is None else [places[c] for c in kept]
+        columns = [rows[c] for c in kept], [layout] * len(kept), copies, *common
+        futures = session.map(make_chunk, *columns, places=places)
+        copies_of = kept_sizes = np.array([sizes[c] for c in kept], dtype=np.int64)
+        if multiplicity is not None or missing.all():
+            copies_of = np.array([n for _, n in session.gather(session.map(chunk_describe, futures))])
+        self = cls(session, futures, kept_sizes, copies_of, layout)
+        self.all_sizes = list(sizes)
+        self.places = places
+        return self
+
+    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+        if self.places is None:
+            return self.session.gather(self._tasks(function, *args, per_chunk=per_chunk, which=which))
+        here, found = self._round(on_chunks, function, args, per_chunk, which)
+        results = dict(zip((c for group in here for c in group), (result for part in found for result in part)))
+        return [results[int(c)] for c in (range(len(results)) if which is None else which)]
+
+    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
+        if self.places is None:
+            tasks = self._tasks(function, *args, per_chunk=per_chunk)
+            if len(tasks) > FAN_IN:
+                return self.session.gather(self.session.reduce(add_results, tasks))
+            return add_results(self.session.gather(tasks))
+        return add_results(self._round(sum_on_chunks, function, args, per_chunk, add=True)[1])
+
+    def _round(
+        self, how: Callable, function: Callable, args: tuple, per_chunk: Sequence | None, which=None, add: bool = False
+    ) -> tuple[list[list[int]], list]:
+        """One call for each thread of each worker, over the chunks it has: which these are, and what was found.
+
+        A call is a task, unless the last such round was so short that making tasks would take longer than the work.
+        """
+        wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
+        piece_of = {} if per_chunk is None else dict(zip(wanted, per_chunk))
+        workers, by_worker = self._workers(), {}
+        for worker, here in rows_by_place([self.places[c] for c in wanted]).items():  # type: ignore[index]
+            n_threads = workers.get(worker, {}).get("nthreads", 1)
+            own = [wanted[i] for i in here]
+            by_worker[worker] = [part.tolist() for part in np.array_split(own, min(n_threads, len(own)))]
+        groups = [part for parts in by_worker.values() for part in parts]
+        pieces = {worker: [[piece_of.get(c) for c in part] for part in parts] for worker, parts in by_worker.items()}
+        start, found = time.monotonic(), None
+        if self._took.get(function, _SHORT) < _SHORT and not _has_future((args, per_chunk)):
+            jobs = {
+                worker: [
+                    ([self.futures[c].key for c in part], function, args, own)
+                    for part, own in zip(parts, pieces[worker])
+                ]
+                for worker, parts in by_worker.items()
+            }
+            found = self.session.ask(how, jobs)
+        if found is None:
+            columns = {
+                worker: (
+                    [[self.futures[c] for c in part] for part in parts],
+                    [function] * len(parts),
+                    [args] * len(parts),
+                    pieces[worker],
+                )
+                for worker, parts in by_worker.items()
+            }
+            tasks = [task for part in self.session.map_by_worker(how, columns) for task in part]
+            if add and len(tasks) > FAN_IN:  # for fewer, one more task to add them takes longer than fetching them all
+                tasks = [self.session.reduce(add_results, tasks)]
+            found = self.session.gather(tasks)
+        self._took[function] = time.monotonic() - start
+        return groups, found
+
+    def _workers(self) -> dict[str, dict]:
+        """Who works; chunks are shared out anew when one has joined or gone."""
+        assert self.places is not None
+        workers = self.session.workers()
+        if workers and set(workers) != set(self.places) and len(self.futures) > 1:
+            self.places = balanced(self.places, list(workers), self.sizes.tolist()) or self.places
+        return workers
+
+    def _tasks(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+        """A task for each chunk."""
+        wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
+        pieces = [None] * len(wanted) if per_chunk is None else per_chunk
+        filled = [arguments_for(args, piece) for piece in pieces]
+        columns = [[self.futures[c] for c in wanted], *(list(column) for column in zip(*filled))]
+        if self.places is not None:
+            self._workers()
+        places = None if self.places is None else [self.places[c] for c in wanted]
+        return self.session.map(function, *columns, places=places)
+
+    def fold(self, function: Callable, *args: Any) -> Any:
+        result = None
+        for chunk in self.futures:
+            result = self.session.submit(function, chunk, result, *args)
+        return self.session.gather(result)
+
+    def share(self, value: Any) -> Any:
+        n_tasks = len(self.futures) if self.places is None else min(len(self.futures), self.session.n_threads())
+        if n_tasks <= FAN_IN:  # sent with each task: a step less to wait for
+            return value
+        if isinstance(value, ScoreTable):
+            return self.session.submit(ScoreTable, self.session.send(value.values), value.bits)
+        return self.session.submit(same, value)
+
+    def abandon(self) -> None:
+        self.session.cancel()
+
+    def cut(self, labels: np.ndarray, k: int) -> list:
+        return [self.session.send(piece) for piece in super().cut(labels, k)]
+
+    def forget(self, key: str) -> None:
+        pass  # a chunk keeps a few states and drops the oldest
+
+    def gather(self, labelling: ChunkedLabelling) -> Any:
+        ask = (labelling.key, labelling.n_clusters, labelling.past)
+        if not self.distributed:
+            found = self.each(chunk_labels, *ask, per_chunk=labelling.pieces)
+            return np.concatenate(found).astype(np.int32)
+        return self._present(self._tasks(presented_labels, *ask, per_chunk=labelling.pieces))
+
+    def _present(self, futures: list) -> Any:
+        """Label arrays on the workers as one Dask array with the input's chunks."""
+        import dask.array as da
+        from dask import delayed
+        from dask.highlevelgraph import HighLevelGraph
+
+        waiting = iter(futures)
+        parts = [
+            da.from_delayed(delayed(next(waiting)), (size,), np.int32) if size else da.zeros(0, dtype=np.int32)
+            for size in self.all_sizes
+        ]
+        # concatenate would leave the empty blocks out
+        name = f"coassoc-labels-{new_version()}"
+        same_blocks: dict[Any, Any] = {(name, i): (part.name, 0) for i, part in enumerate(parts)}
+        graph = HighLevelGraph.from_collections(name, same_blocks, dependencies=parts)
+        return da.Array(graph, name, (tuple(self.all_sizes),), dtype=np.int32)
+
+    def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
+        ask = (labelling.key, labelling.n_clusters, labelling.past)
+        shares = np.array(self.each(label_shares, *ask, per_chunk=labelling.pieces))  # (chunks, 2, k): rows, copies
+        starts = np.cumsum(self.sizes) - self.sizes
+        spans = [(c, c) for c in range(len(self.futures))] if self.spans is None else self.spans
+        children = []
+        for side in range(labelling.n_clusters):
+            groups = groups_of(shares[:, 0, side], self.target_rows)
+            futures = []
+            for group in groups:
+                pieces = []
+                for c in group:
+                    piece = None if labelling.pieces is None else labelling.pieces[c]
+                    past, start = tuple(arguments_for(labelling.past, piece)), int(starts[c])
+                    pieces.append(self.session.submit(take_label, self.futures[c], *ask[:2], past, side, start))
+                futures.append(pieces[0] if len(pieces) == 1 else self.session.submit(join_chunks, pieces))
+            rows = [int(shares[g, 0, side].sum()) for g in groups]
+            copies = [int(shares[g, 1, side].sum()) for g in groups]
+            covered = [(spans[g[0]][0], spans[g[-1]][1]) for g in groups]
+            child = DaskChunks(self.session, futures, rows, copies, self.layout, covered)
+            child.distributed, child.target_rows = self.distributed, self.target_rows
+            children.append(child)
+        return children  # type: ignore[return-value]
+
+    def scatter(self, leaves: Sequence[Chunks]) -> Any:
+        """Row numbers of the leaves go to the chunk that holds the row: sorted in groups, then filled in."""
+        ends = np.cumsum(self.sizes)
+        found: list[tuple[int, Any]] = []
+        for position, leaf in enumerate(leaves):
+            assert isinstance(leaf, DaskChunks)
+            if leaf.spans is None:
+                zeros = [np.zeros(0, np.int64)] * len(self.futures)
+                return self._shown([self.session.submit(fill_positions, c, [z]) for c, z in zip(self.futures, zeros)])
+            found += [(position, self.session.submit(own_ids, chunk)) for chunk in leaf.futures]
+        width = max(FAN_IN, -(-len(found) // max(1, len(self.futures))))
+        groups = [found[i : i + width] for i in range(0, len(found), width)]
+        sorted_ = [
+            self.session.submit(sort_ids, [ids for _, ids in group], [position for position, _ in group], ends)
+            for group in groups
+        ]
+        filled = []
+        for c, chunk in enumerate(self.futures):
+            parts = [self.session.submit(_item, group, c) for group in sorted_]
+            filled.append(self.session.submit(fill_positions, chunk, parts, self.distributed))
+        return self._shown(filled)
+
+    def _shown(self, futures: list) -> Any:
+        return self._present(futures) if self.distributed else np.concatenate(self.session.gather(futures))
+
+    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        """New labels become tasks of their own: from now on they are what the chunks start from."""
+        ends, pieces = np.cumsum(self.sizes), []
+        for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
+            piece = None if labelling.pieces is None else labelling.pieces[c]
+            past = tuple(arguments_for(labelling.past, piece))
+            here = (indices >= end - size) & (indices < end)
+            where, to = indices[here] - (end - size), targets[here].astype(smallest_label_type(labelling.n_clusters))
+            pieces.append(
+                self.session.submit(moved_labels, chunk, labelling.key, labelling.n_clusters, past, where, to)
+            )
+        labelling.past, labelling.pieces = (new_version(), None, EACH), pieces
+
+
+def _has_future(value: Any) -> bool:
+    """Whether what is to be sent holds, in tuples or lists, something that only a task can be given."""
+    if isinstance(value, (tuple, list)):
+        return any(_has_future(part) for part in value)
+    return hasattr(value, "key") and hasattr(value, "client")
+
+
+def _item(parts: Sequence, c: int) -> Any:
+    return parts[c]

@@ -1,0 +1,261 @@
+"""The tasks of one fit on a Dask cluster: how they are sent, named, gathered, added up and cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+import numpy as np
+
+from .tasks import answer, code_blocks, code_rows, join_pieces, same, tally_blocks, tally_rows
+
+FAN_IN = 8  # partial results added by one task
+_PIECE_BYTES = 1 << 23  # data inside one task; larger ones draw a warning from Dask
+_LET_GO_AFTER = 0.2  # seconds
+_ASK_EVERY = 2.0  # seconds after which the workers are counted again
+_REACH_WITHIN = 2.0  # seconds for a connection to a worker; it answers by tasks if there is none
+
+
+class Session:
+    """The tasks of one fit: named, sent, and cancelled together when the fit is."""
+
+    def __init__(self, client: Any):
+        self.client = client
+        self._name = uuid.uuid4().hex[:10]
+        self._numbers = itertools.count()
+        self._closed = False
+        self._gathered: deque[tuple[float, Any]] = deque()  # when, and what is not yet let go of
+        self._workers: dict[str, dict] = {}
+        self._asked = -_ASK_EVERY - 1.0
+        self._reachable = True  # whether this process can talk to the workers itself
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            self.cancel()
+
+    def submit(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
+        key = f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}"
+        with self:  # an interrupt may come at any moment
+            future = self.client.submit(function, *args, key=key, pure=False, **kwargs)
+        self._sent()
+        return future
+
+    def map(self, function: Callable, *columns: Sequence, places: Sequence[str] | None = None) -> list:
+        """One task for each row of the columns, sent as one message; each at its place while that worker lives."""
+        if places is None:
+            return self.map_by_worker(function, {None: columns})[0]
+        by_worker = rows_by_place(places)
+        cut = {worker: [[column[i] for i in here] for column in columns] for worker, here in by_worker.items()}
+        found = [future for part in self.map_by_worker(function, cut) for future in part]
+        order = [i for here in by_worker.values() for i in here]
+        return [future for _, future in sorted(zip(order, found), key=lambda pair: pair[0])]
+
+    def map_by_worker(self, function: Callable, columns: dict[Any, Any]) -> list[list]:
+        """One task for each row of the columns of each worker."""
+
+        async def together() -> list:
+            # where messages are sent from: they leave as one, while a second one would wait for 10 ms
+            return [self._map(function, rows, worker) for worker, rows in columns.items()]
+
+        with self:
+            futures = self.client.sync(together)
+        self._sent()
+        return futures
+
+    def _map(self, function: Callable, columns: Sequence[Sequence], worker: str | None) -> list:
+        keys = [f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}" for _ in columns[0]]
+        where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        return self.client.map(function, *columns, key=keys, pure=False, **where)
+
+    def ask(self, how: Callable, jobs: dict[str, list[tuple]]) -> list | None:
+        """``how(chunks, *arguments)`` of each job of each worker without a task: the results, job after job.
+
+        A job is the keys of chunks that the worker holds, and the arguments. This takes a third of the time that tasks
+        take to be made, sent and gathered. None when it cannot be done (a chunk is elsewhere, a worker has died or
+        cannot be reached): tasks will do it, and see to everything.
+        """
+        if not self._reachable or self._closed:
+            return None
+
+        async def together() -> list:
+            return await asyncio.gather(*(self._ask(how, *job) for job in jobs.items()), return_exceptions=True)
+
+        with self:
+            found = self.client.sync(together)
+        if any(isinstance(part, BaseException) for part in found):
+            self._reachable = False
+            return None
+        return None if any(part is None for part in found) else [result for part in found for result in part]
+
+    async def _ask(self, how: Callable, worker: str, jobs: list[tuple]) -> list | None:
+        from distributed.protocol.pickle import dumps
+
+        pool = self.client.rpc
+        pool.reuse(worker, await pool.connect(worker, timeout=_REACH_WITHIN))
+        said = await pool(worker).run(function=dumps(answer), args=dumps((how, jobs)), kwargs=dumps({}))
+        return said["result"] if said["status"] == "OK" else None  # what went wrong, a task will tell
+
+    def send(self, array: np.ndarray) -> Any:
+        """An array as a task that holds it: unlike scattered data it survives the workers."""
+        n_pieces = -(-array.nbytes // _PIECE_BYTES) or 1
+        if n_pieces == 1:
+            return self.submit(same, array)
+        pieces = [self.submit(same, piece) for piece in np.array_split(array, n_pieces)]
+        return self.submit(join_pieces, pieces)
+
+    def gather(self, futures: Any) -> Any:
+        """The results."""
+        with self:
+            results = self.client.gather(futures)
+        self._gathered.append((time.monotonic(), futures))
+        return results
+
+    def _sent(self) -> None:
+        """Tasks have been sent: forget results gathered a while ago.
+
+        A client sends every 10 ms at most: a word that results are no longer needed would, sent at once, hold up the
+        next tasks, for which everybody waits.
+        """
+        if self._closed:  # another thread of this fit was stopped in the meantime
+            self.cancel()
+            raise CancelledError("this fit was cancelled")
+        old = time.monotonic() - _LET_GO_AFTER
+        while self._gathered and self._gathered[0][0] < old:
+            self._gathered.popleft()
+
+    def cancel(self) -> None:
+        """Leave no task and no data of this fit on the cluster, whoever still holds a future of it."""
+        self._closed = True
+        if self.client.status == "running":
+            self.client.sync(self._release)
+
+    async def _release(self) -> None:
+        """In the client's loop, and so after everything that was begun there before."""
+        # by name: an interrupt may fall between the sending of a task and the first that is heard of it here
+        for key in list(self.client.futures):
+            if isinstance(key, str) and self._name in key:
+                # Client.cancel would break the connection over tasks that nobody but another task wants
+                self.client._release_key(key)
+
+    def reduce(self, function: Callable, futures: list) -> Any:
+        """``function([results])`` as a tree."""
+        while len(futures) > 1:
+            groups = [futures[i : i + FAN_IN] for i in range(0, len(futures), FAN_IN)]
+            futures = [self.submit(function, group) if len(group) > 1 else group[0] for group in groups]
+        return futures[0]
+
+    def workers(self) -> dict[str, dict]:
+        """Who works, by address; asked anew every few seconds."""
+        now = time.monotonic()
+        if now - self._asked > _ASK_EVERY:
+            self._workers, self._asked = self.client.scheduler_info(n_workers=-1)["workers"], now
+        return self._workers
+
+    def n_threads(self) -> int:
+        return max(1, sum(worker["nthreads"] for worker in self.workers().values()))
+
+    def memory(self) -> int:
+        return sum(int(worker["memory_limit"] or 0) for worker in self.workers().values())
+
+    # -- tables that are not codes yet ---------------------------------------------------------------------------
+
+    def tally(self, source: Any, missing: str, groups: Sequence, places: Sequence[str] | None) -> tuple:
+        """The labels of every column, found by the workers."""
+        from ...ensemble.io.blocks import merge_tallies
+
+        if source.kind == "dask":
+            parts = self._blocks(source, tally_rows, source.names, missing)
+        else:
+            n = len(groups)
+            parts = self.map(tally_blocks, groups, [source.names] * n, [missing] * n, places=places)
+        if len(parts) <= FAN_IN:
+            return merge_tallies(self.gather(parts))
+        return self.gather(self.reduce(merge_tallies, parts))
+
+    def coded_blocks(self, source: Any, coding: Any, groups: Sequence, places: Sequence[str] | None) -> list:
+        """Codes of each block of a collection, or of each group of neighbouring blocks of a file."""
+        if source.kind == "dask":
+            return self._blocks(source, code_rows, coding)
+        return self.map(code_blocks, groups, [coding] * len(groups), places=places)
+
+    def _blocks(self, source: Any, function: Callable, *args: Any) -> list:
+        from dask import delayed
+
+        name = f"coassoc-{function.__name__}-{self._name}"
+        tasks = [
+            delayed(function, pure=False)(block.delayed, *args, dask_key_name=f"{name}-{next(self._numbers)}")
+            for block in source.blocks
+        ]
+        with self:
+            futures = self.client.compute(tasks)
+        self._sent()
+        return futures
+
+
+def local_cluster(n_workers: int) -> Any:
+    """A cluster of processes here, of one thread each, that leaves the cores to them.
+
+    By default Dask looks at itself and at every thread 50 to 100 times a second: 12 % of a core with two workers.
+    """
+    import dask
+    from distributed import LocalCluster
+
+    settings = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with dask.config.set({"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}):
+        return LocalCluster(n_workers=n_workers, silence_logs=50, **settings)
+
+
+def balanced(places: Sequence[str | None], workers: list[str], sizes: Sequence[int] | None = None) -> list[str] | None:
+    """A worker for each chunk: those they have where possible, no worker with a chunk too many for even shares."""
+    if not workers:
+        return None
+    rows = [1] * len(places) if sizes is None else [int(size) for size in sizes]
+    kept = [place if place in workers else None for place in places]
+    held = dict.fromkeys(workers, 0)
+    for place, size in zip(kept, rows):
+        if place is not None:
+            held[place] += size
+    for c, place in enumerate(kept):
+        if place is None:
+            kept[c] = min(workers, key=lambda worker: held[worker])
+            held[kept[c]] += rows[c]  # type: ignore[index]
+    while True:
+        most, least = max(workers, key=lambda w: held[w]), min(workers, key=lambda w: held[w])
+        last = len(kept) - 1 - kept[::-1].index(most) if most in kept else 0
+        if most == least or rows[last] >= held[most] - held[least]:
+            return kept  # type: ignore[return-value]
+        kept[last] = least
+        held[most], held[least] = held[most] - rows[last], held[least] + rows[last]
+
+
+def rows_by_place(places: Sequence[str]) -> dict[str, list[int]]:
+    """The positions at which each place stands."""
+    here: dict[str, list[int]] = {}
+    for i, place in enumerate(places):
+        here.setdefault(place, []).append(i)
+    return here
+
+
+def groups_of(sizes: np.ndarray, most: int) -> list[list[int]]:
+    """Neighbouring chunks that together hold at most `most` rows, empty ones left out; one empty group at least."""
+    groups: list[list[int]] = []
+    held = 0
+    for c, size in enumerate(sizes.tolist()):
+        if size == 0:
+            continue
+        if groups and held + size <= most:
+            groups[-1].append(c)
+            held += size
+        else:
+            groups.append([c])
+            held = size
+    return groups

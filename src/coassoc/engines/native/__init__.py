@@ -1,0 +1,5 @@
+"""Native engine."""
+
+from .engine import Native
+
+__all__ = ["Native"]

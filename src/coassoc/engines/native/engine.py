@@ -1,0 +1,286 @@
+"""The verbs on compiled kernels: same results as `coassoc.engines.numpy`, bit for bit, many times faster."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..compiled import kernels as _kernels
+from ..compiled import why_missing as _why_not
+from ..contract import Engine, Labelling, Rows, Start, participating_copies
+from . import rows as _native_rows
+from .rows import NativeLayout, NativeRows, as_array
+
+_ADVICE = "install a C++17 compiler and reinstall coassoc from source, or install a wheel that carries the kernels"
+
+
+class SlowPathWarning(UserWarning):
+    """The compiled kernels are missing, so the plain NumPy engine is used."""
+
+
+class Native(Engine):
+    """Compiled C++ engine: threads and the CPU's vector instructions, results equal to `Numpy`, bit for bit.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Threads to use. By default as many as this process may run at once (CPU affinity, container limits),
+        at most ``OMP_NUM_THREADS`` where that is set.
+    chunk_rows : int, optional
+        Rows in one task of a thread, rounded up to whole blocks of 64. Chosen by the work per row by default;
+        never changes a result.
+    simd : {"baseline", "avx2", "avx512"}, optional
+        Instruction set; by default the environment variable ``COASSOC_SIMD``, else the best this CPU has.
+    blocked_copy : bool, default=True
+        Keep one column-wise copy of the codes, which makes seeding and passes several times faster. ``False``
+        works straight on the codes given, for memory maps and when memory is short.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.engines.Native(n_threads=2, simd="baseline")  # doctest: +SKIP
+    Native(n_threads=2, simd='baseline')
+
+    Notes
+    -----
+    Memory beyond the codes: the copy (as many bytes as the codes), 6 bytes per item for labels and bounds, and
+    during seeding up to 9 bytes per item, freed before the passes.
+    """
+
+    name = "native"
+    large_rows = 1 << 19
+
+    def __init__(
+        self,
+        n_threads: int | None = None,
+        chunk_rows: int | None = None,
+        simd: str | None = None,
+        blocked_copy: bool = True,
+    ):
+        if _kernels is None:
+            raise ImportError(
+                f"engine 'native' needs the compiled kernels, which are not installed ({_why_not}); {_ADVICE}, "
+                "or use engine='numpy'."
+            )
+        self.n_threads = _whole("n_threads", n_threads)
+        self.chunk_rows = _whole("chunk_rows", chunk_rows)
+        self.simd = simd
+        self.blocked_copy = bool(blocked_copy)
+        simd_level(simd)
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name in ("n_threads", "chunk_rows", "simd") if (value := getattr(self, name))]
+        return f"Native({', '.join(given + ([] if self.blocked_copy else ['blocked_copy=False']))})"
+
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NativeRows:
+        copies = participating_copies(ensemble, multiplicity)
+        layout = NativeLayout(as_array(ensemble.n_clusters, np.int64), ensemble.offsets)
+        absent = ensemble.n_samples - np.add.reduceat(ensemble.sizes, layout.offsets[:-1])
+        missing = (absent > 0).astype(np.uint8)
+        if copies is not None:
+            copies = np.ascontiguousarray(copies, dtype=np.int64)
+        settings = {
+            "simd": simd_level(self.simd),
+            "n_threads": self.n_threads or default_threads(),
+            "chunk_rows": self.chunk_rows or 0,
+            "blocked_copy": self.blocked_copy,
+        }
+        rows = NativeRows(np.ascontiguousarray(ensemble.codes), layout, missing, copies, None, settings)
+        if copies is None and getattr(ensemble, "exact_sizes", True):
+            rows.core.set_whole(as_array(ensemble.sizes, np.int64), absent)  # what all rows count together is known
+        return rows
+
+    @property
+    def tasks_at_once(self) -> int:  # type: ignore[override]
+        return self.n_threads or default_threads()
+
+    def starts_at_once(self, rows: Rows) -> int:
+        return self.tasks_at_once if self.fuses_starts and rows.n_rows < self.large_rows else 1
+
+    @property
+    def fuses_starts(self) -> bool:  # type: ignore[override]
+        return _native_rows.draws_like_numpy()
+
+    def kmeans_starts(
+        self,
+        tasks: Sequence[tuple[Any, np.random.Generator]],
+        k: int,
+        n_candidates: int,
+        seeding_weights: np.ndarray,
+        weights: np.ndarray,
+        limit: int,
+        labelling: Labelling | None = None,
+    ) -> list[Start]:
+        if labelling is not None and len(tasks) != 1:
+            raise ValueError(f"a labelling serves one task, got {len(tasks)} tasks.")
+        labellings: list[Any] = [rows.labelling(k) for rows, _ in tasks] if labelling is None else [labelling]
+        seeds = [np.empty((k, rows.layout.n_partitions), rows.codes.dtype) for rows, _ in tasks]
+        parts = [
+            (rows.core, labelling.core, rng.bit_generator.capsule, chosen)
+            for (rows, rng), labelling, chosen in zip(tasks, labellings, seeds)
+        ]
+        done = _kernels.kmeans_starts(
+            parts, as_array(seeding_weights, np.int64), as_array(weights, np.float64), n_candidates, limit
+        )
+        return [
+            Start(chosen[:found], labelling, tuple(passes))
+            for chosen, labelling, (found, *passes) in zip(seeds, labellings, done)
+        ]
+
+    def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """Results of independent tasks, in order. Small tasks keep to one thread each, large ones share all."""
+        workers = min(self.tasks_at_once, len(tasks))
+        if workers < 2 or getattr(_worker, "busy", False):  # a task that has tasks of its own does them itself
+            return [function(task) for task in tasks]
+        token = _kernels.Token()
+
+        def call(task: Any) -> Any:
+            _kernels.use_token(token)
+            _worker.busy = True
+            try:
+                return function(task)
+            finally:
+                _worker.busy = False
+                _kernels.use_token(None)
+
+        futures: list[Future] = []
+        try:
+            for task in tasks:
+                futures.append(_threads(self.tasks_at_once).submit(call, task))
+            return [future.result() for future in futures]
+        except BaseException:
+            token.cancel()  # Ctrl-C reaches the main thread only
+            for future in futures:
+                future.cancel()
+            raise
+        finally:
+            wait(futures)
+
+
+# Threads for tasks side by side: starting them anew takes longer than a small task.
+_pools: dict[int, ThreadPoolExecutor] = {}
+_worker = threading.local()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)
+
+
+def _threads(n: int) -> ThreadPoolExecutor:
+    if n not in _pools:
+        _pools[n] = ThreadPoolExecutor(n, thread_name_prefix="coassoc")
+    return _pools[n]
+
+
+# -- what is at hand ---------------------------------------------------------------------------------------
+
+
+def kernels_missing() -> str | None:
+    """Why the compiled kernels cannot be used; None when they can."""
+    return None if _kernels is not None else _why_not
+
+
+def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """First index of each different row (ascending), its count, and for each row its rank; None without kernels."""
+    if _kernels is None or len(codes) >= (1 << 32) - 1:
+        return None
+    first, counts, inverse = _kernels.distinct_rows(codes, len(codes), default_threads())
+    return first, counts, inverse.astype(np.int64)
+
+
+def native_or_none() -> Native | None:
+    """The native engine, or None after one warning when it was not built."""
+    if _kernels is not None:
+        return Native()
+    if os.environ.get("COASSOC_REQUIRE_NATIVE", "0") not in ("", "0"):
+        raise ImportError(
+            f"COASSOC_REQUIRE_NATIVE is set but the compiled kernels are not installed ({_why_not}); {_ADVICE}."
+        )
+    _warn_slow_path()
+    return None
+
+
+_warned = threading.Event()
+
+
+def _warn_slow_path() -> None:
+    if not _warned.is_set():
+        _warned.set()
+        warnings.warn(
+            f"coassoc runs on plain NumPy, tens of times slower, because its compiled kernels are not installed; "
+            f"{_ADVICE}. Pass engine='numpy' to use NumPy without this warning.",
+            SlowPathWarning,
+            stacklevel=4,
+        )
+
+
+def simd_levels() -> list[str]:
+    """Names of the instruction sets that are compiled in and run on this CPU, slowest first."""
+    return [] if _kernels is None else [name for name, built, runs in _kernels.levels() if built and runs]
+
+
+def simd_level(simd: str | None = None) -> str:
+    """The instruction set to use: `simd`, else ``COASSOC_SIMD``, else the best at hand."""
+    source = "simd"
+    if simd is None:
+        simd, source = os.environ.get("COASSOC_SIMD") or None, "the environment variable COASSOC_SIMD"
+    usable = simd_levels()
+    if simd is None:
+        return usable[-1]
+    if simd in usable:
+        return simd
+    for name, built, _ in _kernels.levels():
+        if name == simd:
+            reason = "this CPU does not support it" if built else "this build of coassoc does not contain it"
+            raise ValueError(f"{source} asks for {simd!r}, but {reason}; use one of {usable}.")
+    raise ValueError(f"{source} must be one of {usable}, got {simd!r}.")
+
+
+def default_threads() -> int:
+    """CPUs this process may use: affinity, container quota and ``OMP_NUM_THREADS``, whichever is least."""
+    try:
+        allowed = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        allowed = os.cpu_count() or 1
+    quota = _read_once(_container_cpus)
+    if quota is not None:
+        allowed = min(allowed, max(1, int(quota)))
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if asked.isdigit() and int(asked) > 0:
+        allowed = min(allowed, int(asked))
+    return allowed
+
+
+@functools.cache
+def _read_once(read: Callable[[], float | None]) -> float | None:
+    return read()
+
+
+def _container_cpus(root: str = "/sys/fs/cgroup") -> float | None:
+    """CPUs granted by a control group (version 2, then 1); None without a limit."""
+    try:
+        quota, period = (Path(root) / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        pass
+    try:
+        quota_us = int((Path(root) / "cpu/cpu.cfs_quota_us").read_text())
+        return None if quota_us <= 0 else quota_us / int((Path(root) / "cpu/cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _whole(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number or None, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}.")
+    return int(value)

@@ -1,0 +1,299 @@
+"""The verbs in plain NumPy: short, obvious, and what every other engine is tested against with ``==``."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.counts import Counts, Layout, ScoreTable
+from ..core.moves import Moves, MoveTable, propose_chunk
+from .contract import Engine, Labelling, Rows, Seeding, participating_copies
+
+OVERLAP_ROWS = 65536  # rows in one part of a weighted overlap
+
+
+class Numpy(Engine):
+    """Plain NumPy engine: the reference, and the fallback where no compiled kernels are installed.
+
+    Parameters
+    ----------
+    chunk_rows : int, default=65536
+        Rows worked on at a time; bounds the temporary memory, never changes a result.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.engines.Numpy(chunk_rows=1000)
+    Numpy(chunk_rows=1000)
+    """
+
+    name = "numpy"
+
+    def __init__(self, chunk_rows: int = 65536):
+        if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, numbers.Integral):
+            raise TypeError(f"chunk_rows must be an integer, got {chunk_rows!r}.")
+        if chunk_rows < 1:
+            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
+        self.chunk_rows: int = int(chunk_rows)
+
+    def __repr__(self) -> str:
+        return f"Numpy(chunk_rows={self.chunk_rows})"
+
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NumpyRows:
+        copies = participating_copies(ensemble, multiplicity)
+        layout = Layout(ensemble.n_clusters, ensemble.offsets)
+        return NumpyRows(ensemble.codes, layout, copies, self.chunk_rows)
+
+
+class _NumpyLabelling(Labelling):
+    def __init__(self, n_clusters: int, labels: np.ndarray):
+        super().__init__(n_clusters)
+        self.labels = labels
+
+
+class NumpyRows(Rows):
+    def __init__(self, codes, layout, copies, chunk_rows, ids=None):
+        self.codes = codes
+        self.layout = layout
+        self.copies = copies  # None: one each
+        self.chunk_rows = chunk_rows
+        self.ids = ids  # row numbers in the rows first loaded; None: the same
+        self.n_rows = len(codes)
+        self.n_copies = self.n_rows if copies is None else int(copies.sum())
+        # one zero row after each partition's part of a table: what a missing label reads
+        self._padded = layout.offsets[:-1] + np.arange(layout.n_partitions)
+
+    def labelling(self, k: int) -> _NumpyLabelling:
+        return _NumpyLabelling(k, np.full(self.n_rows, -1, dtype=np.int32))
+
+    def labelling_of(self, labels: np.ndarray, k: int) -> _NumpyLabelling:
+        return _NumpyLabelling(k, np.array(labels, dtype=np.int32))
+
+    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
+        values, moved = self._pad(table.values), 0
+        for part in self._chunks():
+            new = assign_chunk(self.codes[part], self._padded, values)
+            moved += int(np.count_nonzero(new != labelling.labels[part]))
+            labelling.labels[part] = new
+        return moved
+
+    def counts(self, labelling: Labelling) -> Counts:
+        k, d = labelling.n_clusters, self.layout.n_codes
+        alpha = np.zeros((d + self.layout.n_partitions, k), dtype=np.int64)
+        sizes = np.zeros(k, dtype=np.int64)
+        for part in self._chunks():
+            labels, copies = labelling.labels[part], self._copies(part)
+            count_chunk(self.codes[part], self._padded, labels, copies, alpha)
+            sizes += _bincount(labels, copies, k)
+        missing = self._padded + self.layout.n_clusters
+        return Counts(np.delete(alpha, missing, axis=0), sizes, self.layout)
+
+    def labels(self, labelling: Labelling) -> np.ndarray:
+        return labelling.labels
+
+    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        values, found = self._pad(cost.values), []
+        for part in self._chunks():
+            costs = own_scores_chunk(self.codes[part], self._padded, values, labelling.labels[part])
+            taking_part = np.arange(part.start, part.stop)
+            if self.copies is not None:
+                taking_part = taking_part[self.copies[part] > 0]
+            found.append(_first_different(self.codes, taking_part, costs[taking_part - part.start], m))
+        rows, costs = (np.concatenate(x) for x in zip(*found))
+        rows, costs = _first_different(self.codes, rows, costs, m)
+        return self.codes[rows], costs
+
+    def seeding(self, weights: np.ndarray) -> NumpySeeding:
+        return NumpySeeding(self, weights)
+
+    def split(self, labelling: Labelling) -> list[Rows]:
+        order = np.argsort(labelling.labels, kind="stable")
+        ends = np.cumsum(np.bincount(labelling.labels, minlength=labelling.n_clusters))
+        return [self._take(order[stop - size : stop]) for stop, size in zip(ends, np.diff(ends, prepend=0))]
+
+    def _take(self, rows: np.ndarray) -> NumpyRows:
+        copies = None if self.copies is None else self.copies[rows]
+        ids = rows if self.ids is None else self.ids[rows]
+        return NumpyRows(self.codes[rows], self.layout, copies, self.chunk_rows, ids)
+
+    def scatter(self, leaves: Sequence[Rows]) -> np.ndarray:
+        labels = np.zeros(self.n_rows, dtype=np.int32)
+        for position, leaf in enumerate(leaves):
+            assert isinstance(leaf, NumpyRows)
+            labels[slice(None) if leaf.ids is None else leaf.ids] = position
+        return labels
+
+    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+        d, padded = self.layout.n_codes, self._padded
+        total = np.zeros((d + len(padded), d + len(padded)), dtype=np.int64 if weights is None else np.float64)
+        # floats are added in row order within fixed parts, then part by part: one answer on every engine
+        for part in self._chunks(None if weights is None else OVERLAP_ROWS):
+            columns = self.codes[part] + padded
+            copies = self._copies(part)
+            factor = None if copies is None else copies.astype(np.float64)
+            if weights is not None:
+                shares = self._pad(np.asarray(weights, dtype=np.float64)[:, None])[:, 0]
+                spread = np.zeros(len(columns))
+                for j in range(len(padded)):
+                    spread += shares[columns[:, j]]
+                share = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+                factor = share if factor is None else factor * share
+            for j in range(len(padded)):
+                for g in range(len(padded)):
+                    first, second = padded[j], padded[g]
+                    kj, kg = self.layout.n_clusters[j] + 1, self.layout.n_clusters[g] + 1
+                    pairs = (columns[:, j] - first) * kg + (columns[:, g] - second)
+                    block = np.bincount(pairs, weights=factor, minlength=kj * kg).reshape(kj, kg)
+                    total[first : first + kj, second : second + kg] += block.astype(total.dtype, copy=False)
+        missing = padded + self.layout.n_clusters
+        return np.delete(np.delete(total, missing, axis=0), missing, axis=1)
+
+    def codes_at(self, indices: np.ndarray) -> np.ndarray:
+        return np.asarray(self.codes[indices])
+
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+        rows: list[np.ndarray] = []
+        targets: list[np.ndarray] = []
+        found, stop = 0, self.n_rows
+        for first in range(start, self.n_rows, self.chunk_rows):
+            part = slice(first, min(first + self.chunk_rows, self.n_rows))
+            target = propose_chunk(self.codes[part], labelling.labels[part], self._copies(part), table, self.layout)
+            moving = np.flatnonzero(target >= 0)[: limit - found]
+            rows.append(moving + first)
+            targets.append(target[moving])
+            found += len(moving)
+            if found == limit:
+                stop = int(rows[-1][-1]) + 1
+                break
+        indices = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        copies = np.ones(len(indices), np.int64) if self.copies is None else self.copies[indices]
+        return Moves(
+            indices,
+            labelling.labels[indices],
+            np.concatenate(targets) if targets else np.zeros(0, dtype=np.int32),
+            self.codes[indices],
+            copies,
+            stop,
+        )
+
+    def apply_moves(self, labelling: Labelling, state: Any, moves: Moves, threshold: float) -> int:
+        accepted = state.settle(moves, threshold)  # the plain loop, which the compiled one is tested against
+        self.relabel(labelling, moves.indices[accepted], moves.targets[accepted])
+        return int(np.count_nonzero(accepted))
+
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        labelling.labels[indices] = targets
+
+    def _chunks(self, rows: int | None = None) -> Iterator[slice]:
+        step = self.chunk_rows if rows is None else rows
+        for start in range(0, self.n_rows, step):
+            yield slice(start, min(start + step, self.n_rows))
+
+    def _copies(self, part: slice) -> np.ndarray | None:
+        return None if self.copies is None else self.copies[part]
+
+    def _pad(self, values: np.ndarray) -> np.ndarray:
+        return np.insert(values, self.layout.offsets[1:], 0, axis=0)
+
+
+class NumpySeeding(Seeding):
+    def __init__(self, rows: NumpyRows, weights: np.ndarray):
+        self.rows = rows
+        self.weights = weights
+        self.total = rows.n_copies
+        self._distance: np.ndarray | None = None  # None: no row chosen yet
+
+    def locate(self, targets: np.ndarray) -> np.ndarray:
+        found = np.full(len(targets), -1)
+        before = 0
+        for part in self.rows._chunks():
+            running = before + np.cumsum(self._terms(part, self._now(part)))
+            here = (found < 0) & (targets < running[-1])
+            found[here] = part.start + np.searchsorted(running, targets[here], side="right")
+            before = int(running[-1])
+        return self.rows.codes_at(found)
+
+    def potentials(self, candidates: np.ndarray) -> np.ndarray:
+        totals = np.zeros(len(candidates), dtype=np.int64)
+        for part in self.rows._chunks():
+            now = self._now(part)
+            for c, row in enumerate(candidates):
+                totals[c] += self._terms(part, self._nearer(part, now, row)).sum()
+        return totals
+
+    def add(self, row: np.ndarray) -> None:
+        nearer = [self._nearer(part, self._now(part), row) for part in self.rows._chunks()]
+        self._distance = np.concatenate(nearer)
+        self.total = int(sum(self._terms(p, self._distance[p]).sum() for p in self.rows._chunks()))
+
+    def _now(self, part: slice) -> np.ndarray:
+        return np.ones(part.stop - part.start, np.int64) if self._distance is None else self._distance[part]
+
+    def _nearer(self, part: slice, now: np.ndarray, row: np.ndarray) -> np.ndarray:
+        distance = distance_chunk(self.rows.codes[part], row, self.rows.layout.n_clusters, self.weights)
+        return distance if self._distance is None else np.minimum(now, distance)
+
+    def _terms(self, part: slice, distance: np.ndarray) -> np.ndarray:
+        copies = self.rows._copies(part)
+        return distance if copies is None else distance * copies
+
+
+# -- kernels: plain functions on arrays --------------------------------------------------------------------
+
+
+def assign_chunk(codes: np.ndarray, padded: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Label of each row: the column of `values` with the largest sum, the lowest one on ties."""
+    scores = values[padded[0] + codes[:, 0]].copy()
+    for j in range(1, codes.shape[1]):
+        scores += values[padded[j] + codes[:, j]]
+    return scores.argmax(axis=1).astype(np.int32)
+
+
+def own_scores_chunk(codes, padded, values, labels) -> np.ndarray:
+    """Score of each row under its own label (int64)."""
+    scores = np.zeros(len(codes), dtype=np.int64)
+    for j in range(codes.shape[1]):
+        scores += values[padded[j] + codes[:, j], labels]
+    return scores
+
+
+def count_chunk(codes, padded, labels, copies, alpha) -> None:
+    """Add to `alpha` (padded d, k) how many copies of each base cluster each label holds."""
+    k = alpha.shape[1]
+    for j in range(codes.shape[1]):
+        stop = padded[j + 1] if j + 1 < len(padded) else len(alpha)
+        part = alpha[padded[j] : stop]
+        cell = codes[:, j].astype(np.int64) * k + labels
+        part += _bincount(cell, copies, part.size).reshape(part.shape)
+
+
+def distance_chunk(codes, row, n_clusters, weights) -> np.ndarray:
+    """Sum of `weights` over partitions that label both each row and `row`, differently (int64)."""
+    distance = np.zeros(len(codes), dtype=np.int64)
+    for j in range(codes.shape[1]):
+        if row[j] < n_clusters[j]:
+            distance += weights[j] * ((codes[:, j] != row[j]) & (codes[:, j] < n_clusters[j]))
+    return distance
+
+
+def _bincount(values: np.ndarray, copies: np.ndarray | None, n: int) -> np.ndarray:
+    # float64 sums of integers below 2**53 are exact
+    return np.bincount(values, weights=copies, minlength=n).astype(np.int64)
+
+
+def _first_different(codes, rows, costs, m) -> tuple[np.ndarray, np.ndarray]:
+    """Of `rows`, the m with the largest cost whose codes differ; lowest index on ties."""
+    order = np.lexsort((rows, -costs))
+    kept: list[int] = []
+    seen: set[bytes] = set()
+    for position in order:
+        key = codes[rows[position]].tobytes()
+        if key not in seen:
+            seen.add(key)
+            kept.append(position)
+            if len(kept) == m:
+                break
+    return rows[kept], costs[kept]

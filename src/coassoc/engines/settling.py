@@ -1,0 +1,35 @@
+"""Apply proposed moves in row order, in compiled code where it is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.moves import AgreementState, DensityState, Moves
+from .compiled import kernels
+
+
+def settle(state: DensityState | AgreementState, moves: Moves, threshold: float) -> np.ndarray:
+    """`state.settle`, compiled where the kernels are installed; True where a move was applied."""
+    if kernels is None or not len(moves):
+        return state.settle(moves, threshold)
+    accepted = np.zeros(len(moves), dtype=np.uint8)
+    layout = state.layout
+    given = (
+        np.ascontiguousarray(moves.codes),
+        np.ascontiguousarray(moves.sources, dtype=np.int32),
+        np.ascontiguousarray(moves.targets, dtype=np.int32),
+        np.ascontiguousarray(moves.copies, dtype=np.int64),
+        np.ascontiguousarray(layout.n_clusters, dtype=np.int64),
+        np.ascontiguousarray(layout.offsets, dtype=np.int64),
+    )
+    if isinstance(state, DensityState):
+        counts = (state.alpha, state.cells, state.squares, state.sizes)
+        kernels.settle_density(
+            *given, *counts, state._parts()[2], state.v, state.least, state.vanish, threshold, accepted
+        )
+    else:
+        parts = (state.alpha, state.cells, state.sizes, state.shared, state.entropy)
+        kernels.settle_agreement(
+            *given, *parts, state._values(), state.v, state.least, state.vanish, threshold, state.bits, accepted
+        )
+    return accepted.astype(bool)

@@ -1,0 +1,5 @@
+"""Stream engine."""
+
+from .engine import Stream
+
+__all__ = ["Stream"]

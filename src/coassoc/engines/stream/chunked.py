@@ -1,0 +1,327 @@
+"""The verbs over many chunks: ask every chunk, add the answers. Written once for streaming and for Dask.
+
+`Chunks` says how a function is run on every chunk (one after the other from a file, or on the workers of a cluster);
+`ChunkedRows` and `ChunkedSeeding` are the verbs on top of it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.counts import Counts, Layout, ScoreTable
+from ..contract import Labelling, Rows, Seeding
+from .chunks import (
+    UNLABELLED,
+    Past,
+    add_results,
+    chunk_assign,
+    chunk_codes_at,
+    chunk_counts,
+    chunk_locate,
+    chunk_overlap,
+    chunk_potentials,
+    chunk_propose,
+    chunk_weighted_overlap,
+    chunk_worst,
+    new_version,
+    smallest_label_type,
+)
+
+if TYPE_CHECKING:
+    from ...core.moves import Moves, MoveTable
+
+
+class _Each:
+    """Stands, among the arguments of a call, for what differs from chunk to chunk."""
+
+    def __repr__(self) -> str:
+        return "EACH"
+
+    def __reduce__(self) -> str:
+        return "EACH"  # the same one wherever it is sent
+
+
+EACH: Any = _Each()
+
+
+def arguments_for(args: Sequence, piece: Any) -> list:
+    """`args` with `piece` in the place of `EACH`, also inside tuples."""
+    return [piece if a is EACH else tuple(arguments_for(a, piece)) if isinstance(a, tuple) else a for a in args]
+
+
+class Chunks(ABC):
+    """The chunks of some rows and how a function is run on each of them."""
+
+    layout: Layout
+    sizes: np.ndarray  # (chunks,) rows
+    copies: np.ndarray  # (chunks,) copies that take part
+
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        self.labellings: weakref.WeakSet[ChunkedLabelling] = weakref.WeakSet()
+
+    @abstractmethod
+    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+        """``function(chunk, *args)`` of every chunk (or those in `which`), in order.
+
+        An argument that is `EACH` is replaced by the chunk's entry of `per_chunk`.
+        """
+
+    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
+        """The sum of the results, element by element."""
+        return add_results(self.each(function, *args, per_chunk=per_chunk))
+
+    @abstractmethod
+    def fold(self, function: Callable, *args: Any) -> Any:
+        """``function(chunk, result so far or None, *args)`` chunk after chunk, in row order."""
+
+    def share(self, value: Any) -> Any:
+        """`value`, in the form in which it goes out to the chunks; worth it for what is used more than once."""
+        return value
+
+    def cut(self, labels: np.ndarray, k: int) -> list:
+        """Given labels as one piece per chunk, where the chunks are."""
+        ends = np.cumsum(self.sizes)
+        return [labels[end - size : end].astype(smallest_label_type(k)) for end, size in zip(ends, self.sizes)]
+
+    @abstractmethod
+    def forget(self, key: str) -> None:
+        """The labelling or seeding of that name will not be asked for again."""
+
+    def abandon(self) -> None:  # noqa: B027 - nothing to do is a fine answer
+        """The work on these chunks was stopped: leave nothing of it elsewhere."""
+
+    def begin_seeding(self) -> None:  # noqa: B027 - nothing to do is a fine answer
+        """Distances are about to be kept for every row: room may be needed."""
+
+    @abstractmethod
+    def gather(self, labelling: ChunkedLabelling) -> Any:
+        """The labels of all rows, as the caller should see them."""
+
+    @abstractmethod
+    def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
+        """The rows of each cluster as chunks of their own."""
+
+    @abstractmethod
+    def scatter(self, leaves: Sequence[Chunks]) -> Any:
+        """For each row, the position in `leaves` of the one that holds it."""
+
+    @abstractmethod
+    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        """Give some rows other labels and update ``labelling.past``."""
+
+
+class ChunkedLabelling(Labelling):
+    """Where the labels of the chunks come from: enough to compute them again anywhere."""
+
+    def __init__(self, chunks: Chunks, n_clusters: int):
+        super().__init__(n_clusters)
+        self.key = new_version()
+        self.past: Past = UNLABELLED  # its labels are EACH when `pieces` holds one array per chunk
+        self.pieces: list | None = None
+        self.counted: Counts | None = None
+        chunks.labellings.add(self)
+        weakref.finalize(self, chunks.forget, self.key).atexit = False
+
+    def __reduce__(self) -> Any:
+        # a worker sends a labelling back: its key finds the chunk's state, its past the labels anywhere
+        return _labelling_from, (self.key, self.n_clusters, self.past, self.counted)
+
+    @property
+    def recomputable(self) -> bool:
+        """Whether the labels can be had again from a table or from the labels given."""
+        return self.past[1] is not None or self.pieces is not None
+
+
+def _labelling_from(key: str, n_clusters: int, past: Past, counted: Counts | None) -> ChunkedLabelling:
+    labelling = ChunkedLabelling.__new__(ChunkedLabelling)
+    Labelling.__init__(labelling, n_clusters)
+    labelling.key, labelling.past, labelling.pieces, labelling.counted = key, past, None, counted
+    return labelling
+
+
+class ChunkedRows(Rows):
+    """The verbs, by asking every chunk and adding the answers."""
+
+    def __init__(self, chunks: Chunks):
+        self.chunks = chunks
+        self.layout = chunks.layout
+        self.n_rows = int(chunks.sizes.sum())
+        self.n_copies = int(chunks.copies.sum())
+
+    def abandon(self) -> None:
+        self.chunks.abandon()
+
+    def labelling(self, k: int) -> ChunkedLabelling:
+        return ChunkedLabelling(self.chunks, k)
+
+    def labelling_of(self, labels: np.ndarray, k: int) -> ChunkedLabelling:
+        labelling = ChunkedLabelling(self.chunks, k)
+        labelling.past = (new_version(), None, EACH)
+        labelling.pieces = self.chunks.cut(np.asarray(labels), k)
+        return labelling
+
+    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
+        assert isinstance(labelling, ChunkedLabelling)
+        version, shared = new_version(), self.chunks.share(table)
+        moved, alpha, sizes = self._sum(chunk_assign, labelling, version, shared)
+        labelling.past, labelling.pieces = (version, shared, None), None
+        labelling.counted = Counts(alpha, sizes, self.layout)
+        return int(moved)
+
+    def counts(self, labelling: Labelling) -> Counts:
+        assert isinstance(labelling, ChunkedLabelling)
+        if labelling.counted is None:
+            _, alpha, sizes = self._sum(chunk_counts, labelling)
+            labelling.counted = Counts(alpha, sizes, self.layout)
+        return labelling.counted
+
+    def labels(self, labelling: Labelling) -> Any:
+        assert isinstance(labelling, ChunkedLabelling)
+        return self.chunks.gather(labelling)
+
+    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        assert isinstance(labelling, ChunkedLabelling)
+        past, k = labelling.past, labelling.n_clusters
+        found = self.chunks.each(
+            chunk_worst, labelling.key, k, past, self.chunks.share(cost), m, per_chunk=labelling.pieces
+        )
+        rows, costs = (np.concatenate(part) for part in zip(*found))
+        kept: dict[bytes, int] = {}
+        # chunks come in row order and each is sorted, so a stable sort leaves the lowest index first among equals
+        for position in np.argsort(-costs, kind="stable").tolist():
+            kept.setdefault(rows[position].tobytes(), position)
+            if len(kept) == m:
+                break
+        best = list(kept.values())
+        return rows[best], costs[best]
+
+    def seeding(self, weights: np.ndarray) -> ChunkedSeeding:
+        return ChunkedSeeding(self.chunks, weights)
+
+    def split(self, labelling: Labelling) -> list[Rows]:
+        assert isinstance(labelling, ChunkedLabelling)
+        return [type(self)(part) for part in self.chunks.divide(labelling)]
+
+    def scatter(self, leaves: Sequence[Rows]) -> Any:
+        return self.chunks.scatter([leaf.chunks for leaf in leaves if isinstance(leaf, ChunkedRows)])
+
+    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+        if weights is None:
+            return self.chunks.total(chunk_overlap)[0]
+        return self.chunks.fold(chunk_weighted_overlap, weights)
+
+    def codes_at(self, indices: np.ndarray) -> np.ndarray:
+        indices = np.atleast_1d(np.asarray(indices, dtype=np.int64))
+        indices = np.where(indices < 0, indices + self.n_rows, indices)
+        ends = np.cumsum(self.chunks.sizes)
+        where = np.searchsorted(ends, indices, side="right")
+        inside = indices - (ends - self.chunks.sizes)[where]
+        which = np.unique(where)
+        asked = [inside[where == c] for c in which]
+        return _put_back(self.chunks.each(chunk_codes_at, EACH, per_chunk=asked, which=which), where, which)
+
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+        from ...core.moves import Moves
+
+        assert isinstance(labelling, ChunkedLabelling)
+        shared, found, left, stop = self.chunks.share(table), [], limit, self.n_rows
+        first = 0
+        for c, size in enumerate(self.chunks.sizes.tolist()):
+            if start < first + size:
+                moves = self.chunks.each(
+                    chunk_propose,
+                    labelling.key,
+                    labelling.n_clusters,
+                    labelling.past,
+                    shared,
+                    max(start - first, 0),
+                    left,
+                    per_chunk=None if labelling.pieces is None else [labelling.pieces[c]],
+                    which=[c],
+                )[0]
+                found.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
+                left -= len(moves)
+                if left == 0:
+                    stop = first + moves.stop
+                    break
+            first += size
+        if not found:
+            empty = np.zeros(0, np.int64)
+            return Moves(empty, empty, empty, np.zeros((0, self.layout.n_partitions), np.uint8), empty, stop)
+        indices, sources, targets, codes, copies = (np.concatenate(part) for part in zip(*found))
+        return Moves(indices, sources, targets, codes, copies, stop)
+
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        assert isinstance(labelling, ChunkedLabelling)
+        if len(indices):
+            self.chunks.relabel(labelling, indices, targets)
+            labelling.counted = None
+
+    def _sum(self, function: Callable, labelling: ChunkedLabelling, *args: Any) -> tuple:
+        past, k = labelling.past, labelling.n_clusters
+        return self.chunks.total(function, labelling.key, k, past, *args, per_chunk=labelling.pieces)
+
+
+class ChunkedSeeding(Seeding):
+    """k-means++ distances by chunk. Two rounds a row: one to find the candidates, one to measure them.
+
+    A round that measures also tells each chunk's total after any candidate is chosen, so choosing is free.
+    """
+
+    def __init__(self, chunks: Chunks, weights: np.ndarray):
+        self.chunks, self.weights = chunks, weights
+        self.key = new_version()
+        self.total = int(chunks.copies.sum())
+        self._totals = chunks.copies.astype(np.int64)  # of each chunk
+        self._chosen: np.ndarray | None = None
+        self._measured: tuple[np.ndarray, np.ndarray] | None = None  # candidates, totals (chunks, candidates)
+        chunks.begin_seeding()
+        weakref.finalize(self, chunks.forget, self.key).atexit = False
+
+    def locate(self, targets: np.ndarray) -> np.ndarray:
+        targets = np.asarray(targets, dtype=np.int64)
+        ends = np.cumsum(self._totals)
+        where = np.searchsorted(ends, targets, side="right")
+        inside = targets - (ends - self._totals)[where]
+        which = np.unique(where)
+        asked = [inside[where == c] for c in which]
+        found = self.chunks.each(
+            chunk_locate, self.key, self.weights, self._so_far(), EACH, per_chunk=asked, which=which
+        )
+        return _put_back(found, where, which)
+
+    def potentials(self, candidates: np.ndarray) -> np.ndarray:
+        found = np.array(self.chunks.each(chunk_potentials, self.key, self.weights, self._so_far(), candidates))
+        self._measured = (candidates, found)
+        return found.sum(axis=0)
+
+    def add(self, row: np.ndarray) -> None:
+        row = np.asarray(row)
+        chosen = row[None, :] if self._chosen is None else np.vstack([self._chosen, row])
+        measured, self._measured, self._chosen = self._measured, None, chosen
+        if measured is not None:
+            same = np.flatnonzero((measured[0] == row).all(axis=1))
+            if len(same):
+                self._totals = measured[1][:, same[0]]
+                self.total = int(self._totals.sum())
+                return
+        found = self.chunks.each(chunk_potentials, self.key, self.weights, chosen, None)
+        self._totals = np.array(found)[:, 0]
+        self.total = int(self._totals.sum())
+
+    def _so_far(self) -> np.ndarray:
+        return np.zeros((0, self.chunks.layout.n_partitions), np.uint8) if self._chosen is None else self._chosen
+
+
+def _put_back(found: list[np.ndarray], where: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Rows found chunk by chunk, in the order in which they were asked for."""
+    out = np.empty((len(where), found[0].shape[1]), dtype=found[0].dtype)
+    for c, rows in zip(which, found):
+        out[where == c] = rows
+    return out

@@ -1,0 +1,295 @@
+"""Streaming: rows that stay in a file, read chunk by chunk while the next chunk is already on its way."""
+
+from __future__ import annotations
+
+import mmap
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.counts import MAX_COPIES, Layout
+from ...core.memory import Budget, format_size, parse_size, trim
+from ..contract import Engine
+from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
+from .chunks import Chunk, add_results, chunk_describe, chunk_labels, local_engine, new_version
+
+# bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
+_STATE = {"native": (6, 9), "numpy": (4, 16)}
+_LEAN_SEEDING = {"native": 2, "numpy": 16}  # the same, candidates measured one by one
+_TRIM_BYTES = 1 << 26  # codes from which freed memory is worth handing back to the system
+_ALIGN = 65536  # chunks are whole multiples of this many rows, as weighted sums are
+
+
+class Stream(Engine):
+    r"""Work on codes in a file within a memory budget: the labels are those of the in-memory engines, bit for bit.
+
+    Chunks of rows are mapped from the file and read ahead while the previous chunk is being worked on. What is
+    kept for each row is chosen by the budget `memory`: the local engine's own state when it fits (6 bytes a row with
+    the compiled kernels), else the labels alone (1 byte up to 256 clusters), in memory or in a temporary file.
+
+    Parameters
+    ----------
+    memory : str or int, default="2GB"
+        Memory the fit may take beyond the program itself; pages of mapped files do not count, since the system takes
+        them back when it needs to.
+    chunk_rows : int, optional
+        Rows worked on at a time, rounded up to a multiple of 65536 unless smaller; chosen from `memory` when None.
+        Never changes a result.
+    directory : str, optional
+        Where temporary files go; the system's place for them when None. It should not be a memory file system.
+    local : {"auto", "native", "numpy"}, default="auto"
+        What works on a chunk.
+    n_threads : int, optional
+        Threads of the compiled kernels; all cores when None.
+
+    Notes
+    -----
+    With n rows, p partitions of d base clusters and k clusters, one start takes about
+    :math:`n\,s + 16\,d\,k` bytes, s being the bytes a row keeps: see the page on scale for each case.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coassoc as ca
+    >>> table = np.repeat(np.array([[0, 1], [1, 0]], dtype=np.uint8), 50, axis=0)
+    >>> km = ca.KMeansConsensus(2, random_state=0, engine=ca.engines.Stream(memory="1MB", chunk_rows=10))
+    >>> np.bincount(km.fit(table).labels_).tolist()
+    [50, 50]
+    """
+
+    name = "stream"
+
+    def __init__(
+        self,
+        memory: str | int = "2GB",
+        *,
+        chunk_rows: int | None = None,
+        directory: str | None = None,
+        local: str = "auto",
+        n_threads: int | None = None,
+    ):
+        self.memory = parse_size(memory)
+        if chunk_rows is not None and chunk_rows < 1:
+            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
+        self.chunk_rows, self.directory = chunk_rows, directory
+        self.local, self.n_threads = local, n_threads
+
+    def __repr__(self) -> str:
+        rows = "" if self.chunk_rows is None else f", chunk_rows={self.chunk_rows}"
+        return f"Stream(memory='{format_size(self.memory).replace(' ', '')}'{rows})"
+
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
+        layout = Layout(ensemble.n_clusters, ensemble.offsets)
+        plan = _Plan(self, ensemble.codes, missing_in(ensemble), layout)
+        chunks = StreamChunks(plan, ensemble.codes, multiplicity, None)
+        rows = ChunkedRows(chunks)
+        if rows.n_copies > MAX_COPIES:
+            raise ValueError(
+                f"the ensemble has {rows.n_copies} items, copies counted; exact counts hold for at most {MAX_COPIES}."
+            )
+        return rows
+
+
+class _Plan:
+    """How one ensemble is streamed: rows at a time, what is kept for each row, where arrays go."""
+
+    def __init__(self, engine: Stream, codes: np.ndarray, missing: np.ndarray, layout: Layout):
+        self.engine = local_engine(engine.local, engine.n_threads)
+        self.budget = Budget(engine.memory, engine.directory)
+        self.layout, self.missing = layout, missing
+        n = len(codes)
+        labels, seeding = _STATE[self.engine.name]
+        self.warm = n * max(labels, seeding) <= engine.memory
+        self.tight = n * (labels + seeding) > engine.memory  # a new start seeds without the labels of the last one
+        self.keep_distances = self.warm or n * _LEAN_SEEDING[self.engine.name] <= engine.memory
+        if self.warm:  # a mapped chunk takes no memory of its own: few and long ones
+            rows = engine.chunk_rows or min(max(n // 16, 1 << 20), 1 << 24)
+        else:  # what is made anew for a chunk must be small beside the budget
+            rows = engine.chunk_rows or min(max(engine.memory // 256, 1), 1 << 22)
+        self.chunk_rows = -(-rows // _ALIGN) * _ALIGN if rows >= _ALIGN else rows
+
+    def chunk(self, codes: np.ndarray, copies: np.ndarray | None) -> Chunk:
+        return Chunk(
+            codes,
+            self.layout,
+            copies,
+            missing=self.missing,
+            engine=self.engine,
+            slots=None,
+            lean=None if self.warm else self.budget.allocate,
+            keep_distances=self.keep_distances,
+        )
+
+
+def missing_in(ensemble: Any) -> np.ndarray:
+    """Whether each partition leaves some item without a label."""
+    return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
+
+
+class StreamChunks(Chunks):
+    """Chunks of one array of codes, in memory or mapped from a file."""
+
+    def __init__(self, plan: _Plan, codes: np.ndarray, copies: np.ndarray | None, ids: np.ndarray | None):
+        super().__init__(plan.layout)
+        self.plan, self.codes, self.ids = plan, codes, ids
+        self.row_copies = copies
+        starts = range(0, len(codes), plan.chunk_rows)
+        self.spans = [slice(start, min(start + plan.chunk_rows, len(codes))) for start in starts]
+        self.parts = [plan.chunk(codes[s], None if copies is None else copies[s]) for s in self.spans]
+        self._mapped = _mapping_of(codes) is not None
+        self._backwards = False
+        self.sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
+        self.copies = self.sizes
+        if copies is not None or plan.missing.all():
+            self.copies = np.array([n for _, n in self.each(chunk_describe)], dtype=np.int64)
+
+    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+        order = list(range(len(self.parts))) if which is None else [int(c) for c in which]
+        results: list[Any] = [None] * len(order)
+        places = list(range(len(order)))
+        if self._backwards:  # every other sweep runs backwards: it starts on pages the last one left in the cache
+            places.reverse()
+        self._backwards = not self._backwards and len(order) > 1
+        with _ReadAhead([self.parts[order[place]].codes for place in places] if self._mapped else []) as ahead:
+            for place in places:
+                ahead.step()
+                piece = None if per_chunk is None else per_chunk[place]
+                results[place] = function(self.parts[order[place]], *arguments_for(args, piece))
+        return results
+
+    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
+        sums: list[tuple] = []
+
+        def add(chunk: Chunk, *arguments: Any) -> None:
+            sums[:] = [add_results([*sums, function(chunk, *arguments)])]  # one partial result at a time in memory
+
+        self.each(add, *args, per_chunk=per_chunk)
+        return sums[0]
+
+    def fold(self, function: Callable, *args: Any) -> Any:
+        # one chunk of everything: the function takes parts of its own size from the file
+        return function(self.plan.chunk(self.codes, self.row_copies), None, *args)
+
+    def forget(self, key: str) -> None:
+        for part in self.parts:
+            part.forget(key)
+        self._trim()
+
+    def _trim(self) -> None:
+        if self.codes.nbytes > _TRIM_BYTES:
+            trim()
+
+    def begin_seeding(self) -> None:
+        if self.plan.tight:
+            for labelling in list(self.labellings):
+                if labelling.recomputable:
+                    self.forget(labelling.key)
+
+    def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
+        """Labels as int32, as the in-memory engines give them; in a file when the budget is spent.
+
+        A chunk's own state goes as soon as its labels are out: they can be had again from the table.
+        """
+        # as the labels come out the chunks' states go, so the budget of one serves the other
+        n = int(self.sizes.sum())
+        in_place = labelling.recomputable and self.plan.warm and 4 * n <= self.plan.budget.total
+        labels = np.empty(n, np.int32) if in_place else self.plan.budget.allocate(n, np.int32)
+        for c, (part, span) in enumerate(zip(self.parts, self.spans)):
+            piece = None if labelling.pieces is None else labelling.pieces[c]
+            past: Any = tuple(arguments_for(labelling.past, piece))
+            labels[span] = chunk_labels(part, labelling.key, labelling.n_clusters, past)
+            if labelling.recomputable:
+                part.forget(labelling.key)
+                self._trim()
+        return labels
+
+    def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
+        k, total = labelling.n_clusters, int(self.sizes.sum())
+        ask = (chunk_labels, labelling.key, k, labelling.past)
+        sizes = np.zeros(k, dtype=np.int64)
+        for labels in self.each(*ask, per_chunk=labelling.pieces):
+            sizes += np.bincount(labels, minlength=k)
+        allocate, id_type = self.plan.budget.allocate, np.uint32 if total < 1 << 32 else np.int64
+        counts = sizes.tolist()
+        codes = [allocate((size, self.codes.shape[1]), self.codes.dtype) for size in counts]
+        ids = [allocate(size, self.ids.dtype if self.ids is not None else id_type) for size in counts]
+        copies = [None if self.row_copies is None else allocate(size, np.int64) for size in counts]
+        filled = np.zeros(k, dtype=np.int64)
+        for c, span in enumerate(self.spans):  # in row order
+            piece = None if labelling.pieces is None else [labelling.pieces[c]]
+            labels = self.each(*ask, per_chunk=piece, which=[c])[0]
+            for side in range(k):
+                inside = np.flatnonzero(labels == side)
+                place = slice(filled[side], filled[side] + len(inside))
+                codes[side][place] = self.codes[span][inside]
+                ids[side][place] = span.start + inside if self.ids is None else self.ids[span][inside]
+                if copies[side] is not None:
+                    copies[side][place] = self.row_copies[span][inside]  # type: ignore[index]
+                filled[side] += len(inside)
+        return [StreamChunks(self.plan, *part) for part in zip(codes, copies, ids)]
+
+    def scatter(self, leaves: Sequence[Chunks]) -> np.ndarray:
+        labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
+        for position, leaf in enumerate(leaves):
+            assert isinstance(leaf, StreamChunks)
+            labels[slice(None) if leaf.ids is None else leaf.ids] = position
+        return labels
+
+    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        version = new_version()
+        for c, (part, span) in enumerate(zip(self.parts, self.spans)):
+            piece = None if labelling.pieces is None else labelling.pieces[c]
+            past: Any = tuple(arguments_for(labelling.past, piece))
+            here = (indices >= span.start) & (indices < span.stop)
+            rows, state = part.labelled(labelling.key, labelling.n_clusters, past)
+            if here.any():
+                rows.relabel(state.labelling, indices[here] - span.start, targets[here])
+            part.keep(labelling.key, rows, state, version)
+        labelling.past, labelling.pieces = (version, None, None), None  # the chunks' own states are the labels now
+
+
+class _ReadAhead:
+    """Asks the system for the pages of the next chunk while this one is worked on."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]):
+        self._coming = list(arrays[1:])
+        self._queue: queue.SimpleQueue[np.ndarray | None] | None = None
+
+    def __enter__(self) -> _ReadAhead:
+        if self._coming and hasattr(mmap, "MADV_WILLNEED"):
+            self._queue = queue.SimpleQueue()
+            self._thread = threading.Thread(target=self._work, args=(self._queue,), daemon=True)
+            self._thread.start()
+        return self
+
+    def step(self) -> None:
+        if self._queue is not None and self._coming:
+            self._queue.put(self._coming.pop(0))
+
+    def __exit__(self, *_: Any) -> None:
+        if self._queue is not None:
+            self._queue.put(None)
+            self._thread.join()
+
+    @staticmethod
+    def _work(asked: queue.SimpleQueue) -> None:
+        while (array := asked.get()) is not None:
+            mapped = _mapping_of(array)
+            if mapped is not None:
+                pages, start = mapped
+                start -= start % mmap.PAGESIZE
+                pages.madvise(mmap.MADV_WILLNEED, start, min(array.nbytes + mmap.PAGESIZE, len(pages) - start))
+
+
+def _mapping_of(array: np.ndarray) -> tuple[mmap.mmap, int] | None:
+    """The mapped file behind an array and where in it the array starts; None for memory."""
+    base: Any = array
+    while isinstance(base, (np.ndarray, memoryview)):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    if not isinstance(base, mmap.mmap):
+        return None
+    first = np.frombuffer(base, dtype=np.uint8, count=1).ctypes.data
+    return base, array.ctypes.data - first

@@ -1,0 +1,469 @@
+"""The ensemble: many clusterings of the same items as compact codes. The one door where input is doubted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from .encode import Column, check_missing_rule, encode_column, smallest_unsigned
+from .integers import code_integers, tally_integers, turned_blocks
+from .io.blocks import is_dask
+from .tables import check_table_shape, column_values, columns_of
+from .vocabulary import Vocabulary
+
+_SCAN_BYTES = 1 << 24  # rows are scanned in pieces of about this size
+
+
+class Ensemble:
+    r"""Many clusterings of the same items, recoded into the smallest integers that hold them.
+
+    With :math:`p` partitions of :math:`n` items, partition :math:`j` having :math:`k_j` clusters, the ensemble
+    is the :math:`n \times p` table of codes :math:`0..k_j-1`; the one-hot matrix :math:`H` (:math:`n \times d`,
+    :math:`d = \sum_j k_j`) and the co-association matrix :math:`A = H H^T / p` are never needed on the main path.
+
+    Parameters
+    ----------
+    partitions : array-like of shape (n_samples, n_partitions), or Ensemble
+        One row per item, one column per clustering. Integers, strings, booleans, whole floats; NumPy array,
+        memory map, nested list of rows, pandas, polars or pyarrow table. A path (NPY, Parquet file or folder) or a
+        Dask collection gives an ensemble that leaves the labels where they are: see the page on scale.
+    missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
+        What a missing label is and becomes. ``"negative"``: NaN, None and negative integers (HDBSCAN's noise)
+        are missing. ``"nan"``: only NaN and None are; negative integers are ordinary labels. ``"cluster"`` and
+        ``"singletons"``: NaN, None and negative integers form one more cluster of that partition, or one
+        cluster each.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_samples, n_partitions), unsigned
+        Code of each label; ``codes[i, j] == n_clusters[j]`` marks a missing one.
+    n_clusters : ndarray of shape (n_partitions,)
+        Clusters in each partition.
+    offsets : ndarray of shape (n_partitions + 1,)
+        Column of H where each partition starts; ``offsets[-1]`` is d.
+    sizes : ndarray of shape (d,)
+        Items in each base cluster.
+    names : list of str
+        Names of the partitions.
+    categories : list of ndarray
+        For each partition, the original label behind each code.
+    has_missing : bool
+        Whether any label is missing.
+    item_ids, classes : ndarray or None
+        Names of the items, and known classes kept for scoring, where :func:`read_ensemble` found them.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ens = ca.Ensemble([[0, "a"], [0, "a"], [1, "b"], [1, None]])
+    >>> ens.n_samples, ens.n_partitions, ens.n_clusters.tolist()
+    (4, 2, [2, 2])
+    >>> ens.coassociation([0, 2], [1, 3])
+    array([[1., 0.],
+           [0., 1.]])
+
+    Notes
+    -----
+    Building takes O(n_samples * n_partitions) time and one byte per label in the common case. An unsigned
+    array whose columns already run over 0..k-1 without gaps is used as it is, without a copy.
+    """
+
+    codes: np.ndarray
+    n_clusters: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+    names: list[str]
+    categories: list[np.ndarray]
+    has_missing: bool
+    item_ids: np.ndarray | None = None  # names of the items and their known classes, where a file has them
+    classes: np.ndarray | None = None
+
+    def __new__(cls, partitions: Any = None, **_: Any) -> Ensemble:
+        """Files, Dask collections and tables on a card make ensembles that leave the labels where they are."""
+        if cls is Ensemble and (
+            isinstance(partitions, (str, PathLike)) or is_dask(partitions) or _is_stored(partitions)
+        ):
+            from .stored import StoredEnsemble
+
+            return object.__new__(StoredEnsemble)
+        if cls is Ensemble and lies_on_card(partitions):
+            from .gpu import DeviceEnsemble
+
+            return object.__new__(DeviceEnsemble)
+        return object.__new__(cls)
+
+    def __init__(self, partitions: Any, *, missing: str = "negative"):
+        check_missing_rule(missing)
+        if isinstance(partitions, Ensemble):
+            self.__dict__.update(partitions.__dict__)
+            return
+        if isinstance(partitions, np.ndarray) and partitions.dtype.kind in "iufb":
+            check_table_shape(partitions.shape)
+            if self._adopt(partitions) or self._encode_integers(partitions, missing):
+                return
+        names, columns, n_rows = columns_of(partitions)
+        check_table_shape((n_rows, len(names)))
+        self._encode(names, columns, n_rows, missing)
+
+    @classmethod
+    def from_partitions(
+        cls, partitions: Iterable[Any], *, names: Sequence[str] | None = None, missing: str = "negative"
+    ) -> Ensemble:
+        """Ensemble from a list of label vectors, one per clustering, all over the same items in one order."""
+        check_missing_rule(missing)
+        if isinstance(partitions, dict):
+            names = list(map(str, partitions)) if names is None else names
+            partitions = partitions.values()
+        vectors = list(partitions)
+        if not vectors:
+            raise ValueError("partitions must hold at least one label vector, got none.")
+        columns: list[tuple[np.ndarray, np.ndarray | None]] = []
+        for j, vector in enumerate(vectors):
+            values, nulls = column_values(vector)
+            if values.ndim != 1:
+                raise ValueError(
+                    f"partitions[{j}] must be one-dimensional, got shape {values.shape}; "
+                    "pass a table of shape (n_samples, n_partitions) to Ensemble(...)."
+                )
+            if len(values) != len(columns[0][0] if columns else values):
+                raise ValueError(
+                    f"partitions[{j}] has {len(values)} labels but partitions[0] has {len(columns[0][0])}; "
+                    "every clustering must label the same items in the same order (use None where absent)."
+                )
+            columns.append((values, nulls))
+        names = [str(j) for j in range(len(vectors))] if names is None else list(map(str, names))
+        if len(names) != len(vectors):
+            raise ValueError(f"names must have one entry per partition ({len(vectors)}), got {len(names)}.")
+        check_table_shape((len(columns[0][0]), len(columns)))
+        self = cls.__new__(cls)
+        self._encode(names, iter(columns), len(columns[0][0]), missing)
+        return self
+
+    @classmethod
+    def from_codes(
+        cls,
+        codes: np.ndarray,
+        n_clusters: Sequence[int] | np.ndarray,
+        *,
+        names: Sequence[str] | None = None,
+        categories: list[np.ndarray] | None = None,
+    ) -> Ensemble:
+        """Ensemble over codes that are already compact, without a copy and in the integer width given.
+
+        Parameters
+        ----------
+        codes : ndarray or array on a GPU, of shape (n_samples, n_partitions), uint8, uint16 or uint32
+            ``0..n_clusters[j]-1`` are clusters, ``n_clusters[j]`` is a missing label.
+        n_clusters : array-like of shape (n_partitions,)
+            Clusters in each partition. Unlike ``Ensemble(table)``, empty clusters are allowed.
+        names, categories : list, optional
+            Names of partitions; original labels behind the codes.
+        """
+        if lies_on_card(codes):
+            from .gpu import ensemble_from_device
+
+            return ensemble_from_device(codes, n_clusters, names=names, categories=categories)
+        n_clusters = np.asarray(n_clusters, dtype=np.int64)
+        if not isinstance(codes, np.ndarray) or codes.dtype.name not in ("uint8", "uint16", "uint32"):
+            kind = getattr(codes, "dtype", type(codes).__name__)
+            raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {kind}; use Ensemble(table).")
+        check_table_shape(codes.shape)
+        if n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
+            raise ValueError(
+                f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
+            )
+        for j, (k, highest) in enumerate(zip(n_clusters, codes.max(axis=0))):
+            if highest > k:
+                raise ValueError(
+                    f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing "
+                    f"label), got {highest}."
+                )
+        counts = _count_codes(codes, int(n_clusters.max()) + 1)
+        self = cls.__new__(cls)
+        names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
+        if categories is None:
+            categories = [np.arange(k) for k in n_clusters]
+        self._store(codes, n_clusters, [c[:k] for c, k in zip(counts, n_clusters)], names, categories)
+        return self
+
+    # -- building ------------------------------------------------------------------------------------------
+
+    def _adopt(self, table: np.ndarray) -> bool:
+        """Use `table` as codes, without a copy, when it already is: unsigned, gapless, smallest type."""
+        if table.dtype.name not in ("uint8", "uint16", "uint32") or not table.flags.c_contiguous:
+            return False
+        if isinstance(table, np.ma.MaskedArray) or int(table.max()) >= len(table):  # n items have no n + 1 clusters
+            return False
+        counts = _count_codes(table, int(table.max()) + 1)
+        n_clusters = np.array([np.flatnonzero(c)[-1] + 1 for c in counts], dtype=np.int64)
+        gapless = all(c[:k].all() for c, k in zip(counts, n_clusters))
+        if not gapless or smallest_unsigned(int(n_clusters.max())) != table.dtype:
+            return False
+        names = [str(j) for j in range(table.shape[1])]
+        sizes = [c[:k] for c, k in zip(counts, n_clusters)]
+        self._store(table, n_clusters, sizes, names, [np.arange(k) for k in n_clusters])
+        return True
+
+    def _encode_integers(self, table: np.ndarray, missing: str) -> bool:
+        """Code a table of small integers by blocks of rows; False, and nothing is done, for any other."""
+        tally = tally_integers(table, missing != "nan")
+        if tally is None or (tally.missing.any() and missing != "negative"):
+            return False
+        labels = [tally.labels(j) for j in range(table.shape[1])]
+        n_clusters = np.array([len(known) for known in labels], dtype=np.int64)
+        if not n_clusters.all():  # a column without a label: refused where columns are named
+            return False
+        dtype = smallest_unsigned(int((n_clusters + (tally.missing > 0)).max()))
+        codes = code_integers(table, labels, missing != "nan", dtype)
+        sizes = [tally.sizes(j) for j in range(table.shape[1])]
+        self._store(codes, n_clusters, sizes, [str(j) for j in range(table.shape[1])], labels)
+        return True
+
+    def _encode(self, names: list[str], columns: Iterator, n_rows: int, missing: str) -> None:
+        codes: np.ndarray | None = None
+        n_clusters, sizes, categories = [], [], []
+        for j, (values, nulls) in enumerate(columns):
+            column: Column = encode_column(values, nulls, names[j], missing)
+            dtype = smallest_unsigned(column.n_clusters + column.has_missing)
+            if codes is None:
+                codes = np.empty((n_rows, len(names)), dtype=dtype)
+            elif dtype.itemsize > codes.dtype.itemsize:
+                codes = codes.astype(dtype)
+            codes[:, j] = column.codes
+            n_clusters.append(column.n_clusters)
+            count = np.bincount(column.codes, minlength=column.n_clusters + 1)
+            sizes.append(count[: column.n_clusters])
+            categories.append(column.categories)
+        assert codes is not None
+        self._store(codes, np.array(n_clusters, dtype=np.int64), sizes, names, categories)
+
+    def _store(self, codes, n_clusters, sizes, names, categories) -> None:
+        self.codes = codes
+        self.n_clusters = n_clusters
+        self.offsets = np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64)
+        self.sizes = np.concatenate(sizes).astype(np.int64)
+        self.names = names
+        self.categories = categories
+        observed = np.array([s.sum() for s in sizes], dtype=np.int64)
+        self.has_missing = bool((observed < codes.shape[0]).any())
+        if not observed.any():
+            raise ValueError("partitions: every label is missing; there is nothing to agree on.")
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    @property
+    def n_samples(self) -> int:
+        """Number of items."""
+        return self.codes.shape[0]
+
+    @property
+    def n_partitions(self) -> int:
+        """Number of base partitions."""
+        return self.codes.shape[1]
+
+    @property
+    def n_codes(self) -> int:
+        """d, the number of base clusters over all partitions."""
+        return int(self.offsets[-1])
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def __repr__(self) -> str:
+        low, high = int(self.n_clusters.min()), int(self.n_clusters.max())
+        clusters = f"{low}" if low == high else f"{low}-{high}"
+        note = ", some labels missing" if self.has_missing else ""
+        return (
+            f"Ensemble({self.n_samples} items, {self.n_partitions} partitions of {clusters} clusters, "
+            f"{self.codes.dtype}{note})"
+        )
+
+    def partition(self, j: int) -> np.ndarray:
+        """Labels of partition `j` as codes, −1 where missing."""
+        labels = self.codes[:, j].astype(np.int64)
+        labels[labels == self.n_clusters[j]] = -1
+        return labels
+
+    def observed(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
+        """Where labels are present, as booleans of shape (rows, n_partitions)."""
+        codes = self.codes[rows]
+        if not self.has_missing:
+            return np.ones((len(codes), self.n_partitions), dtype=bool)
+        # a full column of 256 clusters has no code for missing that fits uint8: then compare without wrapping
+        narrow = int(self.n_clusters.max()) <= np.iinfo(codes.dtype).max
+        return codes != (self.n_clusters.astype(codes.dtype) if narrow else self.n_clusters)
+
+    def unlabelled(self) -> np.ndarray | None:
+        """Indices of the items no partition labels, or None when there are none."""
+        if not self.has_missing:
+            return None
+        found = [
+            start + np.flatnonzero(~self.observed(slice(start, stop)).any(axis=1))
+            for start, stop in row_chunks(self.codes)
+        ]
+        rows = np.concatenate(found)
+        return rows if len(rows) else None
+
+    def one_hot(self, dtype: Any = np.float64):
+        """H as a SciPy CSR matrix of shape (n_samples, d): one 1 per item and observed partition."""
+        from scipy.sparse import csr_matrix
+
+        observed = self.observed()
+        columns = (self.codes.astype(np.int64) + self.offsets[:-1])[observed]
+        indptr = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
+        return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(self.n_samples, self.n_codes))
+
+    def coassociation(self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30) -> np.ndarray:
+        """Any block of the co-association matrix A, computed on demand.
+
+        ``A[i, i']`` is the share of partitions that put items i and i' together, among those that label both
+        (0 when none does).
+
+        Parameters
+        ----------
+        rows, cols : array-like of int, slice, or "all"
+            Items of the block. `cols` defaults to `rows`. The whole matrix must be asked for by name:
+            ``ens.coassociation("all")``.
+        max_bytes : int, default=1073741824
+            Refuse blocks whose float64 values need more than this.
+
+        Returns
+        -------
+        ndarray of shape (len(rows), len(cols))
+        """
+        left = self._item_index(rows, "rows")
+        right = left if cols is None else self._item_index(cols, "cols")
+        need = len(left) * len(right) * 8
+        if need > max_bytes:
+            raise ValueError(
+                f"coassociation of {len(left)} x {len(right)} items needs {need} bytes, above max_bytes={max_bytes}; "
+                "ask for fewer items, or raise max_bytes."
+            )
+        a, b = self.codes[left], self.codes[right]
+        together = np.zeros((len(left), len(right)), dtype=np.int32)
+        both = np.zeros_like(together) if self.has_missing else None
+        for j, k in enumerate(self.n_clusters):
+            same = a[:, j, None] == b[None, :, j]
+            if both is not None:
+                seen = (a[:, j] != k)[:, None] & (b[:, j] != k)[None, :]
+                both += seen
+                same &= seen
+            together += same
+        if both is None:
+            return together / self.n_partitions
+        return np.divide(together, both, out=np.zeros(together.shape), where=both > 0)
+
+    def distinct(self) -> tuple[Ensemble, np.ndarray, np.ndarray]:
+        """The different rows, in order of first appearance, with how often each occurs.
+
+        Returns
+        -------
+        ensemble : Ensemble
+            The different rows.
+        counts : ndarray of int
+            How many items carry each.
+        inverse : ndarray of int
+            For each item, its row in `ensemble`.
+        """
+        first, counts, inverse = distinct_rows(self.codes)
+        return self.take(first), counts, inverse
+
+    def take(self, rows: np.ndarray) -> Ensemble:
+        """The same partitions on some of the items; base clusters keep their codes, also when left empty."""
+        return Ensemble.from_codes(
+            np.ascontiguousarray(self.codes[rows]),
+            self.n_clusters,
+            names=self.names,
+            categories=self.categories,
+        )
+
+    def vocabulary(self) -> Vocabulary:
+        """The labels behind the codes, for coding new rows."""
+        return Vocabulary(self.n_clusters, self.categories, self.names, self.codes.dtype)
+
+    def encode(self, partitions: Any) -> np.ndarray:
+        """Codes of new label rows; labels never seen here become missing."""
+        return self.vocabulary().encode(partitions)
+
+    def _item_index(self, which: Any, name: str) -> np.ndarray:
+        if which is None:
+            raise ValueError(f"{name} must name items; write coassociation('all') for the whole matrix.")
+        if isinstance(which, str):
+            if which != "all":
+                raise ValueError(f"{name} must be indices, a slice or 'all', got {which!r}.")
+            which = slice(None)
+        try:
+            index = np.atleast_1d(np.arange(self.n_samples)[which])
+        except (IndexError, TypeError) as error:
+            items = f"items 0..{self.n_samples - 1} (indices, a mask, a slice)"
+            raise IndexError(f"{name} must name {items}: {error}") from None
+        if index.ndim != 1:
+            raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
+        return index
+
+
+def lies_on_card(table: Any) -> bool:
+    """Whether the values of `table`, an array or an ensemble, lie in a GPU's memory, by its own word."""
+    if isinstance(table, np.ndarray):
+        return False
+    if hasattr(table, "__cuda_array_interface__") or hasattr(table, "to_host"):
+        return True
+    where = getattr(table, "__dlpack_device__", None)
+    return where is not None and int(where()[0]) == 2  # DLPack's number for CUDA
+
+
+def _is_stored(partitions: Any) -> bool:
+    return isinstance(partitions, Ensemble) and hasattr(partitions, "source")
+
+
+def check_ensemble(X: Any) -> Ensemble:
+    """`X` itself when it is an Ensemble, else the Ensemble of the label table `X`."""
+    return X if isinstance(X, Ensemble) else Ensemble(X)
+
+
+def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """First index of each different row (ascending), its count, and for each row its rank among them."""
+    from ..engines.native import engine as _native
+
+    codes = np.ascontiguousarray(codes)
+    compiled = _native.distinct_rows(codes)
+    if compiled is not None:
+        return compiled
+    # odd multipliers make a 64-bit hash whose sorting is far cheaper than sorting whole rows
+    rng = np.random.default_rng(0x5EED)
+    drawn = np.asarray(rng.integers(1 << 62, size=(codes.shape[1],), dtype=np.uint64))
+    factors = drawn * np.uint64(2) + np.uint64(1)
+    key = np.zeros(len(codes), dtype=np.uint64)
+    for j in range(codes.shape[1]):
+        key += (codes[:, j].astype(np.uint64) + np.uint64(1)) * factors[j]
+        key ^= key >> np.uint64(29)
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    if any((codes[start:stop] != codes[first[inverse[start:stop]]]).any() for start, stop in row_chunks(codes)):
+        whole = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
+        _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    inverse = rank[inverse.ravel()]
+    return first[order], np.bincount(inverse), inverse
+
+
+def row_chunks(codes: np.ndarray) -> Iterator[tuple[int, int]]:
+    """(start, stop) of row chunks of a bounded number of bytes."""
+    step = max(1, _SCAN_BYTES // max(1, codes.dtype.itemsize * codes.shape[1]))
+    for start in range(0, len(codes), step):
+        yield start, min(start + step, len(codes))
+
+
+def _count_codes(codes: np.ndarray, n_values: int) -> np.ndarray:
+    """How often each code value occurs in each column, shape (n_partitions, n_values)."""
+    longest = int(codes.max()) + 1 if codes.size else 0
+    counts = np.zeros((codes.shape[1], max(n_values, longest)), dtype=np.int64)
+    for _, columns in turned_blocks(codes):
+        for j, column in enumerate(columns):
+            found = np.bincount(column)
+            counts[j, : len(found)] += found
+    return counts

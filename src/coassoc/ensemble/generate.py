@@ -1,0 +1,381 @@
+"""Features in, base partitions out: how an ensemble is made when there is none yet."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# scikit-learn and joblib are imported where they are used: an ensemble of labels at hand needs neither
+from .encode import smallest_unsigned
+from .ensemble import Ensemble
+
+_CHUNK_BYTES = 1 << 26  # rows are labelled in pieces of about this size
+_CLUSTER_PARAMETERS = ("n_clusters", "n_components")
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """Everything a partition needs except its seed; small, so that it travels to workers cheaply."""
+
+    clusterers: tuple[Any, ...]
+    low: int
+    high: int
+    n_features: int
+    n_rows: int
+    predict_rest: bool
+
+
+def make_ensemble(
+    X: Any,
+    n_partitions: int = 20,
+    n_clusters: int | tuple[int, int] | None = None,
+    *,
+    n_classes: int | None = None,
+    clusterer: Any = None,
+    feature_fraction: float = 1.0,
+    sample_fraction: float = 1.0,
+    unsampled: str = "missing",
+    fit_sample: int | None = None,
+    mini_batch: bool = False,
+    n_init: int = 10,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Ensemble:
+    r"""Cluster the rows of `X` many times, each time a little differently.
+
+    Partition :math:`j` draws its number of clusters :math:`k_j` uniformly from
+    :math:`[k_0, \lfloor\min(\sqrt n, 100)\rfloor]`, then, when asked, a subset of the features and of the rows,
+    and runs the clusterer on what it drew. All draws of partition :math:`j` come from
+    ``SeedSequence(random_state, spawn_key=(j,))`` and numeric libraries run on one thread per partition, so the
+    ensemble is the same for any `n_jobs`.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Features. float32 and float64 are used as they are, without a copy; anything else becomes float64.
+    n_partitions : int, default=20
+        Number of base partitions.
+    n_clusters : int, (int, int) or None, default=None
+        Clusters in each partition, or the range (both ends included) they are drawn from. None draws from
+        ``[n_classes or 2, floor(min(sqrt(n_samples), 100))]``.
+    n_classes : int, optional
+        Lower end of the default range when the number of classes is known.
+    clusterer : scikit-learn clusterer or list of them, optional
+        What makes a partition; a list is taken in turn, one after the other. ``n_clusters`` (or
+        ``n_components``) and ``random_state`` are set where the clusterer has them. Noise (label −1) becomes a
+        missing label. None is ``KMeans(n_init=n_init)``.
+    feature_fraction : float in (0, 1], default=1.0
+        Share of the features each partition sees, drawn without replacement, rounded up.
+    sample_fraction : float in (0, 1], default=1.0
+        Share of the rows each partition is fitted on, drawn without replacement, rounded up.
+    unsampled : {"missing", "predict"}, default="missing"
+        What becomes of the other rows: no label in that partition, or the label ``predict`` gives them.
+    fit_sample : int, optional
+        For large n: fit each partition on this many random rows and label the rest by ``predict``, a chunk of
+        rows at a time. Not together with `sample_fraction`.
+    mini_batch : bool, default=False
+        For large n: ``MiniBatchKMeans`` instead of ``KMeans``. Not together with `clusterer`.
+    n_init : int, default=10
+        Restarts of the default k-means; the one with the least inertia is kept.
+    n_jobs : int, optional
+        Processes that work side by side; None is 1, −1 every core.
+    random_state : int, numpy.random.Generator, numpy.random.SeedSequence or None, default=None
+        Seed. None draws a fresh one.
+    progress : callable, optional
+        Called as ``progress(done, n_partitions)`` after each partition.
+
+    Returns
+    -------
+    Ensemble
+        One column per partition.
+
+    Notes
+    -----
+    Time is that of `n_partitions` runs of the clusterer; memory is one byte per label in the common case, plus
+    what one clusterer needs per job. k-means costs O(n_samples * n_features * n_clusters) per pass.
+
+    References
+    ----------
+    .. [1] A. L. N. Fred and A. K. Jain, "Combining multiple clusterings using evidence accumulation", IEEE TPAMI
+       27(6), 2005, https://doi.org/10.1109/TPAMI.2005.113
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coassoc as ca
+    >>> X = np.random.default_rng(0).normal(size=(100, 4))
+    >>> ca.make_ensemble(X, n_partitions=5, n_clusters=(2, 6), random_state=0)
+    Ensemble(100 items, 5 partitions of 2-6 clusters, uint8)
+    """
+    from joblib import effective_n_jobs
+
+    X = _check_features(X)
+    n_partitions = _check_count(n_partitions, "n_partitions", 1)
+    recipe = _plan(
+        X,
+        n_clusters,
+        n_classes,
+        _check_clusterers(clusterer, mini_batch, n_init),
+        feature_fraction,
+        sample_fraction,
+        unsampled,
+        fit_sample,
+    )
+    seeds = partition_seeds(random_state, n_partitions)
+    jobs = min(effective_n_jobs(n_jobs), n_partitions)
+    codes: np.ndarray | None = None
+    counts = np.empty(n_partitions, dtype=np.int64)
+    for j, (column, k) in enumerate(_run(X, recipe, seeds, jobs)):
+        if codes is None:
+            codes = np.empty((X.shape[0], n_partitions), dtype=column.dtype)
+        elif column.dtype.itemsize > codes.dtype.itemsize:
+            codes = codes.astype(column.dtype)
+        codes[:, j] = column
+        counts[j] = k
+        if progress is not None:
+            progress(j + 1, n_partitions)
+    assert codes is not None
+    return Ensemble.from_codes(codes, counts)
+
+
+def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.SeedSequence]:
+    """One seed per partition: the root's entropy with the partition's number added to its spawn key."""
+    if isinstance(random_state, np.random.SeedSequence):
+        root = random_state
+    elif isinstance(random_state, np.random.Generator):
+        root = np.random.SeedSequence(random_state.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
+    elif random_state is None:
+        root = np.random.SeedSequence()
+    elif isinstance(random_state, numbers.Integral) and int(random_state) >= 0:
+        root = np.random.SeedSequence(int(random_state))
+    else:
+        raise ValueError(
+            "random_state must be None, a non-negative integer, a numpy Generator or a SeedSequence, "
+            f"got {random_state!r}."
+        )
+    key = tuple(root.spawn_key)
+    return [np.random.SeedSequence(root.entropy, spawn_key=(*key, j)) for j in range(n_partitions)]
+
+
+# -- running ---------------------------------------------------------------------------------------------------
+
+
+def _run(X: Any, recipe: _Recipe, seeds: Sequence, n_jobs: int) -> Iterator[tuple[np.ndarray, int]]:
+    """Partitions in order, as they become known."""
+    from joblib import Parallel, delayed
+
+    if n_jobs == 1:
+        for j, seed in enumerate(seeds):
+            yield _partition(X, recipe, j, seed)
+        return
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    yield from parallel(delayed(_partition)(X, recipe, j, seed) for j, seed in enumerate(seeds))
+
+
+def _partition(X: Any, recipe: _Recipe, j: int, seed: np.random.SeedSequence) -> tuple[np.ndarray, int]:
+    """Codes and number of clusters of partition `j`."""
+    return _compact(fit_partition(X, recipe, j, seed)[0])
+
+
+def fit_partition(
+    X: Any, recipe: _Recipe, j: int, seed: np.random.SeedSequence
+) -> tuple[np.ndarray, Any, np.ndarray | None]:
+    """Labels of partition `j`, the clusterer that gave them and the features it saw (None: all of them).
+
+    Every draw is made here, in a fixed order.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(recipe.low, recipe.high, endpoint=True))
+    estimator = _configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
+    n_rows, n_features = X.shape
+    columns = _some(rng, n_features, recipe.n_features)
+    rows = _some(rng, n_rows, recipe.n_rows)
+    # one thread: sums inside BLAS and OpenMP loops would otherwise depend on how many there are
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        # fewer distinct rows than clusters: the ensemble's n_clusters tells
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels = _labels(estimator, X, rows, columns, recipe.predict_rest, j)
+    if (labels < 0).all():
+        raise ValueError(
+            f"partition {j}: {type(estimator).__name__} labels no row at all (only noise); change its settings."
+        )
+    return labels, estimator, columns
+
+
+def _compact(labels: np.ndarray) -> tuple[np.ndarray, int]:
+    """Labels without gaps in the smallest type, the number of clusters standing for a missing label."""
+    if labels.max() >= max(2 * len(labels), 1 << 16):
+        labels = np.where(labels < 0, -1, np.unique(labels.clip(min=0), return_inverse=True)[1])
+    used = np.bincount(labels[labels >= 0]) > 0
+    k = int(used.sum())
+    rank = np.append(np.cumsum(used) - 1, k)  # the last entry is read by label -1
+    missing = bool(labels.min() < 0)
+    return rank[np.maximum(labels, -1)].astype(smallest_unsigned(k + missing)), k
+
+
+def _some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
+    """`wanted` of `total` indices in ascending order; None, and no draw, when that is all of them."""
+    return np.sort(rng.choice(total, wanted, replace=False)) if wanted < total else None
+
+
+def _labels(estimator: Any, X: Any, rows: Any, columns: Any, predict_rest: bool, j: int) -> np.ndarray:
+    """Labels of all rows, −1 where the partition says nothing."""
+    seen = X if rows is None else X[rows]
+    seen = seen if columns is None else seen[:, columns]
+    found = np.asarray(
+        estimator.fit_predict(seen) if hasattr(estimator, "fit_predict") else estimator.fit(seen).labels_
+    )
+    if found.shape != (seen.shape[0],) or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"partition {j}: {type(estimator).__name__} must return one integer label per row "
+            f"({seen.shape[0]}), got {found.dtype} of shape {found.shape}."
+        )
+    if rows is None:
+        return found.astype(np.int64)
+    labels = np.full(X.shape[0], -1, dtype=np.int64)
+    if predict_rest:
+        width = max(1, (X.shape[1] if columns is None else len(columns)) * 8)
+        step = max(1, _CHUNK_BYTES // width)
+        for start in range(0, X.shape[0], step):
+            chunk = X[start : start + step]
+            labels[start : start + step] = estimator.predict(chunk if columns is None else chunk[:, columns])
+    labels[rows] = found
+    return labels
+
+
+def _configured(clusterer: Any, k: int, seed: int) -> Any:
+    """A copy of the clusterer with its number of clusters and its seed set, where it has such parameters."""
+    from sklearn.base import clone
+
+    estimator = clone(clusterer)
+    known = estimator.get_params(deep=False)
+    settings = {name: k for name in _CLUSTER_PARAMETERS if name in known}
+    if "random_state" in known:
+        settings["random_state"] = seed
+    return estimator.set_params(**settings)
+
+
+# -- checking --------------------------------------------------------------------------------------------------
+
+
+def _check_features(X: Any) -> Any:
+    """`X` as a float array or CSR matrix without NaN or infinity."""
+    from scipy.sparse import issparse
+    from sklearn.utils import check_array
+
+    X = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        ensure_min_samples=2,
+        input_name="X",
+    )
+    values = X.data.reshape(-1, 1) if issparse(X) else X
+    step = max(1, _CHUNK_BYTES // max(1, values.itemsize * values.shape[1]))
+    for start in range(0, len(values), step):
+        bad = ~np.isfinite(values[start : start + step])
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            where = "" if issparse(X) else f"row {start + row}, column {column} is "
+            raise ValueError(
+                f"X must not contain NaN or infinity: {where}{values[start + row, column]}; fill missing cells "
+                "first, for example with sklearn.impute.SimpleImputer."
+            )
+    return X
+
+
+def _check_clusterers(clusterer: Any, mini_batch: bool, n_init: int) -> tuple[Any, ...]:
+    from sklearn.cluster import KMeans, MiniBatchKMeans
+
+    n_init = _check_count(n_init, "n_init", 1)
+    if clusterer is None:
+        return (MiniBatchKMeans(n_init=n_init) if mini_batch else KMeans(n_init=n_init),)
+    if mini_batch:
+        raise ValueError("mini_batch=True replaces the default k-means; it cannot be given with clusterer.")
+    found = tuple(clusterer) if isinstance(clusterer, (list, tuple)) else (clusterer,)
+    if not found:
+        raise ValueError("clusterer must hold at least one clusterer, got an empty list.")
+    for one in found:
+        if isinstance(one, type) or not (hasattr(one, "fit") and hasattr(one, "get_params")):
+            raise TypeError(
+                "clusterer must be a scikit-learn clusterer (an object with fit and get_params) or a list of them, "
+                f"got {one!r}."
+            )
+    return found
+
+
+def _plan(
+    X: Any,
+    n_clusters: Any,
+    n_classes: int | None,
+    clusterers: tuple[Any, ...],
+    feature_fraction: float,
+    sample_fraction: float,
+    unsampled: str,
+    fit_sample: int | None,
+) -> _Recipe:
+    n_samples, n_features = X.shape
+    _check_fraction(feature_fraction, "feature_fraction")
+    _check_fraction(sample_fraction, "sample_fraction")
+    if unsampled not in ("missing", "predict"):
+        raise ValueError(f"unsampled must be 'missing' or 'predict', got {unsampled!r}.")
+    if fit_sample is None:
+        n_rows, predict_rest = math.ceil(sample_fraction * n_samples), unsampled == "predict"
+    elif sample_fraction != 1.0:
+        raise ValueError(
+            f"fit_sample={fit_sample} and sample_fraction={sample_fraction} both choose rows; give only one."
+        )
+    else:
+        n_rows, predict_rest = min(_check_count(fit_sample, "fit_sample", 2), n_samples), True
+    if n_rows < n_samples and predict_rest:
+        for one in clusterers:
+            if not hasattr(one, "predict"):
+                raise ValueError(
+                    f"{type(one).__name__} has no predict, so the rows it was not fitted on cannot be labelled; "
+                    "use unsampled='missing' or another clusterer."
+                )
+    low, high = _check_range(n_clusters, n_classes, n_samples, n_rows)
+    return _Recipe(clusterers, low, high, math.ceil(feature_fraction * n_features), n_rows, predict_rest)
+
+
+def _check_range(n_clusters: Any, n_classes: int | None, n_samples: int, n_rows: int) -> tuple[int, int]:
+    """Both ends of the range that k is drawn from."""
+    if n_clusters is None:
+        low = 2 if n_classes is None else _check_count(n_classes, "n_classes", 1)
+        high = min(math.isqrt(n_samples), 100, n_rows)
+        # few rows, many classes: the range of the paper would be empty
+        low, high = min(low, n_rows), max(high, min(low, n_rows))
+    elif isinstance(n_clusters, (tuple, list)) and len(n_clusters) == 2:
+        low = _check_count(n_clusters[0], "n_clusters[0]", 1)
+        high = _check_count(n_clusters[1], "n_clusters[1]", 1)
+        if low > high:
+            raise ValueError(f"n_clusters must be a range (low, high) with low <= high, got {n_clusters!r}.")
+    elif isinstance(n_clusters, numbers.Integral):
+        low = high = _check_count(n_clusters, "n_clusters", 1)
+    else:
+        raise TypeError(f"n_clusters must be None, an integer or a pair (low, high), got {n_clusters!r}.")
+    if high > n_rows:
+        raise ValueError(f"n_clusters goes up to {high}, but each partition is fitted on {n_rows} rows only.")
+    return low, high
+
+
+def _check_count(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def _check_fraction(value: Any, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) <= 1:
+        raise ValueError(f"{name} must lie in (0, 1], got {value!r}.")

@@ -1,0 +1,138 @@
+"""The door for label tables that already lie on a card: they become ensembles without a trip through the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .encode import smallest_unsigned
+from .ensemble import Ensemble
+
+
+class DeviceEnsemble(Ensemble):
+    """An ensemble whose codes lie on a card: what `Ensemble(table)` gives for a table of integers that lies there.
+
+    Negative labels are missing. An unsigned C-ordered table in the smallest type that holds its labels is used as it
+    is. Labels of a partition need not be dense: a number that does not occur is an empty cluster.
+
+    Parameters
+    ----------
+    table : CuPy array, or any object with ``__cuda_array_interface__`` or DLPack, of shape (n_samples, n_partitions)
+        Integer labels.
+    missing : {"negative"}, default="negative"
+        What a missing label is; for the other rules copy the table to the host.
+    device : object, default=None
+        The card's object; found from `table` when None.
+    """
+
+    device: Any
+
+    def __init__(self, table: Any, *, missing: str = "negative", device: Any = None):
+        if isinstance(table, DeviceEnsemble):
+            self.__dict__.update(table.__dict__)
+            return
+        self.__dict__.update(_coded(table, missing, device or _device_of(table)).__dict__)
+
+    def unlabelled(self) -> Any:
+        """Indices, on the card, of the items no partition labels, or None when there are none."""
+        if not self.has_missing or not self.device.mark_unlabelled(self.codes, self.n_clusters, None):
+            return None
+        copies = self.device.zeros(self.n_samples, np.uint32)
+        copies.fill(1)
+        self.device.mark_unlabelled(self.codes, self.n_clusters, copies)
+        return (copies == 0).nonzero()[0]
+
+    def preferred_engine(self) -> Any:
+        """The engine on the card that holds the codes."""
+        from ..engines.cuda.engine import Cuda
+
+        return Cuda(device=self.device.number)
+
+    def to_host(self) -> Ensemble:
+        """The same ensemble with its codes in the host's memory, for other engines and reports."""
+        host: Ensemble = object.__new__(Ensemble)  # the codes were doubted, and counted, on the card
+        sizes = np.split(self.sizes, self.offsets[1:-1])
+        host._store(self.device.get(self.codes), self.n_clusters, sizes, self.names, self.categories)
+        return host
+
+
+def ensemble_from_device(
+    codes: Any,
+    n_clusters: Any,
+    device: Any = None,
+    *,
+    names: Sequence[str] | None = None,
+    categories: list[np.ndarray] | None = None,
+) -> DeviceEnsemble:
+    """Ensemble over codes that lie on a card, without a copy; what `Ensemble.from_codes` calls for such codes.
+
+    Parameters
+    ----------
+    codes : CuPy array, or any object with ``__cuda_array_interface__`` or DLPack, of shape (n_samples, n_partitions)
+        uint8, uint16 or uint32; ``0..n_clusters[j]-1`` are clusters, ``n_clusters[j]`` is a missing label.
+    n_clusters : array-like of shape (n_partitions,)
+        Clusters in each partition.
+    device : object, default=None
+        The card's object; found from `codes` when None.
+    names, categories : list, optional
+        Names of partitions; original labels behind the codes.
+    """
+    device = device or _device_of(codes)
+    codes, n_clusters = device.adopt(codes), np.asarray(n_clusters, dtype=np.int64)
+    if codes.dtype.name not in ("uint8", "uint16", "uint32"):
+        raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; use Ensemble(table).")
+    if codes.ndim != 2 or n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
+        raise ValueError(
+            f"n_clusters must hold one positive number per partition, got {n_clusters} for codes of shape "
+            f"{codes.shape}."
+        )
+    counts = np.split(device.count_codes(codes, n_clusters), np.cumsum(n_clusters + 1)[:-1])
+    self: DeviceEnsemble = object.__new__(DeviceEnsemble)
+    self.device = device
+    names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
+    if categories is None:
+        categories = [np.arange(k) for k in n_clusters]
+    self._store(codes, n_clusters, [c[:k] for c, k in zip(counts, n_clusters)], names, categories)
+    return self
+
+
+def _coded(table: Any, missing: str, device: Any) -> DeviceEnsemble:
+    """The ensemble of a table of labels, its codes made on the card."""
+    table = device.adopt(table)
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"partitions must have shape (n_samples, n_partitions), got {table.shape}.")
+    if table.dtype.kind not in "iu" or missing != "negative":
+        raise TypeError(
+            f"a table on the card must hold integers, with missing='negative', got {table.dtype} and {missing!r}; "
+            "copy it to the host for other labels."
+        )
+    highest = device.get(table.max(axis=0)).astype(np.int64)
+    has_missing = table.dtype.kind == "i" and int(device.get(table.min())) < 0
+    n_clusters = np.maximum(highest + 1, 1)
+    if int(n_clusters.max()) > 1 << 22:
+        raise ValueError(
+            f"labels on the card must be below {1 << 22}, got {int(highest.max())}; recode them, or copy to the host."
+        )
+    dtype = smallest_unsigned(int(n_clusters.max()) + has_missing)
+    if table.dtype == dtype and table.flags.c_contiguous:
+        return ensemble_from_device(table, n_clusters, device)
+    codes = device.empty(table.shape, dtype)
+    for j, k in enumerate(n_clusters):  # a column at a time: no second table of the input's width
+        column = table[:, j].astype(np.int32)
+        column[table[:, j] < 0] = k
+        codes[:, j] = column.astype(dtype)
+    return ensemble_from_device(codes, n_clusters, device)
+
+
+def look_up(table: np.ndarray, items: Any) -> Any:
+    """``table[items]`` for indices that lie on a card, there."""
+    device = _device_of(items)
+    return device.take(device.put(table), items)
+
+
+def _device_of(array: Any) -> Any:
+    from ..engines.cuda.device import device_of
+
+    return device_of(array)

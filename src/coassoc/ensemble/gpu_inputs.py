@@ -1,0 +1,112 @@
+"""Labels, multiplicities and new rows that a caller has on a card, doubted and coded there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..engines.cuda import device as _cuda_device
+from .encode import smallest_unsigned
+from .gpu import DeviceEnsemble, ensemble_from_device
+from .vocabulary import Vocabulary, _is_negative
+
+_MOST = 1 << 22  # labels on a card must be below: a table has one entry for each
+_PART = 1 << 24  # items coded at a time
+
+
+def labels_on_card(labels: Any, n_samples: int | None, name: str) -> tuple[Any, int]:
+    """What `check_labels` gives, int32 on the card: codes 0..k-1 in the order of the labels, −1 where negative."""
+    device = _cuda_device.device_of(labels)
+    labels = device.adopt(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {labels.shape}.")
+    if len(labels) == 0 or (n_samples is not None and len(labels) != n_samples):
+        wanted = "at least one entry" if n_samples is None else f"one entry per item ({n_samples})"
+        raise ValueError(f"{name} must have {wanted}, got {len(labels)}.")
+    if labels.dtype.kind not in "iu":
+        raise TypeError(f"{name} on a card must hold integers, got {labels.dtype}; copy it to the host.")
+    highest = int(device.get(labels.max()))
+    if not 0 <= highest < _MOST:
+        wanted = "have a label that is not negative" if highest < 0 else f"be below {_MOST}"
+        raise ValueError(f"{name} on a card must {wanted}, got {highest}.")
+    seen = device.zeros(highest + 2, np.uint8)
+    for _, part in _parts(labels, highest + 1):
+        seen[part] = 1
+    found = np.flatnonzero(device.get(seen)[:-1])
+    numbers = np.full(highest + 2, -1, np.int32)
+    numbers[found] = np.arange(len(found))
+    on_card, codes = device.put(numbers), device.empty(len(labels), np.int32)
+    for where, part in _parts(labels, highest + 1):
+        codes[where] = device.take(on_card, part)
+    return codes, len(found)
+
+
+def _parts(labels: Any, missing: int) -> Iterator[tuple[slice, Any]]:
+    """Labels as indices, `missing` for negative ones, part after part."""
+    for start in range(0, len(labels), _PART):
+        where = slice(start, min(start + _PART, len(labels)))
+        part = labels[where].astype(np.int32)
+        part[labels[where] < 0] = missing
+        yield where, part
+
+
+def copies_on_card(weight: Any, n_samples: int) -> Any:
+    """What `check_copies` gives, uint32 on the card."""
+    from ..metrics.labels import check_copies, check_copy_range
+
+    device = _cuda_device.device_of(weight)
+    weight = device.adopt(weight)
+    if weight.ndim == 0:
+        return check_copies(device.get(weight), n_samples)
+    if weight.dtype.kind not in "iubf":
+        raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")
+    if weight.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {weight.shape}.")
+    if weight.dtype.kind == "f" and int(device.get((weight % 1 != 0).sum())):  # NaN and infinity leave NaN
+        raise ValueError(
+            "sample_weight must hold whole numbers (how often each item counts); scale your weights to integers."
+        )
+    lowest, highest = int(device.get(weight.min())), int(device.get(weight.max()))
+    check_copy_range(lowest, highest)
+    return None if lowest == highest == 1 else weight.astype(np.uint32)
+
+
+def known_rows(vocabulary: Vocabulary, X: Any) -> DeviceEnsemble | None:
+    """`Vocabulary.ensemble_of` for rows on a card; their codes are used as they are where they mean the same."""
+    if not isinstance(X, DeviceEnsemble):
+        device = _cuda_device.device_of(X)
+        X = device.adopt(X)
+        if X.size and X.dtype.kind == "i" and int(device.get(X.max())) < 0:
+            return None
+        X = DeviceEnsemble(X, device=device)
+    device, lookups, as_is, any_known = X.device, [], True, False
+    for j, labels in enumerate(X.categories):
+        k = int(vocabulary.n_clusters[j])
+        known = {label: code for code, label in enumerate(vocabulary.categories[j].tolist())}
+        absent = known.get(None, k)  # None: missing labels were made a cluster
+        found = [known.get(label, absent if _is_negative(label) else k) for label in labels.tolist()]
+        lookup = np.array([*found, absent])
+        occurs = np.append(X.sizes[X.offsets[j] : X.offsets[j + 1]] > 0, X.has_missing)
+        as_is = as_is and bool((lookup == np.arange(len(lookup)))[occurs].all())
+        any_known = any_known or bool((lookup[occurs] < k).any())
+        lookups.append(lookup)
+    if not any_known:
+        return None
+    codes = X.codes
+    if not as_is:
+        codes = device.empty(X.codes.shape, smallest_unsigned(int(vocabulary.n_clusters.max()) + 1))
+        for j, lookup in enumerate(lookups):
+            on_card = device.put(lookup.astype(codes.dtype))
+            codes[:, j] = device.take(on_card, X.codes[:, j].astype(np.int32))
+    names, categories = vocabulary.names, vocabulary.categories
+    return ensemble_from_device(codes, vocabulary.n_clusters, device, names=names, categories=categories)
+
+
+def no_labels(X: Any) -> Any:
+    """−1 for every row of `X`, on its card."""
+    device = X.device if isinstance(X, DeviceEnsemble) else _cuda_device.device_of(X)
+    labels = device.zeros(X.n_samples if isinstance(X, DeviceEnsemble) else X.shape[0], np.int32)
+    labels.fill(-1)
+    return labels

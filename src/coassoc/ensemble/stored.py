@@ -1,0 +1,207 @@
+"""Ensembles that stay where they are: in an NPY or Parquet file larger than memory, or on the workers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.memory import available_bytes, file_array
+from .encode import check_missing_rule
+from .ensemble import Ensemble
+from .io.blocks import Coding, Source, merge_tallies, source_of, tally_block
+
+_BESIDE_CODES = 16  # bytes per item a fit in memory takes beside two copies of the codes
+
+
+class StoredEnsemble(Ensemble):
+    """An ensemble whose labels are read block by block, when they are needed.
+
+    ``Ensemble("big.parquet")``, ``Ensemble("codes.npy")`` and ``Ensemble(dask_array)`` give one. Opening reads only
+    what the file says about itself. The labels are tallied (one pass) when the base clusters are first asked for, and
+    coded (another) when the codes are: into a temporary file of one byte per label in the common case, mapped into
+    memory. An NPY file that holds compact codes already is mapped as it is. On a cluster both passes are done by the
+    workers and no code comes back.
+
+    Parameters
+    ----------
+    table : path, Dask array or Dask data frame
+        NPY file, Parquet file, or folder of Parquet files taken in the order of their names.
+    missing : {"negative", "nan", "cluster"}, default="negative"
+        As for `Ensemble`; ``"singletons"`` needs the table in memory.
+    columns : list of str, optional
+        Columns of a Parquet file that are partitions; all of them when None.
+    directory : str, optional
+        Where the temporary file of codes goes; the system's place for such files when None.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> import numpy as np
+    >>> import coassoc as ca
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "codes.npy")
+    ...     np.save(path, np.array([[0, 1], [0, 1], [1, 0]], dtype=np.uint8))
+    ...     ens = ca.Ensemble(path)
+    ...     ens
+    Ensemble(3 items, 2 partitions, stored in codes.npy)
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        *,
+        missing: str = "negative",
+        columns: Sequence[str] | None = None,
+        directory: str | None = None,
+    ):
+        if isinstance(table, StoredEnsemble):
+            self.__dict__.update(table.__dict__)
+            return
+        check_missing_rule(missing)
+        if missing == "singletons":
+            raise ValueError("missing='singletons' needs the table in memory; use 'negative', 'nan' or 'cluster' here.")
+        self.source: Source = source_of(table, columns)
+        self.missing, self.directory = missing, directory
+        self.names = self.source.names
+        self._sizes_of_blocks: list[int] | None = None
+        self._known: Coding | None = None
+        self._codes: np.ndarray | None = None
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an ensemble in a file or on a cluster is not pickled; open it again where it is needed.")
+
+    # -- what the base class stores, found when asked for --------------------------------------------------------
+
+    def scan(self, tally: Callable[[Source, str], tuple] | None = None) -> Coding:
+        """Find the labels of every column; `tally` does the pass elsewhere, on a cluster."""
+        if self._known is None:
+            if tally is None and self._adopt_file():
+                assert self._known is not None
+                return self._known
+            sizes, tallies = (tally or _tally_here)(self.source, self.missing)
+            self._sizes_of_blocks = sizes
+            if sum(sizes) == 0:
+                raise ValueError("partitions must hold at least one item and one partition, got no rows.")
+            self._known = Coding.of(tallies, self.names, self.missing)
+        return self._known
+
+    def _adopt_file(self) -> bool:
+        """Use an NPY file of compact codes as it is."""
+        if self.source.kind != "npy" or self.missing == "cluster":
+            return False
+        whole = Ensemble.__new__(Ensemble)
+        mapped = np.load(self.source.blocks[0].path, mmap_mode="r", allow_pickle=False)
+        if not whole._adopt(mapped):
+            return False
+        self._codes = mapped
+        labels = whole.categories
+        self._known = Coding(self.names, labels, labels, whole.n_clusters, self.missing, mapped.dtype, whole.sizes)
+        return True
+
+    @property
+    def coding(self) -> Coding:
+        """What the labels are and how they become codes."""
+        return self.scan()
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether the codes are at hand, in a mapped file."""
+        return self._codes is not None
+
+    @property
+    def codes(self) -> np.ndarray:  # type: ignore[override]
+        """Codes, in a mapped file."""
+        if self._codes is None:
+            coding = self.scan()
+            if self._codes is None:
+                self._codes = self._write_codes(coding)
+        return self._codes
+
+    def _write_codes(self, coding: Coding) -> np.ndarray:
+        codes = file_array((self.n_samples, self.n_partitions), coding.dtype, self.directory)
+        start = 0
+        for block in self.source.blocks:
+            part = coding.codes_of(block.read())
+            codes[start : start + len(part)] = part
+            start += len(part)
+        return codes
+
+    @property
+    def n_clusters(self) -> np.ndarray:  # type: ignore[override]
+        return self.coding.n_clusters
+
+    @property
+    def offsets(self) -> np.ndarray:  # type: ignore[override]
+        return self.coding.offsets
+
+    @property
+    def sizes(self) -> np.ndarray:  # type: ignore[override]
+        return self.coding.sizes
+
+    @property
+    def categories(self) -> list[np.ndarray]:  # type: ignore[override]
+        return self.coding.categories
+
+    @property
+    def has_missing(self) -> bool:  # type: ignore[override]
+        observed = np.add.reduceat(self.sizes, self.offsets[:-1])
+        return bool((observed < self.n_samples).any())
+
+    @property
+    def n_samples(self) -> int:
+        """Number of items."""
+        if self.source.n_rows is not None:
+            return self.source.n_rows
+        self.scan()
+        assert self._sizes_of_blocks is not None
+        return sum(self._sizes_of_blocks)
+
+    @property
+    def n_partitions(self) -> int:
+        """Number of base partitions."""
+        return len(self.names)
+
+    @property
+    def block_sizes(self) -> list[int]:
+        """Rows of each block of the source."""
+        known = [block.rows for block in self.source.blocks]
+        if any(rows is None for rows in known):
+            self.scan()
+            assert self._sizes_of_blocks is not None
+            return self._sizes_of_blocks
+        return known
+
+    def vocabulary(self):
+        """The labels behind the codes, for coding new rows."""
+        from .vocabulary import Vocabulary
+
+        coding = self.coding
+        return Vocabulary(coding.n_clusters, coding.categories, self.names, coding.dtype)
+
+    def preferred_engine(self) -> Any:
+        """Streaming when two copies of the codes and what a fit takes would not fit in half of the free memory."""
+        from ..engines import Dask, Stream
+
+        if self.source.kind == "dask":
+            return Dask.at_hand()
+        codes = self.codes
+        free = available_bytes() // 2
+        need = 2 * codes.nbytes + _BESIDE_CODES * len(codes)
+        return Stream(memory=max(free, 1 << 26), directory=self.directory) if need > free else None
+
+    def __repr__(self) -> str:
+        n = self.source.n_rows
+        items = "items not yet counted" if n is None else f"{n} items"
+        return f"Ensemble({items}, {self.n_partitions} partitions, stored in {self.source.what})"
+
+
+def _tally_here(source: Source, missing: str) -> tuple:
+    """Tally the blocks one after the other."""
+    total = None
+    for block in source.blocks:
+        part = tally_block(block.read(), source.names, missing)
+        total = part if total is None else merge_tallies([total, part])
+    assert total is not None
+    return total

@@ -1,0 +1,175 @@
+"""Tables of labels in any container -> named columns of (values, nulls), read one column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .encode import Dictionary
+
+
+def check_table_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        hint = "write labels[:, None] to pass a single partition" if len(shape) == 1 else "pass a 2-D table"
+        raise ValueError(
+            f"partitions must have shape (n_samples, n_partitions), got {shape}. Reshape your data: {hint}."
+        )
+    if shape[0] == 0 or shape[1] == 0:
+        lack = "0 sample(s)" if shape[0] == 0 else "0 feature(s)"
+        raise ValueError(
+            f"partitions must hold at least one item and one partition, got {lack} (shape={shape}) while a minimum "
+            "of 1 is required."
+        )
+
+
+def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
+    """Names, (values, nulls) of each column, and the number of rows of any supported table."""
+    module = type(table).__module__.split(".")[0]
+    if module.startswith("dask") and hasattr(table, "compute"):
+        return columns_of(table.compute())
+    if module in ("pandas", "polars", "pyarrow") and hasattr(table, "shape") and len(table.shape) == 2:
+        names = [str(c) for c in (table.column_names if module == "pyarrow" else table.columns)]
+        if module == "pandas":
+            series = (table.iloc[:, j] for j in range(len(names)))
+        else:
+            series = (table[:, j] if module == "polars" else table.column(j) for j in range(len(names)))
+        return names, (column_values(s) for s in series), int(table.shape[0])
+    if hasattr(table, "tocsr"):
+        raise TypeError("partitions must be a dense table of labels, got a sparse matrix; see Ensemble's help.")
+    array = table if isinstance(table, np.ndarray) else _array_of_rows(table)
+    check_table_shape(array.shape)
+    names = [str(j) for j in range(array.shape[1])]
+    return names, ((array[:, j], None) for j in range(array.shape[1])), array.shape[0]
+
+
+def _array_of_rows(table: Any) -> np.ndarray:
+    """Nested lists become an object array, so that 1 and "1" and None keep their types."""
+    if hasattr(table, "__array__") or not isinstance(table, (list, tuple)):
+        array = np.asarray(table)
+        if array.ndim == 0:
+            raise TypeError(
+                f"partitions must be a table of labels of shape (n_samples, n_partitions), got {type(table).__name__}."
+            )
+        return array
+    if any(isinstance(row, (str, bytes)) or not hasattr(row, "__len__") for row in table):
+        return np.empty(len(table), dtype=object)  # 1-D: the shape check says how to go on
+    lengths = {len(row) for row in table}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"partitions: rows have different lengths {sorted(lengths)}; every item needs one label per partition "
+            "(None where absent)."
+        )
+    array = np.empty((len(table), lengths.pop() if lengths else 0), dtype=object)
+    for i, row in enumerate(table):
+        for j, label in enumerate(row):  # one by one: a list in the place of a label must not be broadcast
+            array[i, j] = label
+    return array
+
+
+def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
+    """Values of a pandas, polars or pyarrow column or any vector, with its null mask.
+
+    Categories and strings come as a `Dictionary`: each different label is then looked at once.
+    """
+    module = type(series).__module__.split(".")[0]
+    if isinstance(series, Dictionary):
+        return series, None
+    if module == "pandas":
+        return _from_pandas(series)
+    if module == "polars":
+        return _from_polars(series)
+    if module == "pyarrow":
+        return _from_arrow(series)
+    if module == "dask" and hasattr(series, "compute"):
+        return column_values(series.compute())
+    if isinstance(series, (list, tuple)):
+        values = np.empty(len(series), dtype=object)
+        values[:] = series
+        return values, None
+    return (series if isinstance(series, np.ma.MaskedArray) else np.asarray(series)), None
+
+
+def _from_pandas(series: Any) -> tuple[Any, np.ndarray | None]:
+    import pandas as pd
+
+    if isinstance(series, pd.Index):
+        series = series.to_series()
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return Dictionary(series.cat.codes.to_numpy(), _plain(series.cat.categories.to_numpy())), None
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb":
+        return series.to_numpy(), None
+    if series.dtype.kind in "iub":  # masked integers: nulls apart, values as they are
+        nulls = series.isna().to_numpy()
+        return series.to_numpy(dtype=f"{series.dtype.kind}{series.dtype.itemsize}", na_value=0), _or_none(nulls)
+    if series.dtype.kind == "f":
+        return series.to_numpy(dtype=np.float64, na_value=np.nan), None
+    if series.dtype.kind in "mM":
+        return series.to_numpy(), None
+    indices, labels = pd.factorize(series, use_na_sentinel=True)
+    return Dictionary(indices, _plain(np.asarray(labels, dtype=object))), None
+
+
+def _from_polars(series: Any) -> tuple[Any, np.ndarray | None]:
+    import polars as pl
+
+    nulls = _or_none(series.is_null().to_numpy())
+    if series.dtype.is_integer() or series.dtype == pl.Boolean:
+        filled = series if nulls is None else series.fill_null(False if series.dtype == pl.Boolean else 0)
+        return filled.to_numpy(), nulls
+    if series.dtype.is_float():
+        return (series if nulls is None else series.fill_null(float("nan"))).to_numpy(), None
+    if series.dtype in (pl.String, pl.Categorical) or isinstance(series.dtype, pl.Enum):
+        text = series.cast(pl.String)
+        labels = text.drop_nulls().unique(maintain_order=True)
+        if not len(labels):
+            return Dictionary(np.full(len(series), -1), np.empty(0, dtype=object)), None
+        places = pl.Series(range(len(labels)), dtype=pl.Int32)
+        indices = text.replace_strict(labels, places, default=-1, return_dtype=pl.Int32).fill_null(-1)
+        return Dictionary(indices.to_numpy(), np.array(labels.to_list(), dtype=object)), None
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
+    return values, nulls
+
+
+def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
+    import pyarrow as pa
+
+    series = series.combine_chunks() if isinstance(series, pa.ChunkedArray) else series
+    if isinstance(series, pa.ChunkedArray):  # some versions keep one chunk in a list
+        series = series.chunk(0) if series.num_chunks else pa.array([], series.type)
+    kind = series.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        series, kind = series.dictionary_encode(), None
+    if isinstance(series, pa.DictionaryArray):
+        return Dictionary(
+            series.indices.fill_null(-1).to_numpy(zero_copy_only=False),
+            _plain(np.array(series.dictionary.to_pylist(), dtype=object)),
+        ), None
+    nulls = _or_none(np.asarray(series.is_null().to_numpy(zero_copy_only=False), dtype=bool))
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        filled = series if nulls is None else series.fill_null(False if pa.types.is_boolean(kind) else 0)
+        return filled.to_numpy(zero_copy_only=False), nulls
+    if pa.types.is_floating(kind):
+        return series.fill_null(float("nan")).to_numpy(zero_copy_only=False), None
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_pylist()
+    return values, nulls
+
+
+def _plain(labels: np.ndarray) -> np.ndarray:
+    """Integer categories as integers, everything else as objects that are doubted one by one."""
+    return labels if labels.dtype.kind in "iufbO" else labels.astype(object)
+
+
+def _or_none(mask: np.ndarray) -> np.ndarray | None:
+    return mask if mask.any() else None
+
+
+def original_columns(ensemble: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """The original labels of an ensemble, column by column."""
+    for j in range(ensemble.n_partitions):
+        codes = ensemble.partition(j)
+        nulls = codes < 0
+        yield ensemble.categories[j][np.where(nulls, 0, codes)], (nulls if nulls.any() else None)

@@ -1,0 +1,65 @@
+"""The labels an ensemble knows: what is needed to code new rows, and nothing of the size of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .encode import encode_column, smallest_unsigned
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Label of each code, partition by partition."""
+
+    n_clusters: np.ndarray
+    categories: list[np.ndarray]
+    names: list[str]
+    dtype: np.dtype  # width of the codes at fit
+
+    def encode(self, partitions: Any) -> np.ndarray:
+        """Codes of new label rows; labels never seen become missing (code ``n_clusters[j]``)."""
+        from .ensemble import Ensemble
+        from .tables import columns_of, original_columns
+
+        if isinstance(partitions, Ensemble):
+            n_rows, columns = partitions.n_samples, original_columns(partitions)
+            n_columns = partitions.n_partitions
+        else:
+            names, columns, n_rows = columns_of(partitions)
+            n_columns = len(names)
+        if n_columns != len(self.n_clusters):
+            raise ValueError(
+                f"X has {n_columns} features, but the model is expecting {len(self.n_clusters)} features as "
+                "input: one label (or None) for each base partition."
+            )
+        wide = smallest_unsigned(int(self.n_clusters.max()) + 1)
+        codes = np.empty((n_rows, n_columns), dtype=max(wide, self.dtype, key=lambda t: t.itemsize))
+        for j, (values, nulls) in enumerate(columns):
+            codes[:, j] = self._encode_column(values, nulls, j)
+        return codes
+
+    def ensemble_of(self, partitions: Any):
+        """Ensemble of new label rows over the known base clusters; None when no label at all is known."""
+        from .ensemble import Ensemble
+
+        codes = self.encode(partitions)
+        if (codes == self.n_clusters.astype(codes.dtype)).all():
+            return None
+        return Ensemble.from_codes(codes, self.n_clusters, names=self.names, categories=self.categories)
+
+    def _encode_column(self, values: Any, nulls: np.ndarray | None, j: int) -> np.ndarray:
+        k = int(self.n_clusters[j])
+        new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
+        # integer and string labels never compare equal, so 1 and "1" stay different here too
+        known = {label: code for code, label in enumerate(self.categories[j].tolist())}
+        absent = known.get(None, k)  # None: missing labels were made a cluster
+        found = [known.get(label, absent if _is_negative(label) else k) for label in new.categories.tolist()]
+        lookup = np.array([*found, absent])
+        return lookup[new.codes]
+
+
+def _is_negative(label: Any) -> bool:
+    return isinstance(label, int) and label < 0

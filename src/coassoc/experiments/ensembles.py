@@ -1,0 +1,78 @@
+"""Base ensembles of the evaluation, made once and kept as compact files."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ..datasets import Dataset
+from ..ensemble import Ensemble, make_ensemble
+from .protocol import Protocol, ensemble_fingerprint, ensemble_seed, features
+
+
+def ensemble_path(cache: Path, dataset: str, scaling: str, seed: int, repeat: int) -> Path:
+    """Where one ensemble is kept."""
+    return cache / f"{dataset}-{scaling}-s{seed}" / f"r{repeat:03d}.npz"
+
+
+def base_ensemble(
+    dataset: Dataset,
+    protocol: Protocol,
+    repeat: int,
+    cache: Path | None = None,
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Ensemble:
+    """The ensemble of one repeat: from the cache when it is the same in every respect, else made and kept."""
+    X = features(dataset)
+    fingerprint = ensemble_fingerprint(dataset, X, protocol, repeat)
+    path = None
+    if cache is not None:
+        path = ensemble_path(cache, dataset.name, dataset.scaling, protocol.seed, repeat)
+        found = read_cached(path, fingerprint)
+        if found is not None:
+            return found
+    made = make_ensemble(
+        X,
+        protocol.n_partitions,
+        n_classes=dataset.n_classes,
+        n_init=protocol.n_init,
+        n_jobs=n_jobs,
+        random_state=ensemble_seed(protocol.seed, dataset.name, repeat),
+        progress=progress,
+    )
+    if path is not None:
+        write_cached(path, made, fingerprint)
+    return made
+
+
+def read_cached(path: Path, fingerprint: str) -> Ensemble | None:
+    """The stored ensemble, or None when there is none, it is damaged, or it was made otherwise."""
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as stored:
+            if str(stored["fingerprint"]) != fingerprint:
+                return None
+            return Ensemble.from_codes(np.ascontiguousarray(stored["codes"]), stored["n_clusters"])
+    except (FileNotFoundError, zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError):
+        return None
+
+
+def write_cached(path: Path, ensemble: Ensemble, fingerprint: str) -> None:
+    """Store an ensemble: written under another name first, so that a file is whole or absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        with open(partial, "wb") as out:
+            np.savez_compressed(
+                out, codes=ensemble.codes, n_clusters=ensemble.n_clusters, fingerprint=np.array(fingerprint)
+            )
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,168 @@
+"""The evaluation as one HTML page: tables, dot plots, paired differences, block pictures, times."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from .claims import check_claims
+from .ensembles import base_ensemble
+from .figures import block_picture, dot_plot, paired_plot, rank_plot, time_plot
+from .methods import find_method
+from .protocol import Protocol, method_seed
+from .runner import DataSource
+from .store import Row
+from .tables import SCORES, Cell, Table, gaps
+
+BLOCK_LIMIT = 1500  # block pictures come from the smallest data set, when it has no more items than this
+
+_STYLE = """
+:root { color-scheme: light dark; --ground: #fff; --ink: #1b1f24; --soft: #f3f4f6; --line: #d5d9de; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #16191d; --ink: #e6e8eb; --soft: #20252b; --line: #3a4149; }
+}
+body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto;
+  max-width: 75rem; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; font-size: 1.25rem; } h3 { font-size: 1rem; }
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
+.wide { overflow-x: auto; }
+th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { background: var(--soft); position: sticky; top: 0; }
+td small { opacity: .75; }
+td.words { white-space: normal; }
+.panels { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: flex-start; }
+figure { margin: 0 0 1rem; } figcaption { font-size: 13px; }
+svg { max-width: 100%; height: auto; } img.block { width: 15rem; image-rendering: pixelated; background: #fff; }
+"""
+
+
+def write_page(
+    rows: Sequence[Row],
+    tables: Sequence[Table],
+    protocol: Protocol,
+    sources: Sequence[DataSource],
+    methods: Sequence[str],
+    cache: Path | None,
+) -> str:
+    """The whole page as text; it needs no other file."""
+    sets = sorted({row["dataset"] for row in rows})
+    body = [
+        "<h1>The published evaluation, beside the printed tables</h1>",
+        f"<p>{len(rows)} runs on {len(sets)} data sets, {protocol.n_repeats} repeats, {protocol.n_partitions} base "
+        f"partitions, k = {protocol.n_clusters}, scaling “{html.escape(protocol.scaling)}”, seed {protocol.seed}. "
+        "Cells: ours ± standard error (paper, difference), in percent; "
+        "on sets where the paper gave up, † is exact linkage over different rows, ‡ linkage of micro-clusters.</p>",
+        _claims(rows),
+        _gaps(rows),
+        "<h2>Tables</h2>",
+        *map(_table, tables),
+        "<h2>Every method, per data set</h2>",
+        "<p>Dots: our mean with its standard error. Diamonds: the printed figure.</p>",
+    ]
+    for score, label in SCORES.items():
+        panels = "".join(f"<figure>{dot_plot(rows, name, score)}</figure>" for name in sets)
+        body.append(f'<h3>{label}</h3><div class="panels">{panels}</div>')
+    body.append("<h2>Differences on the same ensembles</h2>")
+    for score, label in SCORES.items():
+        body.append(f"<h3>{label}</h3><figure>{paired_plot(rows, score)}</figure>")
+        ranks = rank_plot(rows, score)
+        if ranks:
+            body.append(f"<figure>{ranks}<figcaption>Mean ranks, 1 is best.</figcaption></figure>")
+    body += [_blocks(rows, protocol, sources, methods, cache), "<h2>Time</h2>", f"<figure>{time_plot(rows)}</figure>"]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>coassoc: the published evaluation</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body><main>{''.join(body)}</main></body></html>\n"
+    )
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{html.escape(m)}</th>' for m in table.columns)
+    lines = []
+    for dataset, cells in table.rows.items():
+        texts = "".join(f"<td>{_cell(cells.get(m))}</td>" for m in table.columns)
+        lines.append(f'<tr><th scope="row">{html.escape(dataset)}</th>{texts}</tr>')
+    for dataset, (printed, why) in table.missing.items():
+        texts = "".join(f"<td><small>({printed[m]:.2f})</small></td>" if m in printed else "<td>NA</td>"
+                        for m in table.columns)  # fmt: skip
+        lines.append(f'<tr><th scope="row">{html.escape(dataset)} <small>{why}</small></th>{texts}</tr>')
+    return (
+        f'<h3>{html.escape(table.title)}</h3><div class="wide"><table><thead><tr><th scope="col">data set</th>{head}'
+        f"</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "NA"
+    if math.isnan(cell.mean):
+        return "failed"
+    ours = f"<strong>{cell.mean:.2f}</strong>" if cell.best else f"{cell.mean:.2f}"
+    ours += cell.mark
+    ours += "" if math.isnan(cell.error) else f" ± {cell.error:.2f}"
+    if cell.difference is not None:
+        ours += f" <small>({cell.paper:.2f}, {cell.difference:+.2f})</small>"
+    return ours
+
+
+def _claims(rows: Sequence[Row]) -> str:
+    lines = "".join(
+        f'<tr><td>{html.escape(c.text)}</td><td class="words">{html.escape(c.finding)}</td>'
+        f"<td>{html.escape(c.holds)}</td></tr>"
+        for c in check_claims(rows)
+    )
+    if not lines:
+        return ""
+    return (
+        "<h2>The paper's claims</h2><table><thead><tr><th>claim</th><th>found here</th><th>verdict</th></tr></thead>"
+        f"<tbody>{lines}</tbody></table>"
+    )
+
+
+def _gaps(rows: Sequence[Row]) -> str:
+    density = {g.method: g for g in gaps(rows, "density")}
+    lines = "".join(
+        f"<tr><td>{g.method}</td><td>{g.n_sets}</td><td>{g.mean_absolute:.2f}</td><td>{g.mean:+.2f}</td>"
+        f"<td>{density[g.method].mean_absolute:.2f}</td><td>{density[g.method].mean:+.2f}</td></tr>"
+        for g in gaps(rows, "nmi")
+    )
+    if not lines:
+        return ""
+    return (
+        "<h2>Distance to the paper</h2><p>In points, over the data sets both have.</p><table><thead><tr><th>method</th>"
+        "<th>sets</th><th>NMI, mean absolute</th><th>NMI, mean</th><th>density, mean absolute</th>"
+        f"<th>density, mean</th></tr></thead><tbody>{lines}</tbody></table>"
+    )
+
+
+def _blocks(
+    rows: Sequence[Row], protocol: Protocol, sources: Sequence[DataSource], methods: Sequence[str], cache: Path | None
+) -> str:
+    """One ensemble ordered by each consensus: the consensus of its first repeat is computed again from its seed."""
+    sizes = {row["dataset"]: row["n_samples"] for row in rows}
+    small = [s for s in sources if sizes.get(s.name, BLOCK_LIMIT + 1) <= BLOCK_LIMIT]
+    if not small:
+        return ""
+    source = min(small, key=lambda s: sizes[s.name])
+    ensemble = base_ensemble(source.load(protocol.scaling), protocol, 0, cache)
+    pictures = []
+    for text in methods:
+        method = find_method(text)
+        seed = method_seed(protocol.seed, source.name, 0, method.name)
+        try:
+            labels, _ = method.run(ensemble, protocol.n_clusters, seed)
+        except Exception:  # the failure is already told by the rows
+            continue
+        name = html.escape(method.name)
+        pictures.append(
+            f'<figure><img class="block" alt="co-association of {source.name} ordered by {name}" '
+            f'src="{block_picture(ensemble, labels)}"><figcaption>{name}</figcaption></figure>'
+        )
+    return (
+        f"<h2>One ensemble of {html.escape(source.name)}, ordered by each consensus</h2>"
+        "<p>Each picture is the same co-association matrix: the darker a cell, the more base partitions put the two "
+        "items together. A consensus that found the structure gathers the dark cells into blocks.</p>"
+        f'<div class="panels">{"".join(pictures)}</div>'
+    )

@@ -1,0 +1,141 @@
+"""One measurement in a process of its own: fit one method on one file of codes, print one line of JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def main(arguments: list[str]) -> int:
+    method, path, k, seed = arguments[0], Path(arguments[1]), int(arguments[2]), int(arguments[3])
+    import coassoc as ca
+
+    ensemble = ca.Ensemble(np.load(path))
+    # a first fit of every method brings its imports and threads; few rows, so that none learns anything of the rest
+    n_init = _option(arguments, "--starts")
+    _prepare(method, ca.Ensemble(ensemble.codes[:1000]), k, seed, 1)()
+    fit = _prepare(method, ensemble, k, seed, n_init)
+    before = _reset_peak()
+    start = time.perf_counter()
+    labels, n_iter = fit()
+    seconds = [time.perf_counter() - start]
+    peak = (_peak() - before) / 1e6
+    while len(seconds) < _option(arguments, "--fits"):  # the first fit of a size pays for fresh memory
+        start = time.perf_counter()
+        fit()
+        seconds.append(time.perf_counter() - start)
+    row = {
+        "seconds": statistics.median(seconds),
+        "peak_mb": peak,
+        "codes_mb": ensemble.codes.nbytes / 1e6,
+        "n_iter": n_iter,
+        "loss": ca.kmeans_loss(ensemble, labels),
+        "density": ca.density(ensemble, labels),
+    }
+    if "--pass" in arguments:
+        row["pass_seconds"] = _cold_pass(method, ensemble, labels, k)
+    print(json.dumps(row))
+    return 0
+
+
+def _option(arguments: list[str], name: str) -> int:
+    return int(arguments[arguments.index(name) + 1]) if name in arguments else 1
+
+
+def _prepare(method: str, ensemble: Any, k: int, seed: int, n_init: int) -> Callable[[], tuple[np.ndarray, int]]:
+    """The fit to time, its input made beforehand."""
+    import coassoc as ca
+
+    if method.startswith("coassoc"):
+        engine = _engine(method)
+        if "bisecting" in method:
+            rule = method.rsplit("-", 1)[1]
+            criterion = rule if rule in ("loss", "size") else "gain"
+            tree = ca.BisectingConsensus(k, criterion=criterion, n_init=n_init, random_state=seed, engine=engine)
+            return lambda: (tree.fit(ensemble).labels_, 0)
+        model = ca.KMeansConsensus(k, n_init=n_init, random_state=seed, engine=engine)
+        return lambda: (model.fit(ensemble).labels_, model.n_iter_)
+    if method == "faiss-dense":
+        import faiss
+
+        dense = np.ascontiguousarray(ensemble.one_hot(np.float32).toarray())
+        means = faiss.Kmeans(dense.shape[1], k, niter=25, nredo=n_init, seed=seed, max_points_per_centroid=len(dense))
+
+        def faiss_fit():
+            means.train(dense)
+            return means.index.search(dense, 1)[1].ravel(), 25
+
+        return faiss_fit
+    from sklearn.cluster import BisectingKMeans, KMeans
+
+    H = ensemble.one_hot(np.float64)
+    if method == "sklearn-dense":
+        H = H.toarray()
+    kind = BisectingKMeans if method == "sklearn-bisecting" else KMeans
+    other = kind(k, n_init=n_init, random_state=seed)
+    return lambda: (other.fit(H).labels_, getattr(other, "n_iter_", 0))
+
+
+def _engine(method: str) -> Any:
+    import coassoc as ca
+
+    if method.endswith("numpy"):
+        return ca.engines.Numpy()
+    if method.endswith("avx2"):
+        return ca.engines.Native(simd="avx2")
+    if method.endswith("baseline"):
+        return ca.engines.Native(simd="baseline")
+    if method.endswith("nocopy"):
+        return ca.engines.Native(blocked_copy=False)
+    return ca.engines.resolve("auto")  # found beforehand, as the others' imports are
+
+
+def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:
+    """Median time of one assignment and counting pass that knows nothing of earlier passes."""
+    from ..core.tables import KMeansObjective, fix_table
+    from ..engines import resolve
+
+    rows = resolve(_engine(method), ensemble).load(ensemble)
+    counts = rows.counts(rows.labelling_of(labels, k))
+    table = fix_table(KMeansObjective(np.ones(ensemble.n_partitions)).table(counts), rows.layout)
+    times = []
+    for _ in range(5):
+        labelling = rows.labelling(k)
+        start = time.perf_counter()
+        rows.assign(labelling, table)
+        rows.counts(labelling)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def _reset_peak() -> float:
+    """Resident bytes now; from here on the kernel records a new peak (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _peak() -> float:
+    return _status("VmHWM")
+
+
+def _status(field: str) -> float:
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return float(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return float("nan")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""Names of clusters: matched to another partition, or in the order of their sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .labels import check_labels
+
+
+def align_labels(reference: Any, labels: Any) -> np.ndarray:
+    r"""Rename the clusters of a partition so that they overlap another partition's as much as names allow.
+
+    The one-to-one matching :math:`\sigma` of clusters that maximises :math:`\sum_C |C \cap R_{\sigma(C)}|` is found
+    by the Hungarian method. A cluster without a match gets a name of its own: integers above the reference's when
+    those are integers, else ``"new 0"``, ``"new 1"`` and so on. The partition itself does not change.
+
+    Parameters
+    ----------
+    reference : array-like of shape (n_samples,)
+        Partition whose names are wanted.
+    labels : array-like of shape (n_samples,)
+        Partition to rename.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Renamed labels; missing ones are −1, or None when names are strings.
+
+    Notes
+    -----
+    O(n_samples) to count overlaps, plus O(k³) for the matching of k clusters.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.align_labels([0, 0, 1, 1, 2], [5, 5, 3, 3, 3]).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    names = _names(reference)
+    ref, k_ref = check_labels(reference, len(names), "reference")
+    mine, k = check_labels(labels, len(names))
+    both = (ref >= 0) & (mine >= 0)
+    cells = mine[both].astype(np.int64) * k_ref + ref[both]
+    overlap = np.bincount(cells, minlength=k * k_ref).reshape(k, k_ref)
+    rows, columns = linear_sum_assignment(-overlap)
+    first = {int(code): names[i] for code, i in zip(*np.unique(ref, return_index=True)) if code >= 0}
+    chosen: list[Any] = [None] * k
+    for row, column in zip(rows, columns):
+        if overlap[row, column]:
+            chosen[row] = first[int(column)]
+    integers = all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in first.values())
+    following = max(first.values(), default=-1) + 1 if integers else 0
+    for row in range(k):
+        if chosen[row] is None:
+            chosen[row] = following if integers else f"new {following}"
+            following += 1
+    lookup = np.array([*chosen, -1] if integers else [*chosen, None], dtype=np.int64 if integers else object)
+    return lookup[mine]
+
+
+def order_by_size(labels: Any) -> np.ndarray:
+    """Clusters numbered 0, 1, ... from the largest to the smallest, equal sizes in the order they first appear.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_samples,)
+        A partition.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        −1 where the label is missing.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.order_by_size(["b", "a", "a", None]).tolist()
+    [1, 0, 0, -1]
+    """
+    codes, k = check_labels(labels, len(labels))
+    present = codes >= 0
+    found, first = np.unique(codes[present], return_index=True)
+    sizes = np.bincount(codes[present], minlength=k)
+    order = found[np.lexsort((first, -sizes[found]))]
+    rank = np.full(k + 1, -1, dtype=np.int32)  # the last entry serves −1
+    rank[order] = np.arange(len(order))
+    return rank[codes]
+
+
+def _names(labels: Any) -> list[Any]:
+    return labels.tolist() if hasattr(labels, "tolist") else list(labels)

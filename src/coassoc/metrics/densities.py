@@ -1,0 +1,249 @@
+r"""Weights, densities and losses of a partition, from counts alone.
+
+With :math:`\alpha_f(C)` the items of cluster C that carry base cluster f, and :math:`n_{Cj}` those observed in
+partition j, every quantity of the paper is a ratio of integers: linear in the number of items, exact to the last
+division. Missing labels follow the pooled-pairs rule: pairs seen together over pairs observed together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.counts import Counts, Layout
+from ..core.densities import (
+    cluster_densities,
+    density_from_counts,
+    gain_of_split,
+    inter_densities,
+    loss_from_counts,
+)
+from ..engines import resolve
+from ..ensemble import check_ensemble
+from .labels import check_copies, check_labels, check_partition_weights
+
+
+def density(
+    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
+) -> float:
+    r"""Density S of a partition: the size-weighted mean of its clusters' densities, in [0, 1].
+
+    .. math:: S(\pi) = \frac1n \sum_C |C|\, D(C)
+
+    Do not compare it between partitions with different numbers of clusters: more clusters are denser.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,)
+        The partition to score; negative or missing labels take no part.
+    sample_weight : array-like of int, default=None
+        How often each item counts; 0 removes it.
+    partition_weights : array-like of float, default=None
+        Weight of each base partition (brought to mean 1); all 1 when None.
+    engine : str or Engine, default="auto"
+        Where the counting pass runs.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 0], [0, 0], [1, 0], [1, 1]]
+    >>> ca.density(table, [0, 0, 1, 1])
+    0.75
+    """
+    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    return density_from_counts(counts, v)
+
+
+def cluster_density(
+    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
+) -> np.ndarray:
+    r"""Density of each cluster: the mean co-association over its pairs of items, 0 for singletons.
+
+    .. math:: D(C) = \frac{\sum_j v_j \sum_{f \in j} \alpha_f (\alpha_f - 1)}{\sum_j v_j n_{Cj} (n_{Cj} - 1)}
+
+    Parameters are those of :func:`density`. Clusters come in the sorted order of their labels.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.cluster_density([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    array([1. , 0.5])
+    """
+    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    return cluster_densities(counts, v)
+
+
+def cluster_weight(
+    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
+) -> np.ndarray:
+    r"""Weight of each cluster: the sum of the co-association over its ordered pairs of different items.
+
+    .. math:: W(C) = \sum_f \alpha_f^2 / p - |C| = D(C)\,|C|\,(|C| - 1)
+
+    Parameters are those of :func:`density`.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.cluster_weight([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    array([2., 1.])
+    """
+    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    sizes = counts.sizes.astype(np.float64)
+    return cluster_densities(counts, v) * (sizes * (sizes - 1.0))
+
+
+def inter_density(
+    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
+) -> np.ndarray:
+    r"""Mean co-association between every two clusters; the diagonal holds the densities of the clusters.
+
+    .. math:: D(C, C') = \frac{\sum_j v_j \sum_{f \in j} \alpha_f \alpha'_f}{\sum_j v_j n_{Cj} n_{C'j}}
+
+    Parameters are those of :func:`density`.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.inter_density([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    array([[1.  , 0.25],
+           [0.25, 0.5 ]])
+    """
+    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    return inter_densities(counts, v)
+
+
+def inter_weight(
+    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
+) -> np.ndarray:
+    r"""Summed co-association between every two clusters; the weights of the clusters on the diagonal.
+
+    .. math:: W(C, C') = D(C, C')\,|C|\,|C'|
+
+    Parameters are those of :func:`density`.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.inter_weight([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    array([[2., 1.],
+           [1., 1.]])
+    """
+    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    sizes = counts.sizes.astype(np.float64)
+    pairs = np.outer(sizes, sizes)
+    np.fill_diagonal(pairs, sizes * (sizes - 1.0))
+    return inter_densities(counts, v) * pairs
+
+
+def kmeans_loss(
+    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
+) -> float:
+    r"""k-means loss of a partition on the one-hot matrix H.
+
+    .. math:: \sum_j v_j \Big( n_j - \sum_C \sum_{f \in j} \alpha_f^2 / n_{Cj} \Big)
+
+    Parameters are those of :func:`density`.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.kmeans_loss([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    1.0
+    """
+    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    return loss_from_counts(counts, v)
+
+
+def split_gain(
+    X: Any,
+    labels: Any,
+    split: Any,
+    *,
+    sample_weight: Any = None,
+    partition_weights: Any = None,
+    engine: Any = "auto",
+) -> float:
+    r"""What splitting one cluster adds to the density S of a partition.
+
+    .. math:: \Delta S = \big(|A| D(A) + |B| D(B) - |C| D(C)\big) / n
+
+    Parameters
+    ----------
+    X, sample_weight, partition_weights, engine
+        As in :func:`density`.
+    labels : array-like of shape (n_samples,)
+        The partition before the split.
+    split : array-like of bool of shape (n_samples,)
+        Items that leave their cluster for a new one; they must all come from one cluster.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 0], [0, 0], [1, 1], [1, 1]]
+    >>> round(ca.split_gain(table, [0, 0, 0, 0], [False, False, True, True]), 4)
+    0.6667
+    """
+    ensemble = check_ensemble(X)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    split = np.asarray(split)
+    if split.dtype != bool or split.shape != codes.shape:
+        raise ValueError(
+            f"split must be a boolean mask of shape ({len(codes)},), got {split.dtype} of shape {split.shape}."
+        )
+    parents = np.unique(codes[split])
+    if len(parents) != 1 or parents[0] < 0:
+        raise ValueError(
+            f"split must select items of exactly one cluster, got items of {len(parents)} "
+            "(items without a label belong to none)."
+        )
+    counts, v = _counts(ensemble, np.where(split, k, codes), sample_weight, partition_weights, engine)
+    parent = int(parents[0])
+    if (codes[~split] != parent).all():
+        raise ValueError("split must leave at least one item of the cluster behind; it selects all of them.")
+    pieces = Counts(counts.alpha[:, [parent, -1]], counts.sizes[[parent, -1]], counts.layout)
+    return split_gain_from_counts(pieces, v) / int(counts.sizes.sum())
+
+
+# -- the same from counts, for algorithms ------------------------------------------------------------------
+
+
+def split_gain_from_counts(pieces: Counts, v: np.ndarray) -> float:
+    """n·ΔS of splitting a cluster into the pieces whose counts are given."""
+    whole = Counts(pieces.alpha.sum(axis=1, keepdims=True), pieces.sizes.sum(keepdims=True), pieces.layout)
+    return gain_of_split(pieces.sizes, cluster_densities(pieces, v), float(cluster_densities(whole, v)[0]))
+
+
+def _counts(X, labels, sample_weight, partition_weights, engine) -> tuple[Counts, np.ndarray]:
+    """Counts of `labels` on the ensemble `X`, and the partition weights."""
+    ensemble = check_ensemble(X)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    copies = check_copies(sample_weight, ensemble.n_samples)
+    v = check_partition_weights(partition_weights, ensemble.n_partitions)
+    return counts_of(ensemble, codes, k, copies, engine), v
+
+
+def counts_of(ensemble, codes: np.ndarray, k: int, copies: np.ndarray | None, engine: Any) -> Counts:
+    """One counting pass; items with a negative label take no part."""
+    absent = codes < 0
+    if absent.any():
+        copies = np.ones(len(codes), np.int64) if copies is None else copies.copy()
+        copies[absent] = 0
+        codes = np.where(absent, 0, codes)
+    with resolve(engine, ensemble).load(ensemble, copies) as rows:
+        return rows.counts(rows.labelling_of(codes, k))
+
+
+def layout_of(ensemble) -> Layout:
+    return Layout(ensemble.n_clusters, ensemble.offsets)

@@ -1,0 +1,337 @@
+r"""How sure the answer is: of each item, of each cluster, of each base partition. All from counts, in linear time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.densities import cluster_densities
+from ..ensemble import Ensemble, check_ensemble
+from ..ensemble.ensemble import row_chunks
+from .agreement import ensemble_nmi, member_scores, nmi_from_counts
+from .densities import counts_of
+from .labels import check_copies, check_labels, check_partition_weights
+
+CORE, BOUNDARY, OUTLIER = 0, 1, 2
+_CHUNK_CELLS = 1 << 21  # cells of a chunk of item × cluster strengths
+
+
+@dataclass(frozen=True)
+class ItemStability:
+    """Of each item, how strongly it belongs to its own cluster and to the next best one.
+
+    Attributes
+    ----------
+    own : ndarray of shape (n_samples,)
+        Mean co-association with the other items of its cluster; 0 for singletons and items without a label.
+    other : ndarray of shape (n_samples,)
+        Mean co-association with the items of the best other cluster; 0 when there is none.
+    nearest : ndarray of shape (n_samples,)
+        That cluster, in the sorted order of labels; −1 when there is none.
+    role : ndarray of shape (n_samples,)
+        0 core, 1 boundary, 2 outlier. An outlier's `own` is below half of its cluster's density, so that the
+        density S would rise without it in the cluster; a boundary item is at least half as strongly tied to another
+        cluster as to its own.
+    """
+
+    own: np.ndarray
+    other: np.ndarray
+    nearest: np.ndarray
+    role: np.ndarray
+
+    @property
+    def margin(self) -> np.ndarray:
+        """`own` − `other`: how clear the choice was; negative where another cluster is closer on average."""
+        return self.own - self.other
+
+    @property
+    def core(self) -> np.ndarray:
+        """Indices of core items."""
+        return np.flatnonzero(self.role == CORE)
+
+    @property
+    def boundary(self) -> np.ndarray:
+        """Indices of boundary items."""
+        return np.flatnonzero(self.role == BOUNDARY)
+
+    @property
+    def outliers(self) -> np.ndarray:
+        """Indices of outliers, singletons among them."""
+        return np.flatnonzero(self.role == OUTLIER)
+
+    def __repr__(self) -> str:
+        return (
+            f"ItemStability({len(self.own)} items: {len(self.core)} core, {len(self.boundary)} boundary, "
+            f"{len(self.outliers)} outliers; mean own {self.own.mean():.3f}, other {self.other.mean():.3f})"
+        )
+
+
+def item_stability(
+    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
+) -> ItemStability:
+    r"""Mean co-association of every item with its own cluster and with the best other one.
+
+    .. math:: M(i, C) = \frac{\sum_j v_j\, \alpha_{f_{ij}}(C \setminus i)}{\sum_j v_j\, |(C \setminus i)_j|}
+
+    over the partitions that label item i. Never builds a matrix over items.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,)
+        The partition; negative or missing labels take no part.
+    sample_weight : array-like of int, default=None
+        How often each item counts; its other copies are then among its cluster's items.
+    partition_weights : array-like of float, default=None
+        Weight of each base partition; all 1 when None.
+    engine : str or Engine, default="auto"
+        Where the counting pass runs.
+
+    Returns
+    -------
+    ItemStability
+
+    Notes
+    -----
+    O(n_samples * n_partitions * n_clusters) time, a chunk of rows at a time.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> found = ca.item_stability([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    >>> found.own.tolist(), found.other.tolist()
+    ([1.0, 1.0, 0.5, 0.5], [0.25, 0.25, 0.5, 0.0])
+    """
+    prepared = _Prepared(X, labels, sample_weight, partition_weights, engine)
+    n, k = prepared.ensemble.n_samples, prepared.k
+    own, other, nearest = np.zeros(n), np.zeros(n), np.full(n, -1, dtype=np.int32)
+    for part, strengths in prepared.strengths():
+        mine = prepared.labels[part]
+        there = np.flatnonzero(mine >= 0)
+        rows = strengths[there]
+        at = np.arange(len(there)), mine[there]
+        own[part][there] = rows[at]
+        if k > 1:
+            rows[at] = -1.0
+            best = rows.argmax(axis=1)
+            nearest[part][there] = best
+            other[part][there] = rows[np.arange(len(there)), best]
+    density = cluster_densities(prepared.counts, prepared.v)
+    labelled = prepared.labels >= 0
+    role = np.full(n, OUTLIER, dtype=np.int8)
+    role[labelled] = np.where(other[labelled] >= 0.5 * own[labelled], BOUNDARY, CORE)
+    single = prepared.counts.sizes[prepared.labels] < 2
+    role[labelled & ((own < 0.5 * density[prepared.labels]) | single)] = OUTLIER
+    return ItemStability(own, other, nearest, role)
+
+
+def item_memberships(
+    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
+) -> np.ndarray:
+    """Mean co-association of every item with every cluster, itself left out, shape (n_samples, n_clusters).
+
+    Parameters are those of :func:`item_stability`; clusters come in the sorted order of their labels. For large n
+    prefer :func:`item_stability`, whose result has no column per cluster.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.item_memberships([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).tolist()
+    [[1.0, 0.25], [1.0, 0.25], [0.5, 0.5], [0.0, 0.5]]
+    """
+    prepared = _Prepared(X, labels, sample_weight, partition_weights, engine)
+    return np.concatenate([strengths for _, strengths in prepared.strengths()])
+
+
+def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
+    r"""How well each cluster is found again in the base partitions: the mean of its best Jaccard index in each.
+
+    .. math:: \frac1p \sum_j \max_{f \in j} \frac{|C \cap f|}{|C \cup f|}
+
+    on the items partition j labels; partitions that label nothing of C are left out. Unlike the density it falls when
+    base clusters reach beyond C, so it says whether C is a cluster of its own or a piece of one.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,)
+        The partition.
+    sample_weight : array-like of int, default=None
+        How often each item counts.
+    engine : str or Engine, default="auto"
+        Where the counting pass runs.
+
+    Returns
+    -------
+    ndarray of shape (n_clusters,)
+        In the sorted order of labels; between 0 and 1.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.cluster_stability([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).round(3).tolist()
+    [0.833, 0.75]
+    """
+    ensemble = check_ensemble(X)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    counts = counts_of(ensemble, codes, k, check_copies(sample_weight, ensemble.n_samples), engine)
+    total, seen = np.zeros(k), np.zeros(k)
+    for j in range(ensemble.n_partitions):
+        alpha = counts.alpha[ensemble.offsets[j] : ensemble.offsets[j + 1]]
+        union = alpha.sum(axis=1, keepdims=True) + counts.cells[j] - alpha
+        best = np.divide(alpha, union, out=np.zeros(alpha.shape), where=union > 0).max(axis=0)
+        observed = counts.cells[j] > 0
+        total += np.where(observed, best, 0.0)
+        seen += observed
+    return np.divide(total, seen, out=np.zeros(k), where=seen > 0)
+
+
+def partition_agreement(X: Any, labels: Any = None, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
+    """NMI of each base partition with the consensus `labels`, or, without them, its mean NMI with the others.
+
+    Low values name the partitions that disagree; as weights they are ``partition_weights="agreement"``.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,), default=None
+        A consensus.
+    sample_weight : array-like of int, default=None
+        How often each item counts.
+    engine : str or Engine, default="auto"
+        Where the pass runs.
+
+    Returns
+    -------
+    ndarray of shape (n_partitions,)
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.partition_agreement([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).round(3).tolist()
+    [1.0, 0.344]
+    """
+    ensemble = check_ensemble(X)
+    if labels is None:
+        return member_scores(ensemble, "nmi", sample_weight=sample_weight, engine=engine)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    return nmi_from_counts(counts_of(ensemble, codes, k, check_copies(sample_weight, ensemble.n_samples), engine))
+
+
+def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
+    """The medoid of an ensemble: the base partition with the largest mean NMI with the others.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    sample_weight : array-like of int, default=None
+        How often each item counts.
+    engine : str or Engine, default="auto"
+        Where the overlap pass runs.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Its labels as codes, −1 where missing; the first of equals.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.best_member([[0, 5, 0], [0, 5, 1], [1, 6, 0], [1, 6, 1]]).tolist()
+    [0, 0, 1, 1]
+    """
+    ensemble = check_ensemble(X)
+    return ensemble.partition(
+        int(np.argmax(member_scores(ensemble, "nmi", sample_weight=sample_weight, engine=engine)))
+    )
+
+
+class WorseThanMemberWarning(UserWarning):
+    """A consensus agrees less with the ensemble than the ensemble's own best member does."""
+
+
+def warn_if_worse_than_member(X: Any, labels: Any, *, sample_weight: Any = None, engine: Any = "auto") -> bool:
+    """Warn when `labels` agree less with the ensemble than its best member does with the others; whether they do.
+
+    Parameters are those of :func:`ensemble_nmi`. The cost is one overlap pass, which is why fits do not do this.
+    """
+    ensemble = check_ensemble(X)
+    scores = member_scores(ensemble, "nmi", sample_weight=sample_weight, engine=engine)
+    consensus = ensemble_nmi(ensemble, labels, sample_weight=sample_weight, engine=engine)
+    best = int(scores.argmax())
+    if consensus >= scores[best]:
+        return False
+    warnings.warn(
+        f"the consensus agrees less with the ensemble (mean NMI {consensus:.4f}) than partition {best} of it agrees "
+        f"with the others ({scores[best]:.4f}); best_member(ensemble) returns that one, or try AgreementConsensus or "
+        "another number of clusters.",
+        WorseThanMemberWarning,
+        stacklevel=2,
+    )
+    return True
+
+
+# -- from counts -------------------------------------------------------------------------------------------
+
+
+def membership_strengths(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Mean co-association of rows with the clusters behind `alpha`, shape (n_samples, k)."""
+    cells = np.add.reduceat(alpha, ensemble.offsets[:-1], axis=0)
+    together = np.empty((ensemble.n_samples, alpha.shape[1]))
+    for part in _parts(ensemble, alpha.shape[1]):
+        above, below = _sums(ensemble, part, alpha, cells, v)
+        together[part] = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return together
+
+
+class _Prepared:
+    """Counts of a labelled ensemble, and its item × cluster strengths chunk by chunk, each item itself left out."""
+
+    def __init__(self, X, labels, sample_weight, partition_weights, engine):
+        self.ensemble = check_ensemble(X)
+        self.labels, self.k = check_labels(labels, self.ensemble.n_samples)
+        copies = check_copies(sample_weight, self.ensemble.n_samples)
+        self.v = check_partition_weights(partition_weights, self.ensemble.n_partitions)
+        self.counts = counts_of(self.ensemble, self.labels, self.k, copies, engine)
+        self.inside = (self.labels >= 0) if copies is None else (self.labels >= 0) & (copies > 0)
+
+    def strengths(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for part in _parts(self.ensemble, self.k):
+            above, below = _sums(self.ensemble, part, self.counts.alpha, self.counts.cells, self.v)
+            # one copy of the item itself is taken out of its own cluster
+            there = np.flatnonzero(self.inside[part])
+            itself = (self.ensemble.observed(part) * self.v).sum(axis=1)[there]
+            mine = self.labels[part][there]
+            above[there, mine] -= itself
+            below[there, mine] -= itself
+            # differences of equal sums may leave a crumb
+            positive = below > 1e-9
+            yield part, np.clip(np.divide(above, below, out=np.zeros_like(above), where=positive), 0.0, 1.0)
+
+
+def _sums(ensemble: Ensemble, part: slice, alpha, cells, v) -> tuple[np.ndarray, np.ndarray]:
+    """Σ_j v_j α_f(C) and Σ_j v_j n_Cj over the partitions that label each row, shape (rows, k) each."""
+    codes, observed = ensemble.codes[part], ensemble.observed(part)
+    above = np.zeros((len(codes), alpha.shape[1]))
+    below = np.zeros_like(above)
+    for j in range(ensemble.n_partitions):
+        seen = observed[:, j]
+        column = np.where(seen, codes[:, j], 0).astype(np.int64) + ensemble.offsets[j]
+        above += v[j] * np.where(seen[:, None], alpha[column], 0)
+        below += v[j] * np.where(seen[:, None], cells[j], 0)
+    return above, below
+
+
+def _parts(ensemble: Ensemble, k: int) -> Iterator[slice]:
+    step = max(1, _CHUNK_CELLS // max(k, 1))
+    for start, stop in row_chunks(ensemble.codes):
+        for first in range(start, stop, step):
+            yield slice(first, min(first + step, stop))

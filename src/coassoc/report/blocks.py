@@ -1,0 +1,122 @@
+"""The co-association matrix small enough to look at: means over blocks of items, ordered by a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.densities import inter_densities
+from ..ensemble import check_ensemble
+from ..metrics.densities import counts_of
+from ..metrics.labels import check_labels
+
+_TABLE_BYTES = 1 << 27  # counts of base clusters by blocks stay below this
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Block means of the co-association matrix.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_blocks, n_blocks)
+        Mean co-association between the items of two blocks; an item is not paired with itself, except that the
+        diagonal is 1 where a block is a single item.
+    order : ndarray
+        Items in the order of the blocks, those without a label left out.
+    sizes : ndarray of shape (n_blocks,)
+        Items in each block.
+    clusters, last_clusters : ndarray of shape (n_blocks,)
+        Clusters of the first and the last item of each block: the same one, unless there are more clusters than
+        blocks.
+    """
+
+    values: np.ndarray
+    order: np.ndarray
+    sizes: np.ndarray
+    clusters: np.ndarray
+    last_clusters: np.ndarray
+
+    @property
+    def borders(self) -> list[int]:
+        """Blocks where another cluster begins; none when clusters share blocks."""
+        if (self.clusters != self.last_clusters).any():
+            return []
+        return (np.flatnonzero(np.diff(self.clusters)) + 1).tolist()
+
+
+def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "auto") -> Blocks:
+    """Means of A over blocks of items of one cluster each, from one counting pass.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,)
+        Partition that orders the items; within a cluster, items most often together with the others come first.
+    max_blocks : int, default=200
+        Blocks at most; with fewer items, each is a block of its own.
+    engine : str or Engine, default="auto"
+        Where the counting passes run.
+
+    Returns
+    -------
+    Blocks
+
+    Notes
+    -----
+    O(n_samples * n_partitions) time, O(n_codes * max_blocks) memory.
+    """
+    ensemble = check_ensemble(X)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    max_blocks = max(1, min(max_blocks, _TABLE_BYTES // (8 * ensemble.n_codes)))
+    affinity = own_affinity(ensemble, codes, k, engine)
+    present = np.flatnonzero(codes >= 0)
+    order = present[np.lexsort((present, -affinity[present], codes[present]))]
+    edges = _edges(np.bincount(codes[order], minlength=k), max_blocks)
+    n_blocks = len(edges) - 1
+    block_of = np.full(ensemble.n_samples, -1, dtype=np.int32)
+    block_of[order] = np.repeat(np.arange(n_blocks), np.diff(edges))
+    values = inter_densities(counts_of(ensemble, block_of, n_blocks, None, engine), np.ones(ensemble.n_partitions))
+    sizes = np.diff(edges)
+    single = np.flatnonzero(sizes == 1)
+    values[single, single] = 1.0
+    return Blocks(values, order, sizes, codes[order[edges[:-1]]], codes[order[edges[1:] - 1]])
+
+
+def own_affinity(ensemble: Any, codes: np.ndarray, k: int, engine: Any = "auto") -> np.ndarray:
+    """For each item, its mean co-association with the other items of its cluster (0 when it is alone there)."""
+    counts = counts_of(ensemble, codes, k, None, engine)
+    offsets, cells = ensemble.offsets, counts.cells
+    safe = np.maximum(codes, 0)
+    together, observed = np.zeros(len(codes)), np.zeros(len(codes))
+    for j in range(ensemble.n_partitions):
+        labels = ensemble.partition(j)
+        seen = (labels >= 0) & (codes >= 0)
+        row = offsets[j] + np.maximum(labels, 0)
+        together += np.where(seen, counts.alpha[row, safe] - 1, 0)
+        observed += np.where(seen, cells[j, safe] - 1, 0)
+    return np.divide(together, observed, out=np.zeros(len(codes)), where=observed > 0)
+
+
+def _edges(sizes: np.ndarray, max_blocks: int) -> np.ndarray:
+    """Where blocks begin and end in the order of the items.
+
+    Every cluster is cut into blocks of its own, by its size; when there are more clusters than blocks, a block is a
+    run of items across clusters.
+    """
+    total = int(sizes.sum())
+    present = sizes[sizes > 0]
+    if total <= max_blocks:
+        return np.arange(total + 1)
+    if len(present) > max_blocks:
+        return np.linspace(0, total, max_blocks + 1).astype(np.int64)
+    shares = np.maximum(1, np.floor(present * (max_blocks - len(present)) / total)).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(present)])
+    pieces = [
+        start + np.linspace(0, size, share + 1).astype(np.int64)[:-1]
+        for start, size, share in zip(starts[:-1], present, np.minimum(shares, present))
+    ]
+    return np.concatenate([*pieces, [total]])

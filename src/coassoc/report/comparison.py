@@ -1,0 +1,312 @@
+"""Every consensus method on one ensemble, side by side: numbers first, then a table, JSON and a plot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..cli import common as common
+
+# name -> (method of the registry, settings of its own); the order of the table
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "kmeans": ("kmeans", {}),
+    "bisecting": ("bisecting", {}),
+    "density": ("density", {}),
+    "agreement": ("agreement", {}),
+    "sec": ("sec", {}),
+    "ecc": ("ecc", {}),
+    "mcla": ("mcla", {}),
+    "cspa": ("cspa", {}),
+    "hbgf": ("hbgf", {}),
+    "lwgp": ("lwgp", {}),
+    "ecpcs": ("ecpcs", {}),
+    "eac-micro": ("eac", {"linkage": "average", "micro_clusters": 100}),
+    "eac-average": ("eac", {"linkage": "average"}),
+    "eac-single": ("eac", {"linkage": "single"}),
+    "eac-complete": ("eac", {"linkage": "complete"}),
+    "eac-enhanced-average": ("eac", {"linkage": "average", "enhanced": True}),
+    "eac-enhanced-single": ("eac", {"linkage": "single", "enhanced": True}),
+    "eac-enhanced-complete": ("eac", {"linkage": "complete", "enhanced": True}),
+}
+_SHORT = {"eac": "eac-average", "linkage": "eac-average"}
+
+
+@dataclass
+class Row:
+    """One method: its scores, or why it has none."""
+
+    method: str
+    density: float | None = None
+    ensemble_nmi: float | None = None
+    class_ari: float | None = None
+    class_nmi: float | None = None
+    clusters: int | None = None
+    seconds: float | None = None
+    peak_bytes: int | None = None  # above what the process held before; None where the system does not say
+    error: str | None = None  # why the method could not run
+
+
+@dataclass
+class Comparison:
+    """Methods side by side on one ensemble.
+
+    Attributes
+    ----------
+    n_samples, n_partitions, n_clusters : int
+        Items, base partitions, clusters asked for.
+    zero_effort_density, zero_effort_nmi : dict
+        ``{"mean": ..., "best": ...}`` of taking one base partition as the consensus.
+    rows : list of Row
+        One per method, in the order asked for.
+    labels : dict
+        Consensus labels by method, for those that ran.
+    """
+
+    n_samples: int
+    n_partitions: int
+    n_clusters: int
+    zero_effort_density: dict[str, float]
+    zero_effort_nmi: dict[str, float]
+    rows: list[Row] = field(default_factory=list)
+    labels: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    def __getitem__(self, method: str) -> Row:
+        for row in self.rows:
+            if row.method == method:
+                return row
+        raise KeyError(method)
+
+    def notes(self) -> list[str]:
+        """What a reader of the numbers should know."""
+        found = []
+        best = self.zero_effort_nmi["best"]
+        below = [r.method for r in self.rows if r.ensemble_nmi is not None and r.ensemble_nmi < best]
+        if below:
+            found.append(
+                f"{', '.join(below)}: agrees less with the ensemble than its best single clustering does "
+                f"(NMI {best:.4f} with the others)."
+            )
+        fewer = [r.method for r in self.rows if r.clusters is not None and r.clusters < self.n_clusters]
+        if fewer:
+            found.append(f"{', '.join(fewer)}: found fewer clusters than the {self.n_clusters} asked for.")
+        found += [f"{r.method}: did not run. {r.error}" for r in self.rows if r.error is not None]
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return {
+            "items": self.n_samples,
+            "partitions": self.n_partitions,
+            "clusters_asked_for": self.n_clusters,
+            "zero_effort_density": self.zero_effort_density,
+            "zero_effort_nmi": self.zero_effort_nmi,
+            "methods": [asdict(row) for row in self.rows],
+            "notes": self.notes(),
+        }
+
+    def to_text(self) -> str:
+        """The table as plain text."""
+        classes = any(row.class_nmi is not None for row in self.rows)
+        head = ["method", "density", "ensemble NMI", *(["class ARI", "class NMI"] if classes else [])]
+        head += ["clusters", "time", "peak memory"]
+        body = []
+        for row in self.rows:
+            cells = [row.method, common.number(row.density), common.number(row.ensemble_nmi)]
+            if classes:
+                cells += [common.number(row.class_ari), common.number(row.class_nmi)]
+            cells += ["–" if row.clusters is None else str(row.clusters)]
+            cells += ["–" if row.seconds is None else common.seconds(row.seconds), _size(row.peak_bytes)]
+            body.append(cells)
+        blank = [""] * (len(head) - 3)
+        for name in ("mean", "best"):
+            zero = [f"one clustering, {name}", common.number(self.zero_effort_density[name])]
+            body.append([*zero, common.number(self.zero_effort_nmi[name]), *blank])
+        title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
+        return "\n".join([title, "", common.text_table(head, body), "", *self.notes()]).rstrip()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Density against ensemble NMI, one point per method; dashed lines mark the best single clustering.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure when None.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        if ax is None:
+            ax = new_axes()
+        ran = [row for row in self.rows if row.error is None]
+        for row, marker in zip(ran, _markers(len(ran))):
+            ax.scatter(row.density, row.ensemble_nmi, marker=marker, s=60, label=row.method)
+        ax.axhline(self.zero_effort_nmi["best"], color="0.5", linewidth=1, linestyle="--")
+        ax.axvline(self.zero_effort_density["best"], color="0.5", linewidth=1, linestyle="--")
+        ax.set_xlabel("density (optimised by density, kmeans)")
+        ax.set_ylabel("NMI with the ensemble")
+        ax.set_title(f"{self.n_clusters} clusters of {self.n_samples:,} items; dashed: best single clustering", size=10)
+        ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)
+        return ax
+
+
+def compare(
+    X: Any,
+    n_clusters: int = 8,
+    methods: Sequence[str] | None = None,
+    classes: Any = None,
+    *,
+    random_state: int | None = 0,
+    engine: Any = "auto",
+    max_bytes: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Run several consensus methods on one ensemble and score them alike.
+
+    A method that cannot run at this size, or is not installed, says why in its row; the others go on.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    n_clusters : int, default=8
+        Clusters asked of every method.
+    methods : sequence of str, default=None
+        Names out of :data:`VARIANTS`; None: all this installation has.
+    classes : array-like of shape (n_samples,), default=None
+        Known classes, for ARI and NMI; taken from the ensemble when it carries them.
+    random_state : int, default=0
+        Seed of every method.
+    engine : str or Engine, default="auto"
+        Where passes over the items run.
+    max_bytes : int, default=None
+        Memory limit of the methods that are quadratic in the number of distinct rows; None: their own.
+    progress : callable, default=None
+        Called with the name of each method before it runs.
+
+    Returns
+    -------
+    Comparison
+
+    Notes
+    -----
+    Density and ensemble NMI say how well a partition stands for the ensemble, and different methods optimise
+    different ones. Neither measures agreement with true classes.
+
+    Examples
+    --------
+    >>> from coassoc.report import compare
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> result = compare(table, 2, ["kmeans", "eac-average"])
+    >>> [(row.method, row.clusters) for row in result.rows]
+    [('kmeans', 2), ('eac-average', 2)]
+    """
+    from ..consensus.registry import method_names
+    from ..core.checks import check_integer
+    from ..ensemble import check_ensemble
+    from ..metrics import zero_effort
+    from ..metrics.labels import check_labels
+
+    k = check_integer(n_clusters, "n_clusters")
+    here = set(method_names())
+    all_here = [name for name, (base, _) in VARIANTS.items() if base in here]
+    chosen = all_here if methods is None else check_methods(methods)
+    ensemble = check_ensemble(X)
+    if classes is None:
+        classes = getattr(ensemble, "classes", None)
+    known = None if classes is None else check_labels(classes, ensemble.n_samples, "classes")[0]
+    result = Comparison(
+        ensemble.n_samples,
+        ensemble.n_partitions,
+        k,
+        zero_effort(ensemble, "density", engine=engine)._asdict(),
+        zero_effort(ensemble, engine=engine)._asdict(),
+    )
+    for name in chosen:
+        if progress is not None:
+            progress(name)
+        row, labels = _run_one(name, ensemble, k, known, random_state, engine, max_bytes)
+        result.rows.append(row)
+        if labels is not None:
+            result.labels[name] = labels
+    return result
+
+
+def check_methods(methods: Sequence[str]) -> list[str]:
+    names = [methods] if isinstance(methods, str) else list(methods)
+    chosen = []
+    for name in names:
+        name = _SHORT.get(str(name).lower(), str(name).lower())
+        if name not in VARIANTS:
+            raise ValueError(f"methods: there is no method {name!r}; choose among {', '.join(VARIANTS)}.")
+        if name not in chosen:
+            chosen.append(name)
+    if not chosen:
+        raise ValueError("methods must name at least one method, got none.")
+    return chosen
+
+
+def _run_one(name, ensemble, k, known, random_state, engine, max_bytes) -> tuple[Row, np.ndarray | None]:
+    from ..consensus.registry import make_method
+    from ..core.memory import PeakMemory
+
+    base, settings = VARIANTS[name]
+    if settings.get("micro_clusters") is not None:
+        settings = {**settings, "micro_clusters": max(settings["micro_clusters"], 5 * k)}
+    row = Row(name)
+    start = time.perf_counter()
+    try:
+        with PeakMemory() as memory:
+            model = make_method(
+                base, n_clusters=k, random_state=random_state, engine=engine, max_bytes=max_bytes, **settings
+            ).fit(ensemble)
+        row.seconds = time.perf_counter() - start
+    except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
+        row.error = " ".join(str(error).split()) or type(error).__name__
+        return row, None
+    if memory.peak is not None and memory.start is not None:
+        row.peak_bytes = max(0, memory.peak - memory.start)
+    _score(row, ensemble, np.asarray(model.labels_), known, engine)
+    return row, np.asarray(model.labels_)
+
+
+def _score(row: Row, ensemble, labels: np.ndarray, known: np.ndarray | None, engine) -> None:
+    from sklearn.metrics import adjusted_rand_score
+
+    from ..core.densities import density_from_counts
+    from ..metrics.agreement import nmi, nmi_from_counts
+    from ..metrics.densities import counts_of
+    from ..metrics.labels import check_labels
+
+    codes, found = check_labels(labels, ensemble.n_samples)
+    counts = counts_of(ensemble, codes, found, None, engine)  # one pass serves both scores
+    row.density = density_from_counts(counts, np.ones(ensemble.n_partitions))
+    row.ensemble_nmi = float(np.mean(nmi_from_counts(counts)))
+    row.clusters = found
+    if known is not None:
+        both = (known >= 0) & (codes >= 0)
+        row.class_nmi = nmi(known[both], codes[both]) if both.any() else None
+        row.class_ari = float(adjusted_rand_score(known[both], codes[both])) if both.any() else None
+
+
+def _size(value: int | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value / 1e6:.1f} MB" if value < 1e9 else f"{value / 1e9:.2f} GB"
+
+
+def new_axes() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib; run: pip install 'coassoc[report]'") from error
+    return Figure(figsize=(8.5, 5), layout="constrained").subplots()
+
+
+def _markers(n: int) -> list[str]:
+    shapes = "osD^v<>pPX*hd"
+    return [shapes[i % len(shapes)] for i in range(n)]

@@ -1,0 +1,241 @@
+"""Drawings by matplotlib: functions that take numbers and ``ax=``, draw, and return the axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ensemble import check_ensemble
+from ..metrics import item_stability
+from ..metrics.labels import check_labels
+from .blocks import block_means
+from .distribution import Distribution, pair_distribution
+from .summary import Summary, leaf_positions
+
+
+def _axes(ax: Any, **settings: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'coassoc[report]'.") from None
+    return plt.subplots(layout="constrained", **settings)[1]
+
+
+def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
+    """Heat map of the co-association matrix, items ordered by a partition, block means when there are many.
+
+    Parameters
+    ----------
+    X : Ensemble, label table or Summary
+        The base partitions, or a summary that already holds the numbers.
+    labels : array-like of shape (n_samples,) or None, default=None
+        Partition that orders the items; needed unless `X` is a summary.
+    max_blocks : int, default=200
+        Rows of the picture at most.
+    cmap : str or Colormap, default="viridis"
+        Colours.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> import coassoc as ca
+    >>> ax = ca.report.plot_coassociation([[0, 1], [0, 1], [1, 0]], [0, 0, 1])
+    >>> ax.get_xlabel()
+    'items, by cluster'
+    """
+    blocks = X.blocks if isinstance(X, Summary) else block_means(X, _needed(labels), max_blocks)
+    ax = _axes(ax, figsize=(5.2, 4.6))
+    edges = np.concatenate([[0], np.cumsum(blocks.sizes)])
+    mesh = ax.pcolormesh(edges, edges, blocks.values, vmin=0, vmax=1, cmap=cmap, rasterized=True)
+    for border in blocks.borders:
+        ax.axhline(edges[border], color="white", linewidth=0.6, alpha=0.7)
+        ax.axvline(edges[border], color="white", linewidth=0.6, alpha=0.7)
+    ax.invert_yaxis()
+    ax.set(xlabel="items, by cluster", ylabel="items, by cluster", aspect="equal")
+    ax.figure.colorbar(mesh, ax=ax, label="co-association", shrink=0.85)
+    return ax
+
+
+def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: Any = None):
+    """The bisecting tree: splits from top to bottom in the order they were made, nodes coloured by density.
+
+    Parameters
+    ----------
+    tree : BisectingConsensus, Tree or Summary
+        A fitted tree.
+    cut : int or None, default=None
+        Draw the line that cuts the tree into this many clusters.
+    cmap : str or Colormap, default="viridis"
+        Colours of the densities.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> import coassoc as ca
+    >>> model = ca.BisectingConsensus(max_leaves=2, random_state=0).fit([[0, 1], [0, 1], [1, 0]])
+    >>> ca.report.plot_tree(model, cut=2).get_ylabel()
+    'clusters'
+    """
+    nodes = _nodes(tree)
+    n_leaves = (len(nodes["node"]) + 1) // 2
+    position = leaf_positions(nodes)
+    height = np.where(nodes["rank"] > 0, n_leaves - nodes["rank"], 0)
+    ax = _axes(ax, figsize=(7, 4))
+    for node, parent in enumerate(nodes["parent"]):
+        if parent >= 0:
+            xs = [position[node], position[node], position[parent]]
+            ax.plot(xs, [height[node], height[parent], height[parent]], color="0.55", linewidth=0.9, zorder=1)
+    size = 12 + 120 * np.asarray(nodes["size"]) / max(nodes["size"])
+    points = ax.scatter(position, height, s=size, c=nodes["density"], cmap=cmap, vmin=0, vmax=1, zorder=2)
+    if cut is not None:
+        ax.axhline(n_leaves - cut + 0.5, color="tab:red", linestyle="--", linewidth=1)
+    shown = [t for t in range(0, n_leaves, max(1, n_leaves // 8))]
+    ax.set_yticks(shown, [str(n_leaves - t) for t in shown])
+    ax.set(xlabel="leaves", ylabel="clusters", xticks=[])
+    ax.figure.colorbar(points, ax=ax, label="density", shrink=0.85)
+    return ax
+
+
+def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
+    """Cumulative distribution of the co-association over pairs of items, with the range that counts as ambiguous.
+
+    Parameters
+    ----------
+    X : Ensemble, label table, Summary, Distribution or list of Distribution
+        The base partitions, or numbers at hand.
+    random_state : int, default=0
+        Seed of the pairs that are drawn when there are many items.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> import coassoc as ca
+    >>> ca.report.plot_cdf([[0, 1], [0, 1], [1, 0]]).get_xlabel()
+    'co-association of a pair'
+    """
+    curves = X if isinstance(X, list) and X and isinstance(X[0], Distribution) else [_distribution(X, random_state)]
+    ax = _axes(ax, figsize=(5.5, 3.6))
+    ax.axvspan(0.1, 0.9, color="tab:orange", alpha=0.1, linewidth=0)
+    for curve in curves:
+        name = f"k = {curve.k}, PAC {curve.pac:.3f}" if curve.k is not None else f"PAC {curve.pac:.3f}"
+        ax.step(curve.grid, curve.cdf, where="post", label=name)
+    ax.set(xlabel="co-association of a pair", ylabel="share of pairs", xlim=(0, 1), ylim=(0, 1.02))
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None):
+    """Histogram of item stability: mean co-association with the own cluster minus that with the best other.
+
+    Parameters
+    ----------
+    X : Ensemble, label table or Summary
+        The base partitions, or a summary that already holds the numbers.
+    labels : array-like of shape (n_samples,) or None, default=None
+        The consensus; needed unless `X` is a summary.
+    bins : int, default=40
+        Bars over [−1, 1].
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> import coassoc as ca
+    >>> ca.report.plot_stability([[0, 1], [0, 1], [1, 0]], [0, 0, 1]).get_ylabel()
+    'items'
+    """
+    if isinstance(X, Summary):
+        stability, codes = X.stability, X.labels
+    else:
+        ensemble = check_ensemble(X)
+        codes, _ = check_labels(_needed(labels), ensemble.n_samples)
+        stability = item_stability(ensemble, codes)
+    margin = (stability.own - stability.other)[codes >= 0]
+    ax = _axes(ax, figsize=(5.5, 3.4))
+    ax.hist(margin, bins=np.linspace(-1, 1, bins + 1), color="tab:blue")
+    ax.axvline(0, color="0.4", linewidth=0.8)
+    ax.set(xlabel="own cluster minus best other", ylabel="items", xlim=(min(0.0, margin.min()) - 0.03, 1.02))
+    return ax
+
+
+def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", ax: Any = None):
+    """One dot per method: density against agreement with the ensemble.
+
+    Parameters
+    ----------
+    rows : list of dict or Summary
+        Rows with ``method``, `x` and `y`, as in ``Summary.comparison``; methods that did not run are left out.
+    x, y : str, default="density", "ensemble_nmi"
+        Keys of the two scores.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> import coassoc as ca
+    >>> ca.report.plot_comparison([{"method": "a", "density": 0.5, "ensemble_nmi": 0.7}]).get_xlabel()
+    'density'
+    """
+    rows = rows.comparison if isinstance(rows, Summary) else list(rows)
+    ran = [row for row in rows if row.get(x) is not None and row.get(y) is not None]
+    ax = _axes(ax, figsize=(5.5, 4))
+    for row in ran:
+        ax.plot(row[x], row[y], "o", markersize=9 if row.get("chosen") else 6)
+        ax.annotate(row["method"], (row[x], row[y]), xytext=(7, 3), textcoords="offset points", fontsize=9)
+    ax.margins(0.2)
+    ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+    return ax
+
+
+def _nodes(tree: Any) -> dict[str, Any]:
+    if isinstance(tree, Summary):
+        if tree.tree is None:
+            raise ValueError("tree: the items of this summary cannot be split, so there is no tree to draw.")
+        return {name: np.asarray(values) for name, values in tree.tree.items() if name not in ("cut", "density_at")}
+    tree = getattr(tree, "tree_", tree)
+    if not hasattr(tree, "table"):
+        raise TypeError(f"tree must be a fitted BisectingConsensus, its tree_ or a Summary, got {type(tree).__name__}.")
+    return tree.table()
+
+
+def _distribution(X: Any, seed: int) -> Distribution:
+    if isinstance(X, Distribution):
+        return X
+    return X.distribution if isinstance(X, Summary) else pair_distribution(check_ensemble(X), seed)
+
+
+def _needed(labels: Any) -> Any:
+    if labels is None:
+        raise ValueError("labels must be given with an ensemble; pass the consensus, for example model.labels_.")
+    return labels

@@ -1,0 +1,135 @@
+"""Stability as tidy tables: one row per item, cluster or base partition, as columns any data frame takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ensemble import check_ensemble
+from ..metrics import cluster_density, cluster_stability, inter_density, item_stability
+from ..metrics.labels import check_labels
+from .partitions import agreement_of_partitions
+
+_ROLES = np.array(["core", "boundary", "outlier"])
+
+
+def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.ndarray]:
+    """How sure the ensemble is of each item, one row per item.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions; its ``item_ids`` name the rows where present.
+    labels : array-like of shape (n_samples,)
+        The consensus; clusters are numbered in the sorted order of their labels.
+    engine : str or Engine, default="auto"
+        Where the counting pass runs.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``item``, ``cluster``, ``own`` (mean co-association with the rest of its cluster), ``nearest`` (the best other
+        cluster), ``other`` (that with it), ``margin`` and ``role`` (core, boundary, outlier).
+
+    Notes
+    -----
+    O(n_samples * n_partitions * n_clusters).
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = ca.report.item_table([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    >>> table["own"].tolist(), table["role"].tolist()
+    ([1.0, 1.0, 0.5, 0.5], ['core', 'core', 'boundary', 'core'])
+    """
+    ensemble = check_ensemble(X)
+    codes, _ = check_labels(labels, ensemble.n_samples)
+    found = item_stability(ensemble, codes, engine=engine)
+    return {
+        "item": np.arange(ensemble.n_samples) if ensemble.item_ids is None else ensemble.item_ids,
+        "cluster": codes,
+        "own": found.own,
+        "nearest": found.nearest,
+        "other": found.other,
+        "margin": found.margin,
+        "role": np.where(codes < 0, "none", _ROLES[found.role]),
+    }
+
+
+def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.ndarray]:
+    """Size, density, stability and nearest other cluster of each consensus cluster, one row per cluster.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,)
+        The consensus; clusters come in the sorted order of their labels.
+    engine : str or Engine, default="auto"
+        Where the counting pass runs.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``cluster``, ``size``, ``share``, ``density``, ``stability`` (see :func:`coassoc.cluster_stability`),
+        ``nearest`` (−1 when there is no other) and ``nearest_density``.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.report.cluster_table([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])["density"].tolist()
+    [1.0, 0.5]
+    """
+    ensemble = check_ensemble(X)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    sizes = np.bincount(codes[codes >= 0], minlength=k)
+    between = inter_density(ensemble, codes, engine=engine)
+    np.fill_diagonal(between, -1.0)
+    nearest = between.argmax(axis=1) if k > 1 else np.full(k, -1)
+    return {
+        "cluster": np.arange(k),
+        "size": sizes,
+        "share": sizes / sizes.sum(),
+        "density": cluster_density(ensemble, codes, engine=engine),
+        "stability": cluster_stability(ensemble, codes, engine=engine),
+        "nearest": nearest,
+        "nearest_density": between[np.arange(k), nearest] if k > 1 else np.zeros(k),
+    }
+
+
+def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.ndarray]:
+    """Agreement of each base partition with the others and with the consensus, one row per partition.
+
+    Parameters
+    ----------
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,)
+        The consensus.
+    engine : str or Engine, default="auto"
+        Where the passes run.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``partition``, ``clusters``, ``labelled_share``, ``nmi_with_others``, ``nmi_with_consensus`` and ``outlier``.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.report.partition_table([[0, 0], [0, 0], [1, 1], [1, 1]], [0, 0, 1, 1])["nmi_with_others"].tolist()
+    [1.0, 1.0]
+    """
+    ensemble = check_ensemble(X)
+    codes, _ = check_labels(labels, ensemble.n_samples)
+    found = agreement_of_partitions(ensemble, codes, engine)
+    observed = np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1])
+    return {
+        "partition": np.array(ensemble.names),
+        "clusters": ensemble.n_clusters,
+        "labelled_share": observed / ensemble.n_samples,
+        "nmi_with_others": found.mean,
+        "nmi_with_consensus": found.consensus,
+        "outlier": found.outlier,
+    }

@@ -1,0 +1,118 @@
+"""`coassoc ensemble`: files in, files out, and what it says when something is wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.cli import main
+from coassoc.experiments.features import read_features
+
+pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(c, 0.2, size=(20, 3)) for c in (0, 3)])
+    path = tmp_path / "features.csv"
+    lines = ["name,a,b,c,kind"]
+    lines += [f"item{i},{','.join(map(repr, row))},k{i // 20}" for i, row in enumerate(X.tolist())]
+    path.write_text("\n".join(lines) + "\n")
+    return path, X
+
+
+ARGUMENTS = ["--id-column", "name", "--class-column", "kind", "-p", "4", "-k", "2:5", "--n-init", "2", "--quiet"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".npz"])
+def test_output_reads_back_as_what_make_ensemble_gives(table, tmp_path, suffix, capsys):
+    path, X = table
+    out = tmp_path / f"labels{suffix}"
+    assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS, "--seed", "3"]) == 0
+    expected = ca.make_ensemble(X, 4, (2, 5), n_init=2, random_state=3)
+    found = ca.read_ensemble(out, class_column=None if suffix == ".npz" else "class")  # an archive knows its own
+    assert found.n_partitions == 4
+    for j in range(4):
+        assert ca.nmi(found.partition(j), expected.partition(j)) == 1.0
+    assert "40 items, 4 clusterings" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".tsv", ".csv.gz"])
+def test_every_kind_of_features_gives_the_same_matrix(tmp_path, suffix):
+    import gzip
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    path = tmp_path / f"f{suffix}"
+    if suffix == ".npy":
+        np.save(path, X)
+    elif suffix == ".parquet":
+        pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), path)
+    else:
+        mark = "\t" if suffix == ".tsv" else ","
+        text = mark.join("ab") + "\n" + "\n".join(mark.join(map(repr, row)) for row in X.tolist())
+        path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+    assert (read_features(path).X == X).all()
+
+
+def test_same_seed_same_file_whatever_the_jobs(table, tmp_path):
+    path, _ = table
+    for jobs in ("1", "2"):
+        assert main(["ensemble", str(path), "-o", str(tmp_path / f"{jobs}.csv"), *ARGUMENTS, "--jobs", jobs]) == 0
+    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
+
+
+def test_existing_output_is_kept_without_force(table, tmp_path, capsys):
+    path, _ = table
+    out = tmp_path / "labels.csv"
+    out.write_text("mine")
+    assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS]) == 2
+    assert out.read_text() == "mine" and "--force" in capsys.readouterr().err
+    assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS, "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["partitions"] == 4
+
+
+def test_missing_cells_are_refused_or_filled(tmp_path, capsys):
+    path = tmp_path / "f.csv"
+    path.write_text("a,b\n" + "\n".join(f"{i},{'' if i == 3 else i * i}" for i in range(12)))
+    command = ["ensemble", str(path), "-o", str(tmp_path / "o.csv"), "-k", "2", "-p", "2", "--quiet"]
+    assert main(command) == 2
+    assert "NaN" in capsys.readouterr().err and not (tmp_path / "o.csv").exists()
+    assert main([*command, "--fill-missing"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "extra", "message"),
+    [
+        ("a,b\n1,x\n2,3\n", [], "column 'b', row 1 is 'x', not a number; leave the column out with --exclude b"),
+        ("1,2\n3,4\n", [], "a header with column names must come first"),
+        ("a,b\n1\n", [], "line 2 has 1 cells"),
+        ("a,b\n1,2\n", ["--exclude", "z"], "has no column 'z'"),
+        ("a,b\n1,2\n3,4\n", ["-k", "many"], "--clusters must be a number like 10 or a range like 2:30"),
+        ("", [], "must have a header line"),
+    ],
+)
+def test_bad_input_is_told_and_nothing_is_written(tmp_path, capsys, text, extra, message):
+    path = tmp_path / "f.csv"
+    path.write_text(text)
+    assert main(["ensemble", str(path), "-o", str(tmp_path / "o.csv"), "--quiet", *extra]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["f.csv"]
+
+
+def test_mixed_clusterers_and_subsampling(table, tmp_path):
+    path, _ = table
+    out = tmp_path / "labels.csv"
+    words = ["--clusterer", "kmeans", "average", "--sample-fraction", "0.5", "--scaling", "z"]
+    assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS, *words]) == 0
+    assert (ca.read_ensemble(out, class_column="class").observed().sum(axis=0) == 20).all()
+
+
+def test_unknown_kind_of_file(tmp_path, capsys):
+    (tmp_path / "f.xlsx").write_text("x")
+    assert main(["ensemble", str(tmp_path / "f.xlsx"), "-o", str(tmp_path / "o.csv")]) == 2
+    assert "must be a .csv, .tsv, .parquet or .npy file" in capsys.readouterr().err

@@ -1,0 +1,222 @@
+"""Exchange: proposals equal brute force, the application never lets the objective fall, engines agree bit for bit."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import coassoc as ca
+from coassoc.consensus.exchange import exchange
+from coassoc.core.moves import AgreementState, DensityState, fixed_bits, fixed_xlogx, fixed_xlogx_of, may_move
+from coassoc.engines.native.engine import kernels_missing
+from coassoc.engines.settling import settle
+
+STATES = (DensityState, AgreementState)
+needs_native = pytest.mark.skipif(kernels_missing() is not None, reason="the compiled kernels are not installed")
+
+
+def score(kind, ens, labels, copies, v):
+    """n·S or Σ v NMI by the metrics, which share no code with the exchange."""
+    labels = labels if copies is None else np.where(copies == 0, -1, labels)
+    if kind is DensityState:
+        n = int((labels >= 0).sum()) if copies is None else int(copies.sum())
+        return ca.density(ens, labels, sample_weight=copies, partition_weights=v, engine="numpy") * n
+    return ca.ensemble_nmi(ens, labels, sample_weight=copies, partition_weights=v, engine="numpy") * ens.n_partitions
+
+
+def case(seed, *, missing, weighted, repeated):
+    rng = np.random.default_rng(seed)
+    n, p, k = int(rng.integers(6, 26)), int(rng.integers(1, 5)), int(rng.integers(2, 4))
+    table = rng.integers(-1 if missing else 0, 4, size=(n, p))
+    table[(table < 0).all(axis=1)] = 0
+    copies = rng.integers(0, 4, size=n) if repeated else None
+    if repeated:
+        copies[:k] = 1
+    labels = rng.integers(0, k, size=n).astype(np.int32)
+    labels[:k] = np.arange(k)  # every cluster holds a row that takes part
+    v = rng.random(p) + 0.1 if weighted else np.ones(p)
+    return ca.Ensemble(table), copies, labels, k, v * (p / math.fsum(v.tolist()))
+
+
+ALL = list(itertools.product((False, True), repeat=3))
+
+
+@pytest.mark.parametrize("kind", STATES)
+@pytest.mark.parametrize("missing, weighted, repeated", ALL)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_single_move_raises_the_objective_at_the_end(kind, seed, missing, weighted, repeated):
+    ens, copies, start, k, v = case(seed, missing=missing, weighted=weighted, repeated=repeated)
+    rows = ca.engines.Numpy().load(ens, copies)
+    labelling = rows.labelling_of(start, k)
+    climb = exchange(rows, labelling, kind(rows.counts(labelling), v), 100)
+    labels = rows.labels(labelling)
+    reached = score(kind, ens, labels, copies, v)
+    assert climb.converged
+    assert reached == pytest.approx(climb.objective, rel=1e-10)
+    assert reached >= score(kind, ens, start, copies, v) - 1e-9
+    assert (climb.counts.sizes > 0).all()
+    for i in range(ens.n_samples):
+        m = 1 if copies is None else copies[i]
+        if m == 0 or climb.counts.sizes[labels[i]] == m:
+            continue  # takes no part, or is the last of its cluster
+        for c in range(k):
+            moved = labels.copy()
+            moved[i] = c
+            assert score(kind, ens, moved, copies, v) <= reached * (1 + 1e-10)
+
+
+@pytest.mark.parametrize("kind", STATES)
+@pytest.mark.parametrize("seed", range(6))
+def test_every_applied_move_raises_the_exact_objective(kind, seed):
+    ens, copies, labels, k, v = case(seed, missing=seed % 2 == 0, weighted=seed % 3 == 0, repeated=False)
+    rows = ca.engines.Numpy().load(ens)
+    labelling = rows.labelling_of(labels, k)
+    state = kind(rows.counts(labelling), v)
+    current = score(kind, ens, labels, copies, v)
+    applied = 0
+    for _ in range(20):
+        table = state.table()
+        moves = rows.propose_moves(labelling, table, 0, 1000)
+        for t in range(len(moves)):  # one at a time: each must gain on its own
+            one = moves.some(np.arange(len(moves)) == t)
+            applied += rows.apply_moves(labelling, state, one, table.threshold)
+            after = score(kind, ens, rows.labels(labelling), copies, v)
+            assert after >= current - 1e-12
+            current = after
+    assert applied > 0
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_proposals_are_the_best_moves_by_brute_force(kind):
+    ens, copies, labels, k, v = case(11, missing=True, weighted=True, repeated=True)
+    rows = ca.engines.Numpy().load(ens, copies)
+    labelling = rows.labelling_of(labels, k)
+    state = kind(rows.counts(labelling), v)
+    moves = rows.propose_moves(labelling, state.table(), 0, 10**6)
+    proposed = dict(zip(moves.indices.tolist(), moves.targets.tolist()))
+    now = score(kind, ens, labels, copies, v)
+    sizes = np.bincount(labels, weights=copies, minlength=k)
+    for i in range(ens.n_samples):
+        if copies[i] == 0 or sizes[labels[i]] == copies[i]:
+            assert i not in proposed
+            continue
+        gains = []
+        for c in range(k):
+            moved = labels.copy()
+            moved[i] = c
+            gains.append(-np.inf if c == labels[i] else score(kind, ens, moved, copies, v) - now)
+        if max(gains) > 1e-9:
+            assert gains[proposed[i]] == pytest.approx(max(gains), abs=1e-9)
+        elif max(gains) < -1e-9:
+            assert i not in proposed
+
+
+def test_sizes_rule_moves():
+    assert may_move(3, 2, 1, 1, False)
+    assert not may_move(1, 2, 1, 1, False)  # the last of a cluster stays
+    assert may_move(1, 2, 1, 1, True)
+    assert not may_move(2, 5, 1, 2, False)  # would leave a single item
+    assert not may_move(5, 0, 1, 2, True)  # would begin a single item
+    assert may_move(5, 0, 2, 2, True)
+
+
+def test_the_search_makes_no_cluster_smaller_than_allowed():
+    # three blocks that all partitions agree on, cut into twenty triples: uneven sizes agree better
+    ens = ca.Ensemble(np.repeat(np.arange(3), [21, 21, 18])[:, None].repeat(6, axis=1))
+    labels = np.repeat(np.arange(20), 3).astype(np.int32)
+    rows = ca.engines.Numpy().load(ens)
+    for least in (1, 2):
+        labelling = rows.labelling_of(labels, 20)
+        climb = exchange(rows, labelling, AgreementState(rows.counts(labelling), np.ones(6), least), 100)
+        assert climb.counts.sizes.min() == least
+
+
+@pytest.mark.parametrize("kind", STATES)
+@pytest.mark.parametrize("chunk_rows, limit", [(1, 3), (7, 1000), (64, 5)])
+def test_chunks_do_not_matter_and_the_limit_cuts_in_row_order(kind, chunk_rows, limit):
+    ens, copies, labels, k, v = case(5, missing=True, weighted=True, repeated=True)
+    found = []
+    for engine in (ca.engines.Numpy(), ca.engines.Numpy(chunk_rows=chunk_rows)):
+        rows = engine.load(ens, copies)
+        labelling = rows.labelling_of(labels, k)
+        table = kind(rows.counts(labelling), v).table()
+        everything = rows.propose_moves(labelling, table, 0, 10**6)
+        first = rows.propose_moves(labelling, table, 0, limit)
+        assert first.indices.tolist() == everything.indices.tolist()[:limit]
+        assert first.stop == (int(first.indices[-1]) + 1 if len(first) == limit else rows.n_rows)
+        found.append((everything.indices.tolist(), everything.targets.tolist()))
+    assert found[0] == found[1]
+
+
+@needs_native
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    flags=st.tuples(*[st.booleans()] * 3),
+    threads=st.integers(1, 3),
+    limit=st.integers(1, 40),
+)
+def test_native_equals_numpy_bit_for_bit(seed, flags, threads, limit):
+    ens, copies, labels, k, v = case(seed, missing=flags[0], weighted=flags[1], repeated=flags[2])
+    for kind in STATES:
+        ends = []
+        for engine in (ca.engines.Numpy(), ca.engines.Native(n_threads=threads, chunk_rows=64)):
+            rows = engine.load(ens, copies)
+            labelling = rows.labelling_of(labels, k)
+            climb = exchange(rows, labelling, kind(rows.counts(labelling), v), 50, limit)
+            assert (rows.counts(labelling).alpha == climb.counts.alpha).all()  # the engine's own counts follow
+            ends.append((rows.labels(labelling).tolist(), climb.objective, climb.n_moves, climb.n_sweeps))
+        assert ends[0] == ends[1]
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+def test_native_equals_numpy_for_wide_codes_and_subsets(dtype):
+    rng = np.random.default_rng(8)
+    k_j = 200 if dtype == np.uint8 else 300
+    codes = rng.integers(0, k_j, size=(3000, 5)).astype(dtype)
+    ens = ca.Ensemble.from_codes(codes, [k_j] * 5)
+    for kind in STATES:
+        ends = []
+        for engine in (ca.engines.Numpy(), ca.engines.Native(n_threads=2)):
+            whole = engine.load(ens)
+            part = whole.split(whole.labelling_of((np.arange(3000) % 3).astype(np.int32), 3))[1]
+            labelling = part.labelling_of((np.arange(1000) % 4).astype(np.int32), 4)
+            climb = exchange(part, labelling, kind(part.counts(labelling), np.ones(5)), 4)
+            ends.append((part.labels(labelling).tolist(), climb.objective))
+        assert ends[0] == ends[1]
+
+
+@needs_native
+@pytest.mark.parametrize("kind", STATES)
+def test_compiled_application_equals_the_plain_loop(kind):
+    ens, copies, labels, k, v = case(21, missing=True, weighted=True, repeated=True)
+    rows = ca.engines.Numpy().load(ens, copies)
+    labelling = rows.labelling_of(labels, k)
+    plain, compiled = (kind(rows.counts(labelling), v) for _ in range(2))
+    moves = rows.propose_moves(labelling, plain.table(), 0, 10**6)
+    assert len(moves) > 2
+    a, b = plain.settle(moves, 0.0), settle(compiled, moves, 0.0)
+    assert a.tolist() == b.tolist()
+    assert not a.all() or len(moves) == 1 or a.any()
+    for name in ("alpha", "cells", "sizes"):
+        assert (getattr(plain, name) == getattr(compiled, name)).all()
+    assert plain.objective() == compiled.objective()
+
+
+@settings(max_examples=200, deadline=None)
+@given(x=st.integers(0, 3 * 10**9))
+def test_fixed_point_x_log_x_is_close_and_the_same_in_both_forms(x):
+    bits = fixed_bits(3 * 10**9)
+    scalar = fixed_xlogx_of(x, bits)
+    assert scalar == int(fixed_xlogx(np.array([x]), bits)[0])
+    exact = x * math.log(x) if x else 0.0
+    assert scalar * 2.0**-bits == pytest.approx(exact, rel=4e-16, abs=2.0**-bits)
+
+
+def test_sums_of_x_log_x_cannot_overflow():
+    for n in (2, 1000, 10**6, 3 * 10**9):
+        assert fixed_xlogx_of(n, fixed_bits(n)) < 2**57

@@ -1,0 +1,121 @@
+"""Tables and their rounding against H written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+import oracle
+from coassoc.core.counts import Counts, Layout
+from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.engines import Numpy
+
+
+def loaded(table, copies=None):
+    ens = ca.Ensemble(table)
+    return Numpy().load(ens, copies)
+
+
+def random_state_of(rng):
+    """A case, its rows, a labelling by chance and its counts."""
+    case = oracle.random_case(rng, most_items=20)
+    k = int(rng.integers(1, 5))
+    labels = rng.integers(k, size=len(case.table))
+    rows = loaded(case.table, case.copies)
+    return case, k, labels, rows.counts(rows.labelling_of(labels, k))
+
+
+def test_counts_are_those_of_the_written_out_matrix():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        case, k, labels, counts = random_state_of(rng)
+        dense = oracle.Dense(case.table, case.v, case.copies)
+        assert (counts.alpha == dense.counts(labels, k)).all()
+        assert counts.alpha.dtype == np.int64
+        assert counts.sizes.tolist() == [int(dense.copies[labels == c].sum()) for c in range(k)]
+        for j in range(case.table.shape[1]):
+            block = dense.owner == j
+            assert (counts.cells[j] == counts.alpha[block].sum(axis=0)).all()
+            assert (counts.squares[j] == (counts.alpha[block] ** 2).sum(axis=0)).all()
+
+
+def test_scores_are_the_formula_and_its_rounding():
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        case, k, labels, counts = random_state_of(rng)
+        dense = oracle.Dense(case.table, case.v, case.copies)
+        scores = KMeansObjective(np.array(case.v)).table(counts)
+        np.testing.assert_allclose(scores, dense.scores(dense.counts(labels, k)), atol=1e-12)
+        fixed = fix_table(scores, counts.layout)
+        wanted, bits = dense.rounded(scores)
+        assert fixed.bits == bits
+        assert fixed.values.dtype == np.int32
+        assert (fixed.values == wanted).all()
+
+
+def test_the_largest_score_is_the_nearest_centre():
+    """Σ_j over observed v_j − score = squared distance, whatever is missing."""
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        case, k, labels, counts = random_state_of(rng)
+        dense = oracle.Dense(case.table, case.v, case.copies)
+        cost = dense.H @ KMeansObjective(np.array(case.v)).cost_table(counts)
+        np.testing.assert_allclose(cost, dense.distances(labels, k), atol=1e-9)
+
+
+def test_loss_is_the_sum_of_squared_distances():
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        case, k, labels, counts = random_state_of(rng)
+        dense = oracle.Dense(case.table, case.v, case.copies)
+        own = dense.distances(labels, k)[np.arange(len(labels)), labels]
+        loss = KMeansObjective(np.array(case.v)).loss(counts)
+        assert loss == pytest.approx((dense.copies * own).sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize(("p", "bits"), [(20, 26), (2000, 20)])
+def test_the_rounding_is_as_fine_as_promised(p, bits):
+    layout = Layout(np.full(p, 2), np.arange(p + 1) * 2)
+    counts = Counts.of_rows(np.zeros((2, p), np.uint8), layout)
+    assert fix_table(KMeansObjective(np.ones(p)).table(counts), layout).bits == bits
+
+
+def test_no_sum_of_scores_can_leave_int32():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        p = int(rng.integers(1, 50))
+        clusters = rng.integers(1, 5, size=p)
+        layout = Layout(clusters, np.concatenate([[0], np.cumsum(clusters)]))
+        scores = rng.normal(size=(layout.n_codes, 3)) * 10.0 ** rng.integers(-6, 7)
+        fixed = fix_table(scores, layout)
+        parts = [slice(a, b) for a, b in zip(layout.offsets[:-1], layout.offsets[1:])]
+        highest = sum(int(np.abs(fixed.values[part]).astype(np.int64).max()) for part in parts)
+        assert highest < 2**31
+        twice = math.fsum(float(np.abs(scores[part]).max()) for part in parts) * 2.0 ** (fixed.bits + 1)
+        assert twice + p >= 2**31  # one more bit would not fit
+    assert fix_table(np.zeros((layout.n_codes, 3)), layout).bits == 0
+
+
+def test_seeding_weights_are_small_whole_numbers():
+    assert seeding_weights(np.full(5, 0.7)).tolist() == [1] * 5
+    rng = np.random.default_rng(5)
+    for p in (2, 20, 3000):
+        v = rng.random(p) + 0.01
+        v *= p / v.sum()
+        weights = seeding_weights(v)
+        assert weights.dtype == np.int64
+        assert weights.sum() < 2**16
+        np.testing.assert_allclose(weights / weights.sum(), v / v.sum(), atol=p / 2**15)
+
+
+def test_a_centre_on_a_row_holds_that_row_alone():
+    layout = Layout(np.array([3, 2]), np.array([0, 3, 5]))
+    counts = Counts(np.full((5, 2), 7), np.array([21, 21]), layout)
+    moved = counts.with_rows(np.array([1]), np.array([[2, 2]], np.uint8))  # the second label is missing
+    assert moved.alpha[:, 1].tolist() == [0, 0, 1, 0, 0]
+    assert moved.alpha[:, 0].tolist() == [7] * 5
+    assert moved.sizes.tolist() == [21, 1]
+    assert counts.alpha[:, 1].tolist() == [7] * 5  # a copy

@@ -1,0 +1,393 @@
+"""Label files: every writer and reader round-trips, ten forms of one table give one consensus, files join by id."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coassoc as ca
+from coassoc.ensemble.io import text as _io_text
+from coassoc.ensemble.io.writing import write_columns
+
+RNG = np.random.default_rng(5)
+CENTRES = RNG.integers(0, 4, size=(3, 5))
+TABLE = CENTRES[RNG.integers(0, 3, size=80)]
+TABLE = np.where(RNG.random(TABLE.shape) < 0.15, RNG.integers(-1, 4, size=TABLE.shape), TABLE)
+NAMES = ["a", "b", "c", "d", "e"]
+IDS = np.array([f"item {i}" for i in range(80)], dtype=object)
+
+
+def consensus(ensemble):
+    return ca.KMeansConsensus(3, random_state=1, engine="numpy").fit(ensemble).labels_.tolist()
+
+
+@pytest.fixture
+def ensemble():
+    made = ca.Ensemble.from_partitions(list(TABLE.T), names=NAMES)
+    made.item_ids = IDS
+    made.classes = np.array(["odd" if i % 2 else "even" for i in range(80)], dtype=object)
+    return made
+
+
+@pytest.fixture(params=["pyarrow", "csv module"])
+def parser(request, monkeypatch):
+    """Both parsers of text must read the same."""
+    if request.param == "csv module":
+        monkeypatch.setattr(_io_text, "_has_arrow", lambda: False)
+    else:
+        pytest.importorskip("pyarrow")
+    return request.param
+
+
+def rows(ensemble):
+    """The labels behind an ensemble as Python values, None where missing."""
+    columns = []
+    for j in range(ensemble.n_partitions):
+        known = ensemble.categories[j].tolist()
+        columns.append([None if code < 0 else known[code] for code in ensemble.partition(j)])
+    return list(zip(*columns))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "npz", "h5ad"])
+def test_a_written_ensemble_reads_back_the_same(tmp_path, ensemble, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    if suffix == "h5ad":
+        pytest.importorskip("h5py")
+    path = tmp_path / f"labels.{suffix}"
+    ca.write_ensemble(path, ensemble)
+    columns = NAMES if suffix == "h5ad" else None
+    classes = None if suffix in ("h5ad", "npz") else "class"
+    again = ca.read_ensemble(path, columns=columns, class_column=classes)
+    assert rows(again) == rows(ensemble)
+    assert again.names == NAMES
+    assert (again.codes == ensemble.codes).all()
+    assert again.item_ids.tolist() == IDS.tolist()
+    if suffix != "h5ad":
+        assert again.classes.tolist() == ensemble.classes.tolist()
+
+
+def test_npy_keeps_integer_labels_and_missing_ones(tmp_path, ensemble):
+    ca.write_ensemble(tmp_path / "labels.npy", ensemble)
+    stored = np.load(tmp_path / "labels.npy")
+    assert (stored == [[-1 if x is None else x for x in row] for row in rows(ensemble)]).all()
+    assert (ca.read_ensemble(tmp_path / "labels.npy").codes == ensemble.codes).all()
+
+
+def test_string_labels_keep_their_names_in_every_format(tmp_path):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("h5py")
+    words = ca.Ensemble([["b", "x y"], ["ä,ö", "x y"], [None, 'qu"ote'], ["b", "new\nline"]])
+    for suffix in ("csv", "tsv", "parquet", "npz", "h5ad"):
+        path = tmp_path / f"words.{suffix}"
+        ca.write_ensemble(path, words)
+        again = ca.read_ensemble(path, columns="*" if suffix == "h5ad" else None)
+        assert rows(again) == rows(words), suffix
+
+
+def test_ten_forms_of_one_table_give_one_consensus(tmp_path):
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    pytest.importorskip("h5py")
+    plain = ca.Ensemble(TABLE)
+    frame = pd.DataFrame(TABLE, columns=NAMES)
+    nulls = frame.mask(frame < 0).astype("Int64")
+    texts = nulls.map(lambda v: None if pd.isna(v) else f"cluster {v}")
+    forms = {
+        "array": TABLE,
+        "nested list": TABLE.tolist(),
+        "fortran int8": np.asfortranarray(TABLE.astype(np.int8)),
+        "float with NaN": np.where(TABLE < 0, np.nan, TABLE),
+        "pandas": frame,
+        "pandas nullable": nulls,
+        "pandas categories": nulls.astype("category"),
+        "pandas strings": texts,
+        "pandas string categories": texts.astype("category"),
+        "polars": pl.from_pandas(frame),
+        "polars nullable": pl.from_pandas(nulls),
+        "polars categories": pl.from_pandas(texts).cast(pl.Categorical),
+        "pyarrow": pa.Table.from_pandas(frame),
+        "pyarrow strings": pa.Table.from_pandas(texts),
+        "pyarrow dictionary": pa.Table.from_pandas(texts.astype("category")),
+    }
+    for suffix in ("csv", "tsv", "parquet", "npy", "npz", "h5ad"):
+        path = tmp_path / f"labels.{suffix}"
+        ca.write_ensemble(path, plain)
+        forms[suffix] = ca.read_ensemble(path, columns="*" if suffix == "h5ad" else None)
+    expected = consensus(plain)
+    assert len(set(expected)) == 3
+    for name, form in forms.items():
+        made = form if isinstance(form, ca.Ensemble) else ca.Ensemble(form)
+        assert consensus(made) == expected, name
+        assert made.vocabulary().encode(form).tolist() == made.codes.tolist(), name
+
+
+def test_dask_arrays_give_the_same_consensus():
+    da = pytest.importorskip("dask.array")
+    assert consensus(ca.Ensemble(da.from_array(TABLE, chunks=(13, 5)))) == consensus(ca.Ensemble(TABLE))
+
+
+def test_booleans_categories_and_mixed_integers(tmp_path, parser):
+    path = tmp_path / "mixed.csv"
+    path.write_text("flag,count,word\nTrue,1,a\nFalse,2.0,b\nTrue,10,a\n,007,NA\n")
+    read = ca.read_ensemble(path)
+    assert rows(read) == [("True", 1, "a"), ("False", 2, "b"), ("True", 10, "a"), (None, 7, None)]
+
+
+def test_both_parsers_agree_on_awkward_text(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "awkward.csv"
+    path.write_bytes(
+        '\ufeffid,"a b",c\r\n"x,1",0,"line\nbreak"\r\ny,-1,plain\r\n"z ""q""",3,"line\nbreak"\r\n'.encode()
+    )
+    by_arrow = ca.read_ensemble(path)
+    monkeypatch.setattr(_io_text, "_has_arrow", lambda: False)
+    by_hand = ca.read_ensemble(path)
+    for read in (by_arrow, by_hand):
+        assert read.names == ["a b", "c"]
+        assert read.item_ids.tolist() == ["x,1", "y", 'z "q"']
+        assert rows(read) == [(0, "line\nbreak"), (None, "plain"), (3, "line\nbreak")]
+
+
+cells = st.one_of(st.integers(-3, 12).map(str), st.sampled_from(["", "NA", "a", "b c", 'q"', "x,y", "é"]))
+
+
+@given(st.integers(1, 4).flatmap(lambda p: st.lists(st.lists(cells, min_size=p, max_size=p), min_size=1, max_size=12)))
+def test_any_table_of_cells_survives_csv(tmp_path_factory, table):
+    import csv
+
+    path = tmp_path_factory.mktemp("cells") / "t.csv"
+    buffer = io.StringIO()
+    names = [f"p{j}" for j in range(len(table[0]))]
+    csv.writer(buffer, lineterminator="\n").writerows([names, *table])
+    path.write_text(buffer.getvalue())
+    absent = ("", "NA")
+    for j in range(len(names)):
+        texts = [row[j] for row in table]
+        known = [text for text in texts if text not in absent]
+        numeric = all(text.lstrip("-").isdigit() for text in known)
+        wanted = [None if t in absent else (int(t) if numeric else t) for t in texts]
+        wanted = [None if numeric and w is not None and w < 0 else w for w in wanted]
+        if all(w is None for w in wanted):
+            with pytest.raises(ValueError, match="no label at all"):
+                ca.read_ensemble(path, columns=names[j])
+            continue
+        read = ca.read_ensemble(path, columns=names[j])
+        assert [row[0] for row in rows(read)] == wanted
+
+
+def test_column_choice_by_name_pattern_and_exclusion(tmp_path, ensemble):
+    path = tmp_path / "labels.csv"
+    ca.write_ensemble(path, ensemble)
+    assert ca.read_ensemble(path, columns=["c", "a"]).names == ["c", "a"]
+    assert ca.read_ensemble(path, columns="[bd]").names == ["b", "d"]
+    assert ca.read_ensemble(path, exclude=["class", "b*"]).names == ["a", "c", "d", "e"]
+    assert ca.read_ensemble(path, class_column="class").names == NAMES
+    with pytest.raises(ValueError, match=r"no column 'z'; it has 'id', 'a'"):
+        ca.read_ensemble(path, columns=["a", "z"])
+
+
+def test_ids_are_found_by_name_kept_as_text_and_can_be_refused(tmp_path, parser):
+    path = tmp_path / "labels.csv"
+    path.write_text("ID,a,b\n007,0,1\n008,0,1\n010,1,0\n")
+    read = ca.read_ensemble(path)
+    assert read.names == ["a", "b"]
+    assert read.item_ids.tolist() == ["007", "008", "010"]
+    assert ca.read_ensemble(path, id_column=False).names == ["ID", "a", "b"]
+    path.write_text("cell,a\nx,0\ny,1\n")
+    assert ca.read_ensemble(path, id_column="cell").item_ids.tolist() == ["x", "y"]
+
+
+def test_a_header_is_told_from_data(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("0,5\n0,5\n1,6\n")
+    assert ca.read_ensemble(path).n_samples == 3
+    assert ca.read_ensemble(path, header=True).n_samples == 2
+    path.write_text("0,1,2\n0,0,0\n1,1,1\n")  # what pandas writes for unnamed columns, or three labels
+    with pytest.raises(ValueError, match="header=True"):
+        ca.read_ensemble(path)
+    assert ca.read_ensemble(path, header=True).n_samples == 2
+    assert ca.read_ensemble(path, header=False).n_samples == 3
+
+
+def test_a_frame_written_by_pandas_with_its_index(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pd.DataFrame(TABLE).to_csv(tmp_path / "frame.csv")
+    read = ca.read_ensemble(tmp_path / "frame.csv")
+    assert (read.codes == ca.Ensemble(TABLE).codes).all()
+    assert read.item_ids.tolist() == [str(i) for i in range(80)]
+
+
+def test_separators_are_found_by_looking(tmp_path):
+    for mark in ",;\t|":
+        path = tmp_path / "labels.txt"
+        path.write_text(f"a{mark}b\n0{mark}x\n1{mark}y\n")
+        assert rows(ca.read_ensemble(path)) == [(0, "x"), (1, "y")]
+
+
+@pytest.mark.parametrize("noise", [-1, -2, -3])
+def test_hdbscan_noise_is_missing_unless_told_otherwise(tmp_path, noise):
+    path = tmp_path / "labels.csv"
+    path.write_text(f"a,b\n0,0\n{noise},0\n1,1\n{noise},1\n")
+    assert rows(ca.read_ensemble(path)) == [(0, 0), (None, 0), (1, 1), (None, 1)]
+    assert ca.read_ensemble(path, missing="nan").n_clusters.tolist() == [3, 2]
+    assert ca.read_ensemble(path, missing="cluster").n_clusters.tolist() == [3, 2]
+    assert ca.read_ensemble(path, missing="singletons").n_clusters.tolist() == [4, 2]
+
+
+def test_files_join_by_id_and_absent_items_are_missing(tmp_path):
+    (tmp_path / "first.csv").write_text("id,label\na,0\nb,0\nc,1\n")
+    (tmp_path / "second.csv").write_text("id,label\nc,x\nd,y\na,x\n")
+    (tmp_path / "third.tsv").write_text("id\tm\tn\nb\t5\t6\n")
+    read = ca.read_ensemble([tmp_path / name for name in ("first.csv", "second.csv", "third.tsv")])
+    assert read.names == ["first", "second", "third:m", "third:n"]
+    assert read.item_ids.tolist() == ["a", "b", "c", "d"]
+    assert rows(read) == [(0, "x", None, None), (0, None, 5, 6), (1, "x", None, None), (None, "y", None, None)]
+
+
+def test_files_without_ids_stand_side_by_side(tmp_path):
+    np.save(tmp_path / "one.npy", np.array([0, 0, 1]))
+    np.save(tmp_path / "two.npy", np.array([[5, 7], [6, 7], [6, 8]]))
+    read = ca.read_ensemble([tmp_path / "one.npy", tmp_path / "two.npy"])
+    assert read.names == ["one", "two:0", "two:1"]
+    assert rows(read) == [(0, 5, 7), (0, 6, 7), (1, 6, 8)]
+    np.save(tmp_path / "three.npy", np.array([0, 1]))
+    with pytest.raises(ValueError, match=r"one\.npy 3, three\.npy 2"):
+        ca.read_ensemble([tmp_path / "one.npy", tmp_path / "three.npy"])
+    (tmp_path / "ids.csv").write_text("id,a\nx,0\ny,1\n")
+    with pytest.raises(ValueError, match="has no ids while others do"):
+        ca.read_ensemble([tmp_path / "ids.csv", tmp_path / "three.npy"])
+
+
+def test_npz_of_named_vectors_is_one_partition_each(tmp_path):
+    np.savez(tmp_path / "v.npz", first=[0, 0, 1], second=["x", "y", "y"])
+    assert rows(ca.read_ensemble(tmp_path / "v.npz")) == [(0, "x"), (0, "y"), (1, "y")]
+
+
+def test_compact_npy_codes_are_mapped_not_copied(tmp_path):
+    codes = np.array([[0, 1], [1, 0], [2, 1]], dtype=np.uint8)
+    np.save(tmp_path / "codes.npy", codes)
+    read = ca.read_ensemble(tmp_path / "codes.npy")
+    assert isinstance(read.codes, np.memmap)
+
+
+def test_parquet_dictionaries_and_row_groups(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    words = ["b", "a", None, "c", "a", "b"]
+    table = pa.table({"w": pa.array(words).dictionary_encode(), "n": pa.array([1, None, -1, 2, 2, 1])})
+    pq.write_table(table, tmp_path / "g.parquet", row_group_size=2)
+    read = ca.read_ensemble(tmp_path / "g.parquet")
+    assert rows(read) == list(zip(words, [1, None, None, 2, 2, 1]))
+    ca.write_labels(tmp_path / "out.parquet", np.arange(6), source=tmp_path / "g.parquet")
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert out.column("consensus").to_pylist() == list(range(6))
+    assert out.column("w").to_pylist() == words
+    assert pq.ParquetFile(tmp_path / "out.parquet").metadata.num_row_groups == 3
+
+
+def test_labels_go_back_into_the_table_they_came_from(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text('id,a,note\n007,0,"x, y"\n\n008,1.0,"say ""hi"""\n')
+    ca.write_labels(tmp_path / "out.csv", [1, -1], source=source)
+    assert (tmp_path / "out.csv").read_text() == 'id,a,note,consensus\n007,0,"x, y",1\n008,1.0,"say ""hi""",-1\n'
+    with pytest.raises(FileExistsError, match="--force"):
+        ca.write_labels(tmp_path / "out.csv", [1, 0], source=source)
+    ca.write_labels(tmp_path / "out.csv", [0, 0], source=source, force=True, name="k2")
+    assert (tmp_path / "out.csv").read_text().startswith("id,a,note,k2\n")
+    with pytest.raises(ValueError, match="already has a column 'a'"):
+        ca.write_labels(tmp_path / "twice.csv", [0, 0], source=source, name="a")
+    with pytest.raises(ValueError, match="3 rows"):
+        ca.write_labels(tmp_path / "short.csv", [0, 0, 1], source=source)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.csv", "out.csv"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "npy", "npz", "h5ad"])
+def test_labels_alone_in_every_format(tmp_path, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    if suffix == "h5ad":
+        pytest.importorskip("h5py")
+    path = tmp_path / f"labels.{suffix}"
+    ca.write_labels(path, np.array([2, 0, 0]), ids=["x", "y", "z"])
+    read = ca.read_ensemble(path, columns="consensus" if suffix == "h5ad" else None, exclude=["item_ids"])
+    assert [row[0] for row in rows(read)] == [2, 0, 0]
+
+
+def test_gzip_text_is_read_and_written(tmp_path):
+    (tmp_path / "in.csv.gz").write_bytes(gzip.compress(b"id,a\nx,0\ny,1\n"))
+    ca.write_labels(tmp_path / "out.csv.gz", [1, 0], source=tmp_path / "in.csv.gz")
+    assert gzip.decompress((tmp_path / "out.csv.gz").read_bytes()) == b"id,a,consensus\nx,0,1\ny,1,0\n"
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
+    target = tmp_path / "out.csv"
+    target.write_text("before")
+
+    def broken(values):
+        raise RuntimeError("disk on fire")
+
+    monkeypatch.setattr("coassoc.ensemble.io.writing._cells", broken)
+    with pytest.raises(RuntimeError, match="fire"):
+        write_columns(target, "csv", {"a": np.arange(3)}, True)
+    assert target.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_the_name_must_say_the_format(tmp_path, ensemble):
+    with pytest.raises(ValueError, match="does not say which format"):
+        ca.write_ensemble(tmp_path / "labels", ensemble)
+    with pytest.raises(ValueError, match="format must be one of"):
+        ca.write_ensemble(tmp_path / "labels.csv", ensemble, format="xlsx")
+    with pytest.raises(FileNotFoundError):
+        ca.write_ensemble(tmp_path / "absent" / "labels.csv", ensemble)
+
+
+@pytest.mark.parametrize(
+    ("module", "suffix", "line"),
+    [("pyarrow", "parquet", "pip install 'coassoc[io]'"), ("h5py", "h5ad", "pip install 'coassoc[anndata]'")],
+)
+def test_without_an_optional_package_the_install_line_is_said(tmp_path, monkeypatch, capsys, module, suffix, line):
+    import sys
+
+    from coassoc.cli import main
+
+    pytest.importorskip(module)
+    path = tmp_path / f"labels.{suffix}"
+    ca.write_ensemble(path, ca.Ensemble(TABLE))
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match="pip install"):
+        ca.read_ensemble(path, columns="*")
+    assert main(["fit", str(path), "-k", "2", "--columns", "*"]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_text_needs_no_optional_package(tmp_path):
+    """A bare install reads and writes CSV, TSV, NPY and NPZ."""
+    import os
+    import subprocess
+    import sys
+
+    script = (
+        "import sys\n"
+        "for name in ('pyarrow', 'pyarrow.csv', 'h5py', 'pandas', 'polars', 'dask', 'matplotlib', 'jinja2', 'rich'):\n"
+        "    sys.modules[name] = None\n"
+        "import coassoc as ca\n"
+        "ens = ca.Ensemble([[0, 'a'], [1, 'b'], [1, None]])\n"
+        "for suffix in ('csv', 'tsv', 'csv.gz', 'npz', 'npy'):\n"
+        "    path = f'{sys.argv[1]}/t.{suffix}'\n"
+        "    ca.write_ensemble(path, ens)\n"
+        "    assert (ca.read_ensemble(path).codes == ens.codes).all(), suffix\n"
+        "from coassoc.cli import main\n"
+        "sys.exit(main(['fit', f'{sys.argv[1]}/t.csv', '-k', '2', '-o', f'{sys.argv[1]}/out.csv']))\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "partition_0,partition_1,consensus"
