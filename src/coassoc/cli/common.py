@@ -165,24 +165,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def text_table(head: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str] = ()) -> str:
-    """Columns aligned: the first to the left, the others to the right."""
-    cells = [[str(cell) for cell in row] for row in [head, *rows]]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(head))]
-    lines = []
-    for i, row in enumerate(cells):
-        first, *rest = [cell.ljust(w) if j == 0 else cell.rjust(w) for j, (cell, w) in enumerate(zip(row, widths))]
-        lines.append("  " + "  ".join([first, *rest]).rstrip())
-        if i == 0:
-            lines.append("  " + "  ".join("─" * w for w in widths))
-    return "\n".join([*lines, *(f"  {note}" for note in notes)])
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
-
-
-def seconds(value: float) -> str:
-    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"

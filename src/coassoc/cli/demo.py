@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ..report import plain_text
 from . import common as common
 
 DESCRIPTION = """cluster scikit-learn's 1797 handwritten digits 20 times with k-means, find the consensus in two ways,
@@ -127,14 +128,14 @@ def _write(files: dict[str, Path], labels: dict[str, Any], ensemble: Any, digits
 
 
 def _text(result: dict[str, Any]) -> str:
-    number = common.number
+    number = plain_text.number
     low, high = result["base_clusters"]
     rows = [
         [
             row["method"],
             result["clusters"],
             *(number(row[score]) for score in ("density", "ensemble_nmi", "digits_nmi")),
-            common.seconds(row["seconds"]),
+            plain_text.seconds(row["seconds"]),
         ]
         for row in result["results"]
     ]
@@ -150,11 +151,11 @@ def _text(result: dict[str, Any]) -> str:
                 "",
             ]
         )
-    table = common.text_table(["", "clusters", "density", "ensemble NMI", "NMI with digits", "time"], rows)
+    table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "NMI with digits", "time"], rows)
     return "\n".join(
         [
             f"{result['items']} handwritten digits, clustered {result['partitions']} times by k-means into {low} to "
-            f"{high} clusters ({common.seconds(result['seconds_making_the_ensemble'])}).",
+            f"{high} clusters ({plain_text.seconds(result['seconds_making_the_ensemble'])}).",
             "",
             table,
             "",

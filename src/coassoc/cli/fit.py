@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..report import plain_text
 from . import common as common
 from . import fit_large as large
 
@@ -150,14 +151,14 @@ def _text(result: dict[str, Any]) -> str:
         + (", some labels missing" if result["missing_labels"] else "")
     )
     base = f"{low}" if low == high else f"{low}–{high}"
-    number, zero_density, zero_nmi = common.number, scores["zero_effort_density"], scores["zero_effort_nmi"]
-    spent = common.seconds(result["seconds"]["fit"])
+    number, zero_density, zero_nmi = plain_text.number, scores["zero_effort_density"], scores["zero_effort_nmi"]
+    spent = plain_text.seconds(result["seconds"]["fit"])
     rows = [
         [result["method"], result["clusters"], number(scores["density"]), number(scores["ensemble_nmi"]), spent],
         ["one clustering, on average", base, number(zero_density["mean"]), number(zero_nmi["mean"]), ""],
         ["one clustering, the best", base, number(zero_density["best"]), number(zero_nmi["best"]), ""],
     ]
-    lines = [head, "", common.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows), ""]
+    lines = [head, "", plain_text.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows), ""]
     if scores["ensemble_nmi"] < zero_nmi["best"]:
         lines.append(
             "The best single clustering agrees more with the others than this consensus does: consider another number "

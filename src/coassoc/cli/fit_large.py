@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..report import plain_text
 from . import common as common
 
 _WRITE_ROWS = 1 << 20
@@ -107,7 +108,7 @@ def text(result: dict[str, Any]) -> str:
     lines = [
         f"{result['items']:,} items, {result['partitions']} clusterings of {low} to {high} clusters",
         f"{result['method']} with {result['engine']}: {result['clusters']} clusters, density "
-        f"{common.number(result['scores']['density'])}, {common.seconds(result['seconds']['fit'])}",
+        f"{plain_text.number(result['scores']['density'])}, {plain_text.seconds(result['seconds']['fit'])}",
     ]
     if result["peak_anonymous_bytes"] is not None:
         lines.append(f"peak memory of this process, mapped files apart: {format_size(result['peak_anonymous_bytes'])}")

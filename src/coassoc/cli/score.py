@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..report import plain_text
 from . import common as common
 
 DESCRIPTION = """score a partition against an ensemble: density, agreement with the clusterings, and with known classes.
@@ -112,7 +113,7 @@ def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
 
 
 def _text(result: dict[str, Any]) -> str:
-    number = common.number
+    number = plain_text.number
     rows = [
         ["density", number(result["density"]), number(result["zero_effort_density"]["mean"]),
          number(result["zero_effort_density"]["best"])],
@@ -124,6 +125,6 @@ def _text(result: dict[str, Any]) -> str:
         rows += [["NMI with classes", number(result["class_nmi"]), "", ""]]
         rows += [["ARI with classes", number(result["class_ari"]), "", ""]]
     head = f"{result['clusters']} clusters of {result['items']:,} items, {result['partitions']} clusterings"
-    table = common.text_table(["", "this partition", "one clustering: mean", "best"], rows)
+    table = plain_text.text_table(["", "this partition", "one clustering: mean", "best"], rows)
     note = "Density grows with the number of clusters and says nothing about true classes."
     return f"{head}\n\n{table}\n\n{note}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cli import common as common
+from . import plain_text
 
 # name -> (method of the registry, settings of its own); the order of the table
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -115,18 +115,18 @@ class Comparison:
         head += ["clusters", "time", "peak memory"]
         body = []
         for row in self.rows:
-            cells = [row.method, common.number(row.density), common.number(row.ensemble_nmi)]
+            cells = [row.method, plain_text.number(row.density), plain_text.number(row.ensemble_nmi)]
             if classes:
-                cells += [common.number(row.class_ari), common.number(row.class_nmi)]
+                cells += [plain_text.number(row.class_ari), plain_text.number(row.class_nmi)]
             cells += ["–" if row.clusters is None else str(row.clusters)]
-            cells += ["–" if row.seconds is None else common.seconds(row.seconds), _size(row.peak_bytes)]
+            cells += ["–" if row.seconds is None else plain_text.seconds(row.seconds), _size(row.peak_bytes)]
             body.append(cells)
         blank = [""] * (len(head) - 3)
         for name in ("mean", "best"):
-            zero = [f"one clustering, {name}", common.number(self.zero_effort_density[name])]
-            body.append([*zero, common.number(self.zero_effort_nmi[name]), *blank])
+            zero = [f"one clustering, {name}", plain_text.number(self.zero_effort_density[name])]
+            body.append([*zero, plain_text.number(self.zero_effort_nmi[name]), *blank])
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
-        return "\n".join([title, "", common.text_table(head, body), "", *self.notes()]).rstrip()
+        return "\n".join([title, "", plain_text.text_table(head, body), "", *self.notes()]).rstrip()
 
     def plot(self, ax: Any = None) -> Any:
         """Density against ensemble NMI, one point per method; dashed lines mark the best single clustering.
