@@ -106,7 +106,7 @@ def both(request, make):
     labels = rng.integers(k, size=ensemble.n_samples)
     options = {"stream": True, "piece_rows": 8192} if request.param % 2 else {}
     rows = make(**options).load(ensemble, copies), Numpy().load(ensemble, copies)
-    return rows, [r.labelling_of(labels, k) for r in rows], rng
+    return rows, [r.labelling(k, labels) for r in rows], rng
 
 
 def test_counts_of_given_labels(both):
@@ -183,7 +183,7 @@ def test_split_keeps_order_and_scatter_puts_back(both):
         np.testing.assert_array_equal(one.codes_at(np.arange(one.n_rows)), two.codes)
     np.testing.assert_array_equal(ours.scatter(leaves), theirs.scatter(expected))
     biggest = int(np.argmax([leaf.n_rows for leaf in expected]))
-    halves = [rows[biggest].labelling_of(np.arange(rows[biggest].n_rows) % 2, 2) for rows in (leaves, expected)]
+    halves = [rows[biggest].labelling(2, np.arange(rows[biggest].n_rows) % 2) for rows in (leaves, expected)]
     again = [rows[biggest].split(half) for rows, half in zip((leaves, expected), halves)]
     np.testing.assert_array_equal(ours.scatter(again[0]), theirs.scatter(again[1]))
 

@@ -112,7 +112,7 @@ def test_moves_settled_on_the_card_equal_the_plain_loop(make, state, p, k, monke
         monkeypatch.setattr(engine.open(), "settle_limit", 0 if case == 0 else 232_448, raising=False)
         monkeypatch.setattr(_cuda_twin_settle, "SLOTS", 7 if case == 0 else 1024)
         ours, theirs = engine.load(host, copies), Numpy().load(host, copies)
-        mine, yours = ours.labelling_of(labels, k), theirs.labelling_of(labels, k)
+        mine, yours = ours.labelling(k, labels), theirs.labelling(k, labels)
         least = 1 + case
         live = [state(rows.counts(those), v, least, case > 0) for rows, those in ((ours, mine), (theirs, yours))]
         table, start, made = live[1].table(), 0, 0
@@ -143,13 +143,13 @@ def test_many_moves_on_a_card_again_and_again(state, k):
     host, _ = planted(5, n=40_000, p=5, width=np.uint8, most=12, missing=0.1)
     labels = np.random.default_rng(0).integers(k, size=host.n_samples)
     theirs = Numpy().load(host)
-    yours = theirs.labelling_of(labels, k)
+    yours = theirs.labelling(k, labels)
     plain = state(theirs.counts(yours), np.ones(5))
     table = plain.table()
     made = theirs.apply_moves(yours, plain, theirs.propose_moves(yours, table, 0, 1 << 20), table.threshold)
     for repeat in range(8):
         ours = twin.Cuda(stream=bool(repeat % 2)).load(host)
-        mine = ours.labelling_of(labels, k)
+        mine = ours.labelling(k, labels)
         live = state(ours.counts(mine), np.ones(5))
         ours.device.settle_limit = 0 if repeat % 4 > 1 else ours.device.shared_limit
         assert ours.apply_moves(mine, live, ours.propose_moves(mine, table, 0, 1 << 20), table.threshold) == made > 9000
@@ -163,7 +163,7 @@ def test_moves_of_the_card_leave_it_as_plain_ones(make):
     labels = np.random.default_rng(0).integers(6, size=host.n_samples)
     for stream in (False, True):
         ours, theirs = make(stream=stream).load(host, copies), Numpy().load(host, copies)
-        mine, yours = ours.labelling_of(labels, 6), theirs.labelling_of(labels, 6)
+        mine, yours = ours.labelling(6, labels), theirs.labelling(6, labels)
         live = DensityState(theirs.counts(yours), np.ones(8))
         table = live.table()
         found, expected = ours.propose_moves(mine, table, 10, 99), theirs.propose_moves(yours, table, 10, 99)
@@ -213,17 +213,17 @@ def test_renumbered_and_joined_labellings(make, stream):
         labels = rng.integers(k, size=host.n_samples)
         labels[:k] = np.arange(k)  # a part may not be empty below
         rows = make(stream=stream, piece_rows=8192).load(host, copies)
-        labelling = rows.labelling_of(labels, k)
+        labelling = rows.labelling(k, labels)
         for after in (3, 290):
             numbers = rng.integers(after, size=k)
             other = rows.renumbered(labelling, numbers, after)
             np.testing.assert_array_equal(rows.labels(other), numbers[labels])
             np.testing.assert_array_equal(rows.labels(labelling), labels)
             expected = Numpy().load(host, copies)
-            counts = expected.counts(expected.labelling_of(numbers[labels], after))
+            counts = expected.counts(expected.labelling(after, numbers[labels]))
             np.testing.assert_array_equal(rows.counts(other).alpha, counts.alpha)
         parts = rows.split(labelling)
-        own = [None if c % 3 == 1 else part.labelling_of(np.arange(part.n_rows) % 2, 2) for c, part in enumerate(parts)]
+        own = [None if c % 3 == 1 else part.labelling(2, np.arange(part.n_rows) % 2) for c, part in enumerate(parts)]
         first, expected = 0, np.zeros(host.n_samples, np.int64)
         for c in range(k):
             here = np.flatnonzero(labels == c)

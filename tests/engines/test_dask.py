@@ -179,9 +179,9 @@ def test_verbs_equal_the_oracle(client):
     assert (rows.codes_at(indices) == oracle.codes_at(indices)).all()
     labels, ends = rng.integers(3, size=300), []
     for kind in (oracle, rows):
-        labelling = kind.labelling_of(labels, 3)
+        labelling = kind.labelling(3, labels)
         parts = kind.split(labelling)
-        halves = [h for part in parts for h in part.split(part.labelling_of(np.arange(part.n_rows) % 2, 2))]
+        halves = [h for part in parts for h in part.split(part.labelling(2, np.arange(part.n_rows) % 2))]
         state = DensityState(kind.counts(labelling), np.ones(5))
         table, applied = state.table(), 0
         moves = kind.propose_moves(labelling, table, 50, 40)

@@ -74,14 +74,14 @@ def test_every_verb_equals_the_oracle(case, k):
     parts, expected = rows.split(ours), oracle.split(theirs)
     assert [p.n_rows for p in parts] == [p.n_rows for p in expected]
     halves = [
-        half for part in parts if part.n_rows for half in part.split(part.labelling_of(np.arange(part.n_rows) % 2, 2))
+        half for part in parts if part.n_rows for half in part.split(part.labelling(2, np.arange(part.n_rows) % 2))
     ]
-    wanted = [half for p in expected if p.n_rows for half in p.split(p.labelling_of(np.arange(p.n_rows) % 2, 2))]
+    wanted = [half for p in expected if p.n_rows for half in p.split(p.labelling(2, np.arange(p.n_rows) % 2))]
     assert rows.scatter(halves).tolist() == oracle.scatter(wanted).tolist()
     given_labels = rng.integers(k, size=rows.n_rows)
     assert (
-        rows.counts(rows.labelling_of(given_labels, k)).alpha
-        == oracle.counts(oracle.labelling_of(given_labels, k)).alpha
+        rows.counts(rows.labelling(k, given_labels)).alpha
+        == oracle.counts(oracle.labelling(k, given_labels)).alpha
     ).all()
     assert rows.labels(ours).tolist() == oracle.labels(theirs).tolist()
 
@@ -114,7 +114,7 @@ def test_exchange_equals_the_oracle(memory, state_of):
     labels, v, ends = rng.integers(3, size=300), np.ones(5), []
     for engine in (Numpy(), Stream(memory, chunk_rows=41)):
         rows = engine.load(ensemble)
-        labelling = rows.labelling_of(labels, 3)
+        labelling = rows.labelling(3, labels)
         state = state_of(rows.counts(labelling), v)
         trail = []
         for _ in range(4):
@@ -207,7 +207,7 @@ def test_a_call_may_be_repeated_or_come_late():
 
 def test_states_go_with_their_labelling():
     rows = Stream("1GB", chunk_rows=50).load(ca.Ensemble(noisy_table(np.random.default_rng(0), 200)))
-    labelling = rows.labelling_of(np.zeros(200, np.int32), 1)
+    labelling = rows.labelling(1, np.zeros(200, np.int32))
     rows.counts(labelling)
     assert all(part.states for part in rows.chunks.parts)
     del labelling
