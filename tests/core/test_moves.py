@@ -152,45 +152,6 @@ def test_chunks_do_not_matter_and_the_limit_cuts_in_row_order(kind, chunk_rows, 
 
 
 @needs_native
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    flags=st.tuples(*[st.booleans()] * 3),
-    threads=st.integers(1, 3),
-    limit=st.integers(1, 40),
-)
-def test_native_equals_numpy_bit_for_bit(seed, flags, threads, limit):
-    ens, copies, labels, k, v = case(seed, missing=flags[0], weighted=flags[1], repeated=flags[2])
-    for kind in STATES:
-        ends = []
-        for engine in (ca.engines.Numpy(), ca.engines.Native(n_threads=threads, chunk_rows=64)):
-            rows = engine.load(ens, copies)
-            labelling = rows.labelling(k, labels)
-            climb = exchange(rows, labelling, kind(rows.counts(labelling), v), 50, limit)
-            assert (rows.counts(labelling).alpha == climb.counts.alpha).all()  # the engine's own counts follow
-            ends.append((rows.labels(labelling).tolist(), climb.objective, climb.n_moves, climb.n_sweeps))
-        assert ends[0] == ends[1]
-
-
-@needs_native
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-def test_native_equals_numpy_for_wide_codes_and_subsets(dtype):
-    rng = np.random.default_rng(8)
-    k_j = 200 if dtype == np.uint8 else 300
-    codes = rng.integers(0, k_j, size=(3000, 5)).astype(dtype)
-    ens = ca.Ensemble.from_codes(codes, [k_j] * 5)
-    for kind in STATES:
-        ends = []
-        for engine in (ca.engines.Numpy(), ca.engines.Native(n_threads=2)):
-            whole = engine.load(ens)
-            part = whole.split(whole.labelling(3, (np.arange(3000) % 3).astype(np.int32)))[1]
-            labelling = part.labelling(4, (np.arange(1000) % 4).astype(np.int32))
-            climb = exchange(part, labelling, kind(part.counts(labelling), np.ones(5)), 4)
-            ends.append((part.labels(labelling).tolist(), climb.objective))
-        assert ends[0] == ends[1]
-
-
-@needs_native
 @pytest.mark.parametrize("kind", STATES)
 def test_compiled_application_equals_the_plain_loop(kind):
     ens, copies, labels, k, v = case(21, missing=True, weighted=True, repeated=True)
