@@ -12,6 +12,7 @@ import collections
 import json
 import mmap
 import os
+import re
 import resource
 import signal
 import struct
@@ -34,17 +35,18 @@ _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARE
 _ENVIRONMENT |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}  # no address space taken ahead of its use
 
 
-def violations(target: str, *, cases: int = 0, seed: int = 0, files: Sequence[Path] = ()) -> list[dict]:
-    """Broken rules over `cases` mutants, or over `files` with the target "files": index, problem, detail of each."""
+def violations(target: str, *, cases: int = 0, seed: int = 0, files: Sequence[str] = ()) -> list[dict]:
+    """Broken rules over `cases` mutants, or with the target "files" over `files` ("TARGET:PATH")."""
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *(p for p in sys.path if p)])
-    command = [sys.executable, "-m", "fuzz.runner", target, "--seed", str(seed), "--cases", str(cases), "--json"]
+    command = [sys.executable, "-m", "fuzz.runner", target, *files]
     done = subprocess.run(
-        [*command, *map(str, files)],
+        [*command, "--seed", str(seed), "--cases", str(cases), "--json"],
         env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -66,6 +68,8 @@ def check(path: Path, target: str) -> tuple[str, str] | None:
         return f"memory above {2 * LIMIT >> 20} MiB", str(error)
     except Exception as error:
         text = " ".join(str(error).split())[:200]
+        if re.search("malloc|realloc|allocate|allocation|out of memory", text):  # the limit was met, then renamed
+            return f"memory above {2 * LIMIT >> 20} MiB", text
         # a clear error is a ValueError, or an OSError of Python itself, that names the file
         if type(error) is not ValueError and not (isinstance(error, OSError) and type(error).__module__ == "builtins"):
             return f"raw {type(error).__name__}", text
@@ -113,15 +117,17 @@ def _check_model(path: Path) -> tuple[str, str] | None:
 # -- many files ----------------------------------------------------------------------------------------------------
 
 
-def run_cases(target: str, case: Callable[[int], Any], stop: int) -> list[dict]:
+def run_cases(target: str, case: Callable[[int], Any], stop: int, warm: Sequence[str] = ()) -> list[dict]:
     """Check ``case(i)`` for each i below `stop` in children that end with the first crash."""
+    for one in warm or [target]:
+        mutants.seeds(one.split("-")[0])  # made once, here
     progress, found, start = mmap.mmap(-1, 8), [], 0
     while start < stop:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reader)
-            _work(target, case, range(start, stop), progress, os.fdopen(writer, "w"))
+            _work(target, case, range(start, stop), progress, os.fdopen(writer, "w"), warm or [target])
         os.close(writer)
         with os.fdopen(reader) as lines:
             found += [json.loads(line) for line in lines]
@@ -138,20 +144,20 @@ def run_cases(target: str, case: Callable[[int], Any], stop: int) -> list[dict]:
     return found
 
 
-def _work(target: str, case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO) -> None:
+def _work(target: str, case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO, warm) -> None:
     """The child: never returns. Seeds are read first, so that libraries hold their threads and buffers already."""
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            for one in TARGETS if target == "files" else (target,):
+            for one in warm:
                 path = Path(folder, f"case.{suffix(one)}")
                 for data in mutants.seeds(one.split("-")[0]):
                     path.write_bytes(data)
                     check(path, one)
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (used + 2 * LIMIT, used + 2 * LIMIT))
+            resource.setrlimit(resource.RLIMIT_AS, (used + 4 * LIMIT, used + 4 * LIMIT))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             for i in indices:
                 progress[:] = struct.pack("<q", i)
@@ -160,13 +166,24 @@ def _work(target: str, case: Callable[[int], Any], indices: range, progress: mma
                     path, one = given
                 else:
                     path.write_bytes(given)
+                before = _peak_memory(reset=True)
                 broken = check(path, one)
+                if broken is None and (taken := _peak_memory() - before) > 2 * LIMIT:
+                    broken = f"memory above {2 * LIMIT >> 20} MiB", f"took {taken:,} bytes"
                 if broken is not None:
                     print(json.dumps({"index": i, "problem": broken[0], "detail": broken[1]}), file=out, flush=True)
         os._exit(0)
     except BaseException as error:  # of this program, not of what it tests
         print(json.dumps(repr(error)), file=out, flush=True)
         os._exit(3)
+
+
+def _peak_memory(*, reset: bool = False) -> int:
+    """Largest resident size in bytes since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def suffix(target: str) -> str:
@@ -186,13 +203,13 @@ def main() -> None:
     import h5py  # noqa: F401
     import pyarrow as pa
     import pyarrow.csv
-    import pyarrow.parquet  # noqa: F401
+    import pyarrow.parquet
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     if given.target == "files":
         named = [(Path(path).absolute(), one) for one, path in (entry.split(":", 1) for entry in given.files)]
-        found = run_cases("files", named.__getitem__, len(named))
+        found = run_cases("files", named.__getitem__, len(named), sorted({one for _, one in named}))
     else:
         kind = given.target.split("-")[0]
         found = run_cases(given.target, lambda i: mutants.mutant(kind, given.seed, i), given.cases)
