@@ -117,7 +117,9 @@ def difference(seed: int, index: int, client: Any = None, *, compiled_only: bool
     for engine in random_engines(rng, client, compiled_only=compiled_only):
         found = answer(name, parameters, ens, copies, engine)
         if found != wanted:
-            rows = None if isinstance(found, str) or isinstance(wanted, str) else np.not_equal(found[0], wanted[0]).sum()
+            rows = (
+                None if isinstance(found, str) or isinstance(wanted, str) else np.not_equal(found[0], wanted[0]).sum()
+            )
             what = f"{rows} labels differ" if rows else f"{str(found)[:40]} instead of {str(wanted)[:40]}"
             return f"case {index} of seed {seed}: {name}({parameters}) on {ens} with {engine}: {what}"
     return None

@@ -346,7 +346,9 @@ def _edit_h5_object(file, name: str, rng, h5py) -> None:
     elif edit == 3:
         shape = tuple(n for n in _pick(rng, _EDGES) if n is not None and n >= 0)
         kind = _pick(rng, ("i1", "u8", "f8", "S9", "S1000000", "b1", "c8", "V8"))
-        file.create_dataset(name, shape=shape, dtype=kind, chunks=tuple(min(n, 64) for n in shape) if all(shape) else None)
+        file.create_dataset(
+            name, shape=shape, dtype=kind, chunks=tuple(min(n, 64) for n in shape) if all(shape) else None
+        )
     elif edit == 4:
         file.create_dataset(name, data=rng.choice(np.array(_NUMBERS[:-1], "i8"), size=int(rng.integers(9))))
     elif edit == 5:
@@ -390,7 +392,11 @@ def _edit_json(tree, rng) -> None:
     node, key = _pick(rng, places)
     source, where = _pick(rng, places)
     values = (None, True, 0, -1, 10**20, 2**31, 1.5, "", "x", [], {}, [[1]], {"@array": 10**6}, {"@float": "nan"})
-    values += ({"@scalar": "<U500000000", "value": "x"}, {"@dtype": "<U9"}, {"class": "coassoc:Ensemble", "@object": {}})
+    values += (
+        {"@scalar": "<U500000000", "value": "x"},
+        {"@dtype": "<U9"},
+        {"class": "coassoc:Ensemble", "@object": {}},
+    )
     edit = int(rng.integers(5))
     if edit == 0:
         del node[key]

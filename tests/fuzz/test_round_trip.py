@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
@@ -31,7 +31,7 @@ def described(ens: ca.Ensemble, as_text: bool) -> tuple:
     return list(ens.names), ids, columns
 
 
-def survives(columns: dict | list, fmt: str, ids: list | None = None, names: list | None = None) -> None:
+def survives(columns: dict, fmt: str, ids: list | None = None, names: list | None = None) -> None:
     names = list(columns) if names is None else names
     ens = ca.Ensemble.from_partitions(list(columns.values()), names=names, missing="nan")
     ens.item_ids = None if ids is None else np.array(ids, dtype=object)
@@ -89,7 +89,15 @@ CASES: dict[str, tuple] = {
     "an id of 200 kB": (10, ONE, ["i" * 200_000, "q", "r"], None),
 }
 # formats in which a case still fails
-FAILS: dict[str, str] = {}
+TEXT, EVERY = "csv tsv", "csv tsv parquet npz h5ad"
+FAILS = {
+    **dict.fromkeys(("numbers as names", "one number as name", "counting names", "spaces", "exponents"), TEXT),
+    **dict.fromkeys(("a column called index", "labels NA and None", "an empty label", "byte order mark"), TEXT),
+    **dict.fromkeys(("newline in a name", "U+2028 in a name"), TEXT),
+    **dict.fromkeys(("underscores", "leading zeros", "Arabic digits"), f"{TEXT} h5ad"),
+    **dict.fromkeys(("a column called barcode first", "equal names", "a partition called id"), EVERY),
+    "an empty name": f"{TEXT} parquet npz",
+}
 
 
 def broken(case: str, fmt: str):
@@ -124,7 +132,7 @@ HOSTILE = st.one_of(
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(table=tables(TAME, TAME))
 def test_letters_and_numbers_survive(fmt, table):
     survives(table[0], fmt, table[1])
@@ -132,7 +140,7 @@ def test_letters_and_numbers_survive(fmt, table):
 
 @pytest.mark.parametrize("fmt", FORMATS)
 @pytest.mark.xfail(reason="issue 14, points 4 and 5", strict=True, raises=AssertionError)
-@settings(max_examples=300)
+@settings(max_examples=100, phases=(Phase.explicit, Phase.generate))  # no shrinking while they fail
 @given(table=tables(HOSTILE, HOSTILE))
 def test_any_text_survives_or_is_refused(fmt, table):
     survives(table[0], fmt, table[1])
