@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..ensemble.io.arrays import read_member, read_shape
-from ..ensemble.io.guard import check_unpacked, replacing
+from ..ensemble.io.guard import replacing
+from ..ensemble.io.limits import check_unpacked
 
 _KIND = "coassoc model"
 _VERSION = 1

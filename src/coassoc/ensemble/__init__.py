@@ -5,6 +5,7 @@ from .generate import make_ensemble
 from .generate_large import make_ensemble_large
 from .io.reading import read_ensemble
 from .io.writing import write_ensemble, write_labels
+from .gpu import DeviceEnsemble  # noqa: F401  Ensemble(array on a GPU) makes one
 from .stored import StoredEnsemble
 
 __all__ = [
