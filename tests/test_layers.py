@@ -33,7 +33,6 @@ KNOWN: set[tuple[str, str]] = {
     ("consensus.features", "_check_clusterers"),
     ("consensus.features", "_plan"),
     ("consensus.features", "coassoc.metrics"),
-    ("consensus.persist", "coassoc.engines"),
     ("engines.__init__", "coassoc.engines.cuda.device"),
     ("engines.__init__", "coassoc.engines.cuda.engine"),
     ("engines.__init__", "coassoc.engines.dask.engine"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from .output import check_writable, replacing  # noqa: F401  re-exported until every writer imports them there
 
 FREE_BYTES = 1 << 28  # what any file, however small, may unpack to
 EXPANSION = 200  # beyond that, how much larger than the file its content may be
@@ -120,34 +119,3 @@ def check_unpacked(path: Path, declared: int, max_bytes: int | None, what: str =
             f"{path.name} declares {declared:,} bytes for {what}, more than the {allowed:,} allowed for a file of "
             f"{path.stat().st_size:,} bytes; if you trust it, pass max_bytes={declared} (--max-bytes)."
         )
-
-
-@contextmanager
-def replacing(path: str | os.PathLike, *, force: bool = False) -> Iterator[Path]:
-    """A name to write to, moved to `path` when all went well: the file is whole or absent.
-
-    Refuses an existing file unless `force`.
-    """
-    target = Path(path)
-    check_writable(target, force=force)
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part{''.join(target.suffixes)}")
-    try:
-        yield partial
-        with open(partial, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def check_writable(path: str | os.PathLike, *, force: bool = False) -> None:
-    """Say early that an output is in the way or has no folder to go to."""
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(21, "is a folder", str(target))
-    if target.exists() and not force:
-        raise FileExistsError(
-            f"{target} already exists; choose another name, or overwrite it with force=True (--force)."
-        )
-    if not target.parent.is_dir():
-        raise FileNotFoundError(2, "no such folder", str(target.parent))
