@@ -172,7 +172,8 @@ def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
         if parameter.default is not parameter.empty:
             setattr(model, name, parameter.default)
     for name, value in values.items():
-        if name in parameters or (name.isidentifier() and not name.startswith("__") and not hasattr(cls, name)):
+        fitted = name.isidentifier() and (name.startswith("_") or name.endswith("_")) and not name.startswith("__")
+        if name in parameters or (fitted and not hasattr(cls, name)):
             setattr(model, name, value)
         else:
             _bad(f"{cls.__name__} has no attribute {name!r}")
@@ -337,7 +338,10 @@ def _check_estimator(model: Any) -> None:
     for name, (kinds, shape, low, high) in _ARRAYS.items():
         if state.get(name) is not None:
             check_array(state[name], name, kinds, shape, sizes, low, high)
-    if state.get("_table") is not None:
+    if state.get("_table") is None:
+        if hasattr(model, "predict") and "tree_" not in state and "_centres" not in state:
+            _bad("_table is missing")
+    else:
         check_array(_instance(model._table, ScoreTable, "_table").values, "_table", "i", "dk", sizes)
     if "tree_" in state:
         _check_tree_model(model, sizes)

@@ -74,9 +74,9 @@ def check_writable(path: Any, *, force: bool = False) -> None:
             raise FileExistsError(
                 f"{target} already exists; choose another name, or overwrite it with force=True (--force)."
             )
-        if not os.access(target, os.W_OK):
+        if not _may(target, os.W_OK):
             raise PermissionError(f"{target} is read-only; change its mode, or choose another name.")
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not _may(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{target} cannot be written: no permission to create files in {str(target.parent)!r}.")
 
 
@@ -137,6 +137,10 @@ def _with_name(error: OSError, partial: Path, path: Any) -> OSError:
     if error.errno is not None:
         return OSError(error.errno, os.strerror(error.errno), str(path))
     return OSError(errno.EIO, str(error).replace(str(partial), str(path)), str(path))
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _real(path: Any) -> Path:
