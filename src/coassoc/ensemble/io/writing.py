@@ -13,7 +13,7 @@ import numpy as np
 from ..encode import Dictionary
 from ..ensemble import Ensemble
 from .formats import find_format, folder_files, format_called, suffix_format
-from .guard import replacing
+from .output import replacing
 from .roles import is_class_name, is_id_name, listing
 from .table import Append, Content, Options, TableFormat
 from .text import as_objects
