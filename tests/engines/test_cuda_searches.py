@@ -34,7 +34,7 @@ def test_searches_equal_the_numpy_engine(make, method, seed):
     host, copies = planted(seed, n=500, p=8, most=12, missing=0.15 * (seed % 2))
     options = {
         "partition_weights": np.random.default_rng(seed).random(8) + 0.1 if seed % 3 == 0 else None,
-        "over_segment": 300 if seed == 4 else 40,  # labels of two bytes on the way
+        "micro_clusters": 300 if seed == 4 else 40,  # labels of two bytes on the way
     }
     options |= {"at_most": True} if method == "AgreementConsensus" and seed > 2 else {}
     expected = fitted(method, Numpy(), host, copies, **options)
@@ -52,7 +52,7 @@ def test_searches_equal_the_numpy_engine(make, method, seed):
 def small_tables():
     """Many items, and tables so small that nothing that grows with the items, or the moves, could pass for one."""
     host, _ = planted(6, n=12_000, p=4, width=np.uint8, most=6, missing=0.0)
-    return host, {"over_segment": 20, "max_rounds": 2}
+    return host, {"micro_clusters": 20, "max_rounds": 2}
 
 
 @pytest.mark.parametrize("start", ["over-segmentation", "init"])

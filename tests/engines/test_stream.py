@@ -134,7 +134,7 @@ ESTIMATORS = [
     ca.KMeansConsensus(30, n_init=1, random_state=1),  # empty clusters are refilled
     ca.KMeansConsensus(4, n_init=2, init="random", partition_weights=[1, 2, 1, 3, 1], random_state=2),
     ca.BisectingConsensus(5, max_leaves=9, random_state=3),
-    ca.BisectingConsensus(6, criterion="size", finish=True, random_state=3),
+    ca.BisectingConsensus(6, criterion="size", refine="kmeans", random_state=3),
     ca.SEC(4, n_init=2, random_state=1),
     ca.ECC(4, n_init=2, random_state=1),
     ca.DensityConsensus(4, n_init=1, random_state=1),
