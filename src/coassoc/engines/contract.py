@@ -9,7 +9,6 @@ threads nor the engine can change an answer, and a lost chunk is recomputed, not
     rows.labelling_of(labels, k)            -> a labelling that holds given labels
     rows.assign(labelling, table)           -> how many rows changed; labels are now argmax of the table's scores
     rows.counts(labelling)                  -> Counts: α (d, k) and sizes (k,), exact int64
-    rows.kmeans_passes(labelling, weights…) -> both for k-means, with tables and losses, where an engine has them in one
     rows.labels(labelling)                  -> the labels, as an array where the caller lives
     rows.worst_rows(labelling, cost, m)     -> codes of the m different rows with the largest cost
     rows.seeding(weights)                   -> Seeding, for k-means++ with integer distances
@@ -20,7 +19,7 @@ threads nor the engine can change an answer, and a lost chunk is recomputed, not
     rows.overlap(weights)                   -> HᵀH (d, d)
     rows.codes_at(indices)                  -> codes of a few rows
     engine.side_by_side(function, tasks)    -> results of independent tasks, in order
-    engine.kmeans_starts(tasks, …)          -> seeds and first passes of k-means on many rows, where it has them in one
+    engine.kmeans_fits(starts, k, …)        -> optional: finished k-means fits from k-means++ seeds, one per start
 
     rows.propose_moves(labelling, table, start, limit) -> Moves: rows that gain by moving, on a frozen state
     rows.apply_moves(labelling, state, moves, threshold) -> how many still gained on live counts and were made
@@ -96,8 +95,6 @@ class Rows(ABC):
     layout: Layout
     n_rows: int
     n_copies: int  # Σ multiplicities of the rows that take part
-    #: whether `kmeans_passes` and `last_table` are there
-    fuses_kmeans = False
 
     def __enter__(self) -> Self:
         return self
@@ -149,29 +146,6 @@ class Rows(ABC):
     def spread(self, labelling: Labelling) -> Labelling:
         """The same labels for the rows of which these are the `distinct` ones."""
         return labelling
-
-    def kmeans_passes(
-        self, labelling: Labelling, weights: np.ndarray, centres: Counts | None, limit: int, before: float = np.inf
-    ) -> tuple[list[int], list[float], int]:
-        """Whole passes of k-means in one call: fixed-point table, `assign`, `counts` and exact loss, `limit` at most.
-
-        From the centres of `centres`, or of the labelling's own counts when None, until a pass moves no row, does
-        not lower the loss (`before`: that of the pass before the first), or leaves a cluster empty. Gives the rows
-        that moved and the loss of each pass and the number of empty clusters, the same to the last bit as the verbs
-        one by one, which take longer than the work itself when rows are few.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no k-means passes of its own.")
-
-    def last_table(self, labelling: Labelling, earlier: bool = False) -> ScoreTable:
-        """The table of the labelling's latest pass, or of the one before it."""
-        raise NotImplementedError(f"{type(self).__name__} keeps no tables.")
-
-    def ended(self, labelling: Labelling) -> tuple[ScoreTable, Counts]:
-        """`last_table` and `counts` after the last of `kmeans_passes`; they need not stay with the labelling."""
-        return self.last_table(labelling), self.counts(labelling)
-
-    def rest(self, labelling: Labelling) -> None:  # noqa: B027 - not every engine keeps anything
-        """Drop what speeds passes up and can be made again: these rows wait, labelled so, for a split."""
 
     @abstractmethod
     def split(self, labelling: Labelling) -> list[Rows]:
@@ -229,51 +203,63 @@ class Rows(ABC):
         raise NotImplementedError(f"{type(self).__name__} cannot apply moves; use engine='native' or 'numpy'.")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Start:
-    """What `Engine.kmeans_starts` did with one set of rows."""
+    """One k-means start: the rows to cluster and the generator that draws its k-means++ seeds."""
 
-    seeds: np.ndarray  # (k, p) codes; fewer than k when the rows do not differ enough, and then no pass was made
+    rows: Any
+    rng: np.random.Generator
+
+
+@dataclass
+class Fit:
+    """The result of one k-means start."""
+
+    table: ScoreTable  # the labels are its argmax
+    counts: Counts
     labelling: Labelling
-    passes: tuple[list[int], list[float], int]  # as `Rows.kmeans_passes` gives them
+    losses: list[float]  # one per pass, strictly falling
+    stop: str  # "fixed_point", "no_gain", "max_iter"; "unfinished" when a cluster is empty and must be refilled
+
+    @property
+    def loss(self) -> float:
+        return self.losses[-1]
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.losses)
 
 
 class Engine(ABC):
     """Where rows live and how verbs are mapped over them. Instances are configuration, not state."""
 
     name: str
-    #: whether `kmeans_starts` is there
-    fuses_starts = False
-    #: tasks over at least this many rows keep every thread busy by themselves: side by side they only take more memory
-    large_rows: int | None = None
-    #: how many tasks `side_by_side` really runs at a time
-    tasks_at_once: int = 1
-
     @abstractmethod
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> Rows: ...
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         return [function(task) for task in tasks]
 
-    def kmeans_starts(
+    def kmeans_fits(
         self,
-        tasks: Sequence[tuple[Any, np.random.Generator]],
+        starts: Sequence[Start],
         k: int,
         n_candidates: int,
         seeding_weights: np.ndarray,
         weights: np.ndarray,
-        limit: int,
+        max_iter: int,
         labelling: Labelling | None = None,
-    ) -> list[Start]:
-        """For every (rows, generator): `Seeding.choose_all`, a labelling, and `Rows.kmeans_passes` from those seeds.
+    ) -> list[Fit | int] | None:
+        """Optional: run whole k-means starts. None, the default: the caller runs them over the verbs.
 
-        All tasks share the threads, and the results are those of the verbs one by one, but for the rows that a
-        first pass moves: all of them. A single task may bring its labelling, whatever it holds.
+        Each start is `Seeding.choose_all` followed by the passes of `coassoc.consensus.lloyd`, with the same results
+        bit for bit. Where the rows have fewer than k different ones, their number stands in place of a fit. A single
+        start may reuse `labelling`, whatever it holds.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no starts of k-means of its own.")
+        return None
 
     def starts_at_once(self, rows: Rows) -> int:
-        """How many restarts may run side by side, each with a labelling of its own."""
+        """How many k-means starts on these rows, each with its own labelling, are worth running at the same time."""
         return 1
 
     def __deepcopy__(self, memo: dict) -> Engine:
