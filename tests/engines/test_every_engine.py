@@ -273,7 +273,7 @@ ESTIMATORS = {
     "kmeans-refilled": ca.KMeansConsensus(25, n_init=1, random_state=1),
     "kmeans-random": ca.KMeansConsensus(4, n_init=2, init="random", partition_weights=[1, 2, 1, 3, 1], random_state=2),
     "bisecting": ca.BisectingConsensus(5, max_leaves=9, random_state=3),
-    "bisecting-finish": ca.BisectingConsensus(6, criterion="size", finish=True, random_state=3),
+    "bisecting-refined": ca.BisectingConsensus(6, criterion="size", refine="kmeans", random_state=3),
     "sec": ca.SEC(4, n_init=2, random_state=1),
     "ecc": ca.ECC(4, n_init=2, random_state=1),
     "density": ca.DensityConsensus(4, n_init=1, random_state=1, max_rounds=2),
