@@ -107,7 +107,10 @@ FILES = {
 }
 # the same for files of the corpus
 BROKEN = {"abort-byte-array-size.parquet": 1, "abort-definition-levels.parquet": 1, "large-shape.npy": 2}
-BROKEN |= dict.fromkeys((path.name for path in CORPUS.iterdir() if path.name not in BROKEN), 10)
+BROKEN |= {"stored-wrong-sizes.parquet": 5, "index-out-of-dictionary.parquet": 10, "name-not-utf8.parquet": 10}
+BROKEN |= {"member-name-not-utf8.npz": 10, "raw-type-error.npz": 10, "seek-before-the-start.npz": 10}
+BROKEN |= {"overflowing-shape.npy": 10, "raw-type-error.npy": 10}
+BROKEN |= {"stored-overflowing-shape.npy": 10, "stored-unfinished-header.npy": 10}
 
 
 def still_broken(point: int | None):
