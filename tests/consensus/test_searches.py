@@ -12,7 +12,8 @@ from scipy.spatial.distance import squareform
 import coassoc as ca
 from coassoc.consensus.lloyd import TooFewRows
 from coassoc.consensus.merge import PairSums, merge_clusters, merged_counts
-from coassoc.consensus.search import AgreementGoal, DensityGoal, over_segment
+from coassoc.consensus.micro import over_segment
+from coassoc.consensus.search import AgreementGoal, DensityGoal
 from coassoc.core.counts import Counts
 
 
@@ -117,8 +118,8 @@ def test_agreement_makes_no_singletons_that_linkage_did_not():
     noisy[::5, 1] = 4
     noisy[::4, 2] = 5
     rows = ca.engines.Numpy().load(ca.Ensemble(noisy))
-    micro, counts = over_segment(rows, np.ones(5), 90, 7, 300, 0, 0)
-    linked = merge_clusters(counts, np.ones(5), 7, "average")[rows.labels(micro)]
+    micro = over_segment(rows, ca.engines.Numpy(), np.ones(5), 90, 7, 300, (0, 1, 0))
+    linked = merge_clusters(micro.counts, np.ones(5), 7, "average")[rows.labels(micro.labelling)]
     agreed = ca.AgreementConsensus(7, random_state=0).fit(noisy)
     tempted = ca.AgreementConsensus(7, min_cluster_size=1, random_state=0).fit(noisy)
     singletons = [int((np.bincount(labels) == 1).sum()) for labels in (linked, agreed.labels_, tempted.labels_)]

@@ -163,7 +163,7 @@ class AgreementConsensus(SearchConsensus):
                 if self.init is not None:
                     start = self._given_start(ensemble, rows, goal, k, max_iter, fewer=bool(self.at_most))
                 else:
-                    start = self._start(rows, goal, k, micro, max_iter, seed, restart)
+                    start = self._start(rows, engine, goal, k, micro, max_iter, seed, restart)
                 end, rounds = split_merge(
                     rows,
                     engine,
@@ -185,14 +185,14 @@ class AgreementConsensus(SearchConsensus):
             self.n_clusters_ = best.n_clusters
             return self
 
-    def _start(self, rows, goal: AgreementGoal, k: int, micro, max_iter: int, seed: int, restart: int) -> Found:
-        n_micro = min(micro, rows.n_rows)
+    def _start(self, rows, engine, goal: AgreementGoal, k: int, micro, max_iter: int, seed: int, restart: int) -> Found:
+        settings = (min(micro, rows.n_rows), "average", max_iter, max_iter, seed, restart)
         try:
-            return merged_start(rows, goal, k, n_micro, "average", max_iter, max_iter, seed, restart)
+            return merged_start(rows, engine, goal, k, *settings)
         except TooFewRows as few:
             if not self.at_most:
                 raise
-            return merged_start(rows, goal, few.n_different, n_micro, "average", max_iter, max_iter, seed, restart)
+            return merged_start(rows, engine, goal, few.n_different, *settings)
 
     def _report(self, step: str, found: Found) -> None:
         if self.verbose:

@@ -161,7 +161,7 @@ class DensityConsensus(SearchConsensus):
             else:
                 if micro is not None:
                     n_micro = min(micro, rows.n_rows)
-                    starts.append(merged_start(rows, goal, k, n_micro, "density", max_iter, max_iter, seed, 0))
+                    starts.append(merged_start(rows, engine, goal, k, n_micro, "density", max_iter, max_iter, seed, 0))
                 if n_init:
                     starts.append(_kmeans_start(rows, engine, goal, k, n_init, max_iter, seed))
             n = int(starts[0].climb.counts.sizes.sum())

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import check_choice, check_integer, seed_from
-from ..engines import Rows
+from ..engines import Engine, Rows
 from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator
-from .kmeans import KMeansConsensus
 from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
 from .lloyd import TooFewRows
+from .micro import over_segment
 from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
@@ -170,10 +170,10 @@ class EAC(ConsensusEstimator):
         check_choice(self.linkage, "linkage", LINKAGES)
         check_choice(self.similarity, "similarity", SIMILARITIES)
         micro = check_micro_clusters(self.micro_clusters, k)
-        with self._opened(X, sample_weight) as (ensemble, rows, _):
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
             copies = check_copies(sample_weight, ensemble.n_samples)
             v = self._resolve_weights(ensemble, sample_weight)
-            if micro is None or not self._link_micro_clusters(ensemble, rows, copies, v, micro):
+            if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
                 self._link_rows(ensemble, rows, copies, v)
             if k > self.n_leaves_:
                 raise TooFewRows(k, self.n_leaves_)
@@ -245,25 +245,19 @@ class EAC(ConsensusEstimator):
 
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 
-    def _link_micro_clusters(self, ensemble, rows: Rows, copies, v: np.ndarray, m: int) -> bool:
+    def _link_micro_clusters(self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int) -> bool:
         """False when there are no more different rows than micro-clusters: the exact way is then the cheap one."""
-        over = KMeansConsensus(
-            m,
-            n_init=1,
-            max_iter=_MICRO_PASSES,
-            partition_weights=self.partition_weights,
-            random_state=seed_from(self.random_state),
-            engine=self.engine,
-            verbose=self.verbose,
-        )
         try:
-            over.fit(ensemble, sample_weight=copies)
+            fit = over_segment(rows, engine, v, m, m, _MICRO_PASSES, (seed_from(self.random_state), 0))
         except TooFewRows:
             return False
-        found = np.flatnonzero(over.cluster_sizes_)
+        found = np.flatnonzero(fit.counts.sizes)
         leaf_of_cluster = np.full(m, -1, dtype=np.int64)
         leaf_of_cluster[found] = np.arange(len(found))
-        leaf_of_item = np.where(over.labels_ < 0, -1, leaf_of_cluster[over.labels_])
+        leaf_of_item = leaf_of_cluster[np.asarray(rows.labels(fit.labelling))]
+        unlabelled = ensemble.unlabelled()
+        if unlabelled is not None:
+            leaf_of_item[unlabelled] = -1
         counts = rows.counts(rows.labelling_of(np.maximum(leaf_of_item, 0).astype(np.int32), len(found)))
         u = resolve_cluster_weights(self.cluster_weights, rows)
         together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)

@@ -22,6 +22,7 @@ from .exchange import Climb, exchange
 from .grow import GrowingMixin
 from .lloyd import TooFewRows, lloyd, seed_rows
 from .merge import PairSums, merge_clusters
+from .micro import over_segment
 
 _SPLIT_STARTS = 2  # two-means starts for each cluster tried
 _SPLIT_PASSES = 50
@@ -191,22 +192,6 @@ class SearchConsensus(GrowingMixin, ConsensusEstimator):
         return self._predict(X)
 
 
-def over_segment(
-    rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
-) -> tuple[Labelling, Counts]:
-    """Labels and counts of k-means with many clusters: as many as rows differ, when that is fewer than asked."""
-    objective = KMeansObjective(v)
-    weights = seeding_weights(v)
-    try:
-        seeds = seed_rows(rows, n_micro, weights, stream(seed, 1, restart))
-    except TooFewRows as few:
-        if few.n_different < n_least:
-            raise TooFewRows(n_least, few.n_different) from None
-        seeds = seed_rows(rows, few.n_different, weights, stream(seed, 1, restart))
-    fit = lloyd(rows, objective, Counts.of_rows(seeds, rows.layout), max_iter)
-    return fit.labelling, fit.counts
-
-
 def climb_from(rows: Rows, labelling: Labelling, goal: Goal, max_sweeps: int) -> Found:
     """Exchange from the given labels, in place."""
     climb = exchange(rows, labelling, goal.state(rows.counts(labelling)), max_sweeps)
@@ -215,6 +200,7 @@ def climb_from(rows: Rows, labelling: Labelling, goal: Goal, max_sweeps: int) ->
 
 def merged_start(
     rows: Rows,
+    engine: Engine,
     goal: Goal,
     k: int,
     n_micro: int,
@@ -225,8 +211,8 @@ def merged_start(
     restart: int,
 ) -> Found:
     """Over-segment, merge on counts down to `k`, exchange."""
-    micro, counts = over_segment(rows, goal.v, n_micro, k, max_iter, seed, restart)
-    merged = rows.renumbered(micro, merge_clusters(counts, goal.v, k, criterion), k)
+    micro = over_segment(rows, engine, goal.v, n_micro, k, max_iter, (seed, 1, restart))
+    merged = rows.renumbered(micro.labelling, merge_clusters(micro.counts, goal.v, k, criterion), k)
     return climb_from(rows, merged, goal, max_sweeps)
 
 
