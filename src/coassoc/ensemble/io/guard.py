@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+
 @contextmanager
 def replacing(path: str | os.PathLike, *, force: bool = False) -> Iterator[Path]:
     """A name to write to, moved to `path` when all went well: the file is whole or absent.

@@ -199,7 +199,6 @@ class ParquetFormat(TableFormat):
     def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
         """Row groups copied one at a time, each with its share of the labels."""
         pq = import_parquet()
-        import pyarrow as pa
 
         writer, start = None, 0
         try:

@@ -190,8 +190,8 @@ def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
         wrong.append("id")
     if wrong:
         raise ValueError(
-            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(set(wrong)))}, or write "
-            "an NPZ file, which stores any names."
+            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(set(wrong)))}, or "
+            "write an NPZ file, which stores any names."
         )
     return names
 
