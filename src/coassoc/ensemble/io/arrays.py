@@ -221,10 +221,11 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, OverflowError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{path.name} is a damaged or protected archive ({one_line(error)}); write it again.") from None
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, OverflowError) as error:
+        what = one_line(error)
+        raise ValueError(f"{path.name} is a damaged or protected archive ({what}); write it again.") from None
 
 
 def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
