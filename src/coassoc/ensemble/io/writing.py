@@ -56,6 +56,8 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
     names = list(ensemble.names)
     if found.name not in ("npy", "npz"):
         names = _check_names(names, ensemble)
+    elif len(set(names)) < len(names):
+        raise ValueError(f"names must differ, got {listing(names)}; rename the partitions.")
     _check_ids(ensemble.item_ids)
     columns = {name: _column(ensemble, j, found) for j, name in enumerate(names)}
     content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, ensemble)
