@@ -10,6 +10,12 @@ import numpy as np
 MAX_COPIES = 3_037_000_499
 
 
+def check_total_copies(total: int) -> None:
+    """Reject more items, copies counted, than exact counts can hold."""
+    if total > MAX_COPIES:
+        raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
+
+
 @dataclass(frozen=True)
 class Layout:
     """Shape of an ensemble, shared by everything that works on counts."""

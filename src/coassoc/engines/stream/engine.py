@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import MAX_COPIES, Layout
+from ...core.counts import Layout, check_total_copies
 from ...core.memory import Budget, format_size, parse_size, trim
 from ..contract import Engine
 from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
@@ -86,10 +86,7 @@ class Stream(Engine):
         plan = _Plan(self, ensemble.codes, missing_in(ensemble), layout)
         chunks = StreamChunks(plan, ensemble.codes, multiplicity, None)
         rows = ChunkedRows(chunks)
-        if rows.n_copies > MAX_COPIES:
-            raise ValueError(
-                f"the ensemble has {rows.n_copies} items, copies counted; exact counts hold for at most {MAX_COPIES}."
-            )
+        check_total_copies(rows.n_copies)
         return rows
 
 
