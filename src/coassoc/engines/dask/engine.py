@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.checks import check_integer
 from ...core.counts import Layout, ScoreTable, check_total_copies
 from ..contract import Engine
 from ..stream.chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
@@ -85,11 +86,9 @@ class Dask(Engine):
         local: str = "auto",
         n_starts: int | None = None,
     ):
-        if chunk_rows is not None and chunk_rows < 1:
-            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        if n_starts is not None and n_starts < 1:
-            raise ValueError(f"n_starts must be at least 1, got {n_starts}.")
-        self.client, self.chunk_rows, self.local, self.n_starts = client, chunk_rows, local, n_starts
+        self.client, self.local = client, local
+        self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
+        self.n_starts = None if n_starts is None else check_integer(n_starts, "n_starts")
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # fits in progress
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
 from ...core.memory import Budget, format_size, parse_size, trim
 from ..contract import Engine
@@ -72,9 +73,8 @@ class Stream(Engine):
         n_threads: int | None = None,
     ):
         self.memory = parse_size(memory)
-        if chunk_rows is not None and chunk_rows < 1:
-            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        self.chunk_rows, self.directory = chunk_rows, directory
+        self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
+        self.directory = directory
         self.local, self.n_threads = local, n_threads
 
     def __repr__(self) -> str:
