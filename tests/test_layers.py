@@ -33,9 +33,6 @@ KNOWN: set[tuple[str, str]] = {
     ("consensus.features", "_check_clusterers"),
     ("consensus.features", "_plan"),
     ("consensus.features", "coassoc.metrics"),
-    ("consensus.persist", "coassoc.engines"),
-    ("engines.dask.session", "coassoc.ensemble.io.blocks"),
-    ("engines.dask.tasks", "coassoc.ensemble.io.blocks"),
     ("ensemble.ensemble", "coassoc.engines.native"),
     ("ensemble.ensemble", "coassoc.ensemble.gpu"),
     ("ensemble.ensemble", "coassoc.ensemble.stored"),
@@ -76,7 +73,7 @@ KNOWN: set[tuple[str, str]] = {
     ("report.comparison", "coassoc.metrics.agreement"),
     ("report.comparison", "coassoc.metrics.densities"),
     ("report.comparison", "coassoc.metrics.labels"),
-    ("report.k_curves", "coassoc.ensemble.io.guard"),
+    ("report.k_curves", "coassoc.ensemble.io.output"),
     ("report.summary", "coassoc.consensus"),
     ("report.summary", "coassoc.report.comparison"),
 }

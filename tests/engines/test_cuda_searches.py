@@ -32,7 +32,7 @@ def fitted(method, engine, ensemble, copies=None, **options):
 def small_tables():
     """Many items, and tables so small that nothing that grows with the items, or the moves, could pass for one."""
     host, _ = planted(6, n=12_000, p=4, width=np.uint8, most=6, missing=0.0)
-    return host, {"over_segment": 20, "max_rounds": 2}
+    return host, {"micro_clusters": 20, "max_rounds": 2}
 
 
 @pytest.mark.parametrize("start", ["over-segmentation", "init"])

@@ -164,7 +164,7 @@ def test_labels_of_a_dask_array_stay_distributed_in_its_chunks(client):
 def test_searches_take_items_without_a_label_from_a_dask_array(client, method):
     table = noisy_table(5, 600, missing=0.2)
     table[[5, 77]] = -1
-    estimator = getattr(ca, method)(3, n_init=1, over_segment=8, max_rounds=2, n_trials=1, random_state=0)
+    estimator = getattr(ca, method)(3, n_init=1, micro_clusters=8, max_rounds=2, n_trials=1, random_state=0)
     found = fit_on(estimator, ca.engines.Dask(client), da.from_array(table, chunks=(350, 5)))
     assert isinstance(found.labels_, da.Array) and found.labels_.chunks == ((350, 250),)
     expected = fit_on(estimator, "numpy", table)

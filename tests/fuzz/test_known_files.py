@@ -1,4 +1,4 @@
-"""Small files that once aborted Python, took gigabytes, hung, or read other files: each is refused with a clear error."""
+"""Small files that aborted Python, took gigabytes, hung, or read other files: each is refused with a clear error."""
 
 from __future__ import annotations
 
@@ -95,6 +95,7 @@ FILES = {
     "npy-U0": ("npy", lambda: npy_header("<U0", (2**31, 1)), 2),
     "npy-S0-stored": ("npy-stored", lambda: npy_header("|S0", (2**31, 1)), 2),
     "npy-U0-stored": ("npy-stored", lambda: npy_header("<U0", (2**31, 1)), 2),
+    "npy-invalid-text": ("npy", lambda: npy_header("<U1", (1, 1), b"\xff" * 4), 10),
     "npz-many-clusters": ("npz", lambda: stored_npz(n_clusters=np.array([2**31])), 2),
     "npz-wide": ("npz", wide_npz, 2),
     "npz-few-ids": ("npz", lambda: stored_npz(item_ids=np.array(["x", "y"])), 5),
@@ -105,7 +106,11 @@ FILES = {
     "h5ad-records": ("h5ad", lambda: h5_file(h5_records), 10),
 }
 # the same for files of the corpus
-BROKEN = {"abort-byte-array-size.parquet": 1, "abort-definition-levels.parquet": 1}
+BROKEN = {"abort-byte-array-size.parquet": 1, "abort-definition-levels.parquet": 1, "large-shape.npy": 2}
+BROKEN |= {"stored-wrong-sizes.parquet": 5, "index-out-of-dictionary.parquet": 10, "name-not-utf8.parquet": 10}
+BROKEN |= {"member-name-not-utf8.npz": 10, "raw-type-error.npz": 10, "seek-before-the-start.npz": 10}
+BROKEN |= {"overflowing-shape.npy": 10, "raw-type-error.npy": 10}
+BROKEN |= {"stored-overflowing-shape.npy": 10, "stored-unfinished-header.npy": 10}
 
 
 def still_broken(point: int | None):
@@ -131,7 +136,7 @@ def problems(tmp_path_factory):
 
 
 def target_of(path: Path) -> str:
-    return "model" if path.name.startswith("model") else path.suffix[1:]
+    return path.suffix[1:] + ("-stored" if path.name.startswith("stored") else "")
 
 
 @pytest.mark.parametrize("name", CASES)
