@@ -67,7 +67,6 @@ KNOWN: set[tuple[str, str]] = {
     ("report.comparison", "coassoc.consensus.registry"),
     ("report.comparison", "coassoc.core.checks"),
     ("report.comparison", "coassoc.core.densities"),
-    ("report.comparison", "coassoc.core.memory"),
     ("report.comparison", "coassoc.ensemble"),
     ("report.comparison", "coassoc.metrics"),
     ("report.comparison", "coassoc.metrics.agreement"),

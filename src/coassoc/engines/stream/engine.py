@@ -12,8 +12,8 @@ import numpy as np
 
 from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
-from ...core.memory import Budget, format_size, parse_size, trim
 from ..contract import Engine
+from ..memory import Budget, format_size, parse_size, trim
 from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
 from .chunks import Chunk, add_results, chunk_describe, chunk_labels, chunk_relabel, local_engine, new_version
 
