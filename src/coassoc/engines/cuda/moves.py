@@ -83,10 +83,11 @@ def pack_counts(state: State) -> np.ndarray:
 
 def _derived(state: State) -> dict[str, np.ndarray]:
     """Quantities that moves change along with the counts and that a state does not store."""
-    if not isinstance(state, DensityState):
-        return {"values": state._values()}
-    together, observed = state.squares - state.cells, state.cells * (state.cells - 1)
-    return {"values": state._parts()[2], "together": together.sum(axis=0), "observed": observed.sum(axis=0)}
+    derived = {"values": state.values()}
+    if isinstance(state, DensityState):
+        derived["together"] = (state.squares - state.cells).sum(axis=0)
+        derived["observed"] = (state.cells * (state.cells - 1)).sum(axis=0)
+    return derived
 
 
 def sums_are_integers(state: State, n_moves: int, repeated: bool) -> bool:
@@ -116,6 +117,6 @@ def unpack_counts(state: State, words: np.ndarray) -> int:
     layout = state.layout
     views = packed_views(words, state.kind, (layout.n_codes, layout.n_partitions, len(state.sizes)))
     for name in ("alpha", *_WIDE[state.kind]):
-        if hasattr(state, name):
+        if name in vars(state):
             np.copyto(getattr(state, name), views[name])
     return int(views["made"][0])
