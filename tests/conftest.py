@@ -97,7 +97,7 @@ def engine(request):
     """Every engine in several settings; results must not depend on which."""
     client = request.getfixturevalue("dask_client") if request.param == "dask" else None
     if request.param == "stream-files":  # let even small arrays go to files
-        request.getfixturevalue("monkeypatch").setattr("coassoc.core.memory._SMALL", 0)
+        request.getfixturevalue("monkeypatch").setattr("coassoc.engines.memory._SMALL", 0)
     return make_engine(request.param, client)
 
 
