@@ -182,7 +182,7 @@ def test_other_files_are_no_models(tmp_path):
 
 
 def test_base_clusterers_without_predict_say_so():
-    model = ca.ConsensusClustering(3, base=DBSCAN(eps=0.5), n_partitions=3, random_state=0, engine="numpy").fit(X)
+    model = ca.ConsensusClustering(3, clusterer=DBSCAN(eps=0.5), n_partitions=3, random_state=0, engine="numpy").fit(X)
     assert not hasattr(model, "predict")
     with pytest.raises(AttributeError):
         model.predict(X)

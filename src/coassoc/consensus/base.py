@@ -114,6 +114,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         self.labels_ = labels
         self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
+        self.n_clusters_ = int(np.count_nonzero(counts.sizes))
         self.cluster_density_ = cluster_densities(counts, v)
         self.density_ = mean_density(counts.sizes, self.cluster_density_)
 

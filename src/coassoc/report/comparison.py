@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.registry import Method, Settings, compared_methods
@@ -169,7 +171,7 @@ def compare(
         Known classes, for ARI and NMI; taken from the ensemble when it carries them.
     random_state : int, default=0
         Seed of every method.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where passes over the items run.
     max_bytes : int, default=None
         Memory limit of the methods that are quadratic in the number of distinct rows; None: their own.
@@ -240,7 +242,8 @@ def _run_one(
     row = Row(name)
     start = time.perf_counter()
     try:
-        with PeakMemory() as memory:
+        with PeakMemory() as memory, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
             model = method.make(n_clusters=k, **limits, **settings).fit(ensemble)
         row.seconds = time.perf_counter() - start
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
