@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -185,6 +186,26 @@ def test_report_writes_a_page(labels, tmp_path, capsys):
     assert "NMI with known classes" in text
     assert main(["report", str(labels), "-k", "3", "-o", str(page)]) == 2
     assert "--force" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n_partitions", [2, 10])
+def test_random_partitions_are_no_more_than_chance(tmp_path, n_partitions, capsys):
+    pytest.importorskip("jinja2")
+    np.save(tmp_path / "noise.npy", np.random.default_rng(3).integers(0, 5, size=(200, n_partitions)))
+    told = json.loads(run(capsys, "fit", tmp_path / "noise.npy", "-k", 5, "--json"))
+    assert told["chance"]["exceeded"] is False
+    page = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "noise.npy"), "-k", "5", "--no-compare", "-o", str(page)]) == 0
+    assert "coassoc: warning: the clusterings agree no more than chance" in capsys.readouterr().err
+    text = page.read_text()
+    assert "The clusterings agree no more than chance" in text and 'li class="good"' not in text
+    assert "not told apart from chance" in text and "100 %" not in text.partition("ambiguous pairs")[0]
+
+
+def test_real_partitions_are_more_than_chance(labels, capsys):
+    told = json.loads(run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "--json"))
+    assert told["chance"]["exceeded"] is True and told["chance"]["warning"] is None
+    assert abs(told["chance"]["mean_nmi"] - np.mean([ca.nmi(a, b) for a, b in combinations(TABLE.T, 2)])) < 1e-12
 
 
 def test_report_on_a_given_consensus_and_features(labels, tmp_path, capsys):

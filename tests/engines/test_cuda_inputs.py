@@ -13,7 +13,8 @@ from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.ensemble.gpu_inputs import known_rows
 from twins import fixtures as twin
-from twins.fixtures import Watch, as_if_on_card, on_card, planted
+from twins.cases import planted
+from twins.fixtures import Watch, as_if_on_card, on_card
 
 STARTED = ("KMeansConsensus", "SEC", "ECC", "DensityConsensus", "AgreementConsensus")
 ALL = (*STARTED, "BisectingConsensus")

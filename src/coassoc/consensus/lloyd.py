@@ -19,10 +19,11 @@ Report = Callable[[int, float, int], None]  # number of the pass, loss, rows tha
 class TooFewRows(ValueError):
     """There are fewer different rows than clusters asked for."""
 
-    def __init__(self, n_clusters: int, n_different: int):
+    def __init__(self, n_clusters: int, n_different: int, seeded: bool = False):
         super().__init__(
             f"n_clusters={n_clusters} is larger than the number of different label rows, {n_different}; "
             f"ask for at most {n_different} clusters."
+            + (" Rows that differ only where one of them has no label count as equal." if seeded else "")
         )
         self.n_different = n_different
 
@@ -34,7 +35,7 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator,
     """
     chosen = rows.seeding(weights).choose_all(k, _n_candidates(k) if greedy else 1, rng)
     if len(chosen) < k:
-        raise TooFewRows(k, len(chosen))
+        raise TooFewRows(k, len(chosen), seeded=True)
     return chosen
 
 
@@ -51,7 +52,7 @@ def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
     weights = np.ones(rows.layout.n_partitions, dtype=np.int64)
     seeding = rows.seeding(weights)
     if seeding.total < k:
-        raise TooFewRows(k, _count_different(rows, k, weights, rng))
+        raise TooFewRows(k, _count_different(rows, k, weights, rng), seeded=True)
     drawn = seeding.locate(rng.choice(seeding.total, size=k, replace=False))
     different = {row.tobytes() for row in drawn}
     for _ in range(16):
@@ -60,7 +61,7 @@ def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
         different.update(row.tobytes() for row in seeding.locate(rng.integers(seeding.total, size=2 * k)))
     found = _count_different(rows, k, weights, rng)
     if found < k:
-        raise TooFewRows(k, found)
+        raise TooFewRows(k, found, seeded=True)
     return drawn
 
 
@@ -135,7 +136,7 @@ def seeded_fits(
     fits: list[Fit | TooFewRows] = []
     for start, fit in zip(starts, found):
         if not isinstance(fit, Fit):
-            fits.append(TooFewRows(k, fit))
+            fits.append(TooFewRows(k, fit, seeded=True))
         else:
             fits.append(lloyd(start.rows, objective, fit, max_iter) if fit.stop == "unfinished" else fit)
     return fits

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..consensus.bisecting import BisectingConsensus
+from ..consensus.chance import check_chance
 from ..consensus.registry import compared_methods, make_method
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import density, ensemble_nmi, item_stability, nmi, order_by_size, zero_effort
@@ -183,6 +184,7 @@ def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine
 
 def _scores(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> dict[str, Any]:
     counts = counts_of(ensemble, labels, int(labels.max()) + 1, None, engine)
+    chance = check_chance(ensemble)
     scores: dict[str, Any] = {
         "n_clusters": int(labels.max()) + 1,
         "unlabelled": int((labels < 0).sum()),
@@ -193,6 +195,7 @@ def _scores(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> dict[str, An
         "zero_effort_nmi": zero_effort(ensemble, engine=engine)._asdict(),
         "class_nmi": None,
         "class_ari": None,
+        "chance": None if chance is None else {**chance.as_dict(), "warning": chance.warning},
     }
     if ensemble.classes is not None:
         scores.update(class_scores(ensemble.classes, labels))
