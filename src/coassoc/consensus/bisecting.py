@@ -15,6 +15,7 @@ from ..core.densities import cluster_densities, density_from_counts, gain_of_spl
 from ..core.tables import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.ensemble import lies_on_card
+from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
 from .base import ConsensusEstimator
 from .lloyd import lloyd, seeded_fits
@@ -369,8 +370,6 @@ class _Grower:
 def _look_up(numbers: np.ndarray, items: Any) -> Any:
     """``numbers[items]``, where `items` lie."""
     if lies_on_card(items):
-        from ..ensemble.gpu import look_up
-
         return look_up(numbers, items)
     return numbers[np.asarray(items)]
 

@@ -46,7 +46,7 @@ CLAIMS = {
 
 @dataclass(frozen=True)
 class SelectK:
-    """What :func:`select_k` found.
+    """What :func:`select_k` found; ``coassoc.report.plot_select_k`` draws it.
 
     Attributes
     ----------
@@ -119,12 +119,6 @@ class SelectK:
             values = getattr(self, name).tolist()
             plain[name] = [None if isinstance(x, float) and not math.isfinite(x) else x for x in values]
         return plain
-
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the scores over k; needs matplotlib. Returns the axes."""
-        from ..report.k_curves import plot_select_k
-
-        return plot_select_k(self, axes)
 
     def __str__(self) -> str:
         lines = [self.verdict, f"reference: {self.reference}. {self.claim}", ""]

@@ -118,31 +118,6 @@ class Comparison:
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
         return "\n".join([title, "", plain_text.text_table(head, body), "", *self.notes()]).rstrip()
 
-    def plot(self, ax: Any = None) -> Any:
-        """Density against ensemble NMI, one point per method; dashed lines mark the best single clustering.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure when None.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        if ax is None:
-            ax = new_axes()
-        ran = [row for row in self.rows if row.error is None]
-        for row, marker in zip(ran, _markers(len(ran))):
-            ax.scatter(row.density, row.ensemble_nmi, marker=marker, s=60, label=row.method)
-        ax.axhline(self.zero_effort_nmi["best"], color="0.5", linewidth=1, linestyle="--")
-        ax.axvline(self.zero_effort_density["best"], color="0.5", linewidth=1, linestyle="--")
-        ax.set_xlabel("density (optimised by density, kmeans)")
-        ax.set_ylabel("NMI with the ensemble")
-        ax.set_title(f"{self.n_clusters} clusters of {self.n_samples:,} items; dashed: best single clustering", size=10)
-        ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)
-        return ax
-
 
 def compare(
     X: Any,
@@ -272,16 +247,3 @@ def _size(value: int | None) -> str:
     if value is None:
         return "–"
     return f"{value / 1e6:.1f} MB" if value < 1e9 else f"{value / 1e9:.2f} GB"
-
-
-def new_axes() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib; run: pip install 'coassoc[report]'") from error
-    return Figure(figsize=(8.5, 5), layout="constrained").subplots()
-
-
-def _markers(n: int) -> list[str]:
-    shapes = "osD^v<>pPX*hd"
-    return [shapes[i % len(shapes)] for i in range(n)]
