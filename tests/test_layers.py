@@ -88,7 +88,7 @@ KNOWN: set[tuple[str, str]] = {
     ("report.comparison", "coassoc.metrics.agreement"),
     ("report.comparison", "coassoc.metrics.densities"),
     ("report.comparison", "coassoc.metrics.labels"),
-    ("report.k_curves", "coassoc.ensemble.io.guard"),
+    ("report.k_curves", "coassoc.ensemble.io.output"),
     ("report.summary", "coassoc.consensus"),
     ("report.summary", "coassoc.report.comparison"),
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..consensus.registry import compared_methods
 from ..ensemble.io.output import replacing
-from ..report.comparison import VARIANTS, Comparison, check_methods, compare, new_axes
+from ..report.comparison import Comparison, check_methods, compare, new_axes
 from . import common
 
 DESCRIPTION = """run every consensus method (or some) on one ensemble, and score them alike.
@@ -25,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     parser.add_argument("-k", "--clusters", type=common.positive, default=8, metavar="K",
                         help="clusters asked of every method (default: 8)")  # fmt: skip
-    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {', '.join(VARIANTS)} (default: all)")
+    names = ", ".join(compared_methods())
+    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {names} (default: all)")
     common.add_seed_and_engine(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw density against agreement (png, svg or pdf)")
     parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")

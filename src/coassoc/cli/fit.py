@@ -26,13 +26,13 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..consensus.registry import METHODS
+    from ..consensus.registry import method_names
 
     common.add_input(parser)
     parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters of the consensus "
                         "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
     parser.add_argument(
-        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(METHODS)} (default: kmeans)"
+        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(method_names())} (default: kmeans)"
     )
     parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
     common.add_seed_and_engine(parser)
@@ -91,12 +91,12 @@ def _check_outputs(args: argparse.Namespace) -> None:
 
 def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> None:
     """Refuse a name of the new column that the output will have already, before the fit."""
-    from ..ensemble.io.guard import file_format
+    from ..ensemble.io.formats import find_format
     from ..ensemble.io.writing import table_format
 
     if args.output is None or len(paths) != 1 or args.name not in (*ensemble.names, *args.exclude, args.class_column):
         return
-    kinds = {"csv" if kind == "tsv" else kind for kind in (table_format(args.output), file_format(paths[0])[0])}
+    kinds = {"csv" if kind == "tsv" else kind for kind in (table_format(args.output), find_format(paths[0]).name)}
     if kinds == {"csv"} or kinds == {"parquet"}:
         raise ValueError(f"{args.labels[0]} already has a column {args.name!r}; choose another name with --name.")
 

@@ -15,7 +15,6 @@ from ..core.tables import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.ensemble import lies_on_card
 from ..ensemble.io.blocks import is_dask
-from ..metrics.labels import check_partition_weights
 from .base import ConsensusEstimator
 from .lloyd import TooFewRows, lloyd, seeded_fits
 from .tree import Tree
@@ -58,8 +57,8 @@ class BisectingConsensus(ConsensusEstimator):
         Starts of each two-means; the one with the lowest loss is kept.
     max_iter : int, default=300
         Passes per start at most.
-    finish : bool, default=False
-        Finish ``labels_`` by k-means passes over all items, started from the cut of the tree.
+    refine : {"kmeans"} or None, default=None
+        ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
     partition_weights : array-like of shape (n_partitions,), default=None
         Weight of each base partition, brought to mean 1; all 1 when None.
     random_state : int, Generator, RandomState or None, default=None
@@ -113,7 +112,7 @@ class BisectingConsensus(ConsensusEstimator):
         criterion="gain",
         n_init=1,
         max_iter=300,
-        finish=False,
+        refine=None,
         partition_weights=None,
         random_state=None,
         engine="auto",
@@ -124,7 +123,7 @@ class BisectingConsensus(ConsensusEstimator):
         self.criterion = criterion
         self.n_init = n_init
         self.max_iter = max_iter
-        self.finish = finish
+        self.refine = refine
         self.partition_weights = partition_weights
         self.random_state = random_state
         self.engine = engine
@@ -151,11 +150,13 @@ class BisectingConsensus(ConsensusEstimator):
         if k is not None and most is not None and most < k:
             raise ValueError(f"max_leaves={most} must be at least n_clusters={k}.")
         criterion = check_choice(self.criterion, "criterion", ("gain", "loss", "size"))
+        if self.refine is not None:
+            check_choice(self.refine, "refine", ("kmeans",))
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+            v = self._resolve_weights(ensemble, sample_weight)
             most = most or k or max(1, math.isqrt(rows.n_copies))
 
             different = rows if self.verbose else rows.distinct(2 * n_init)
@@ -226,7 +227,7 @@ class BisectingConsensus(ConsensusEstimator):
         return self._predict(X)
 
     def _labels_of(self, rows: Rows) -> Any:
-        if self._table is not None:  # finished by passes over all items: one table says it all
+        if self._table is not None:  # refined by k-means: the labels are those of one table
             return super()._labels_of(rows)
         clusters = {node: cluster for cluster, node in enumerate(self.tree_.leaves(len(self.cluster_sizes_)))}
         reached, parts, waiting = [], [], [(0, rows)]
@@ -247,7 +248,7 @@ class BisectingConsensus(ConsensusEstimator):
     def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
         counts = _merged(self._leaf_counts, self.tree_.cut(k), k)
         labels, table = self.cut(k), None
-        if self.finish:
+        if self.refine is not None:
             fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
             if fit.loss <= loss_from_counts(counts, v):  # a rounded table might lose at the last digit
                 labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..ensemble.io.arrays import read_member, read_shape
-from ..ensemble.io.guard import check_unpacked
+from ..ensemble.io.limits import check_unpacked
 from ..ensemble.io.output import replacing
 from .model_state import ARRAY_KINDS, BadModel, describe, rebuild
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ensemble.io.guard import check_writable, replacing
+from ..ensemble.io.output import check_writable, replacing
 from . import charts as charts
 from .png import heat_map_png
 from .summary import Summary, summarize

@@ -64,10 +64,9 @@ class NativeRows(Rows):
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
         self.core = _kernels.Rows(codes, layout.n_clusters, missing, ids, copies, **settings)
 
-    def labelling(self, k: int) -> NativeLabelling:
-        return NativeLabelling(k, room(self.n_rows, np.int32), False)  # the first pass fills it
-
-    def labelling_of(self, labels: np.ndarray, k: int) -> NativeLabelling:
+    def labelling(self, k: int, labels: Any = None) -> NativeLabelling:
+        if labels is None:
+            return NativeLabelling(k, room(self.n_rows, np.int32), False)  # the first pass fills it
         return NativeLabelling(k, np.array(labels, dtype=np.int32, order="C"), True)
 
     def assign(self, labelling: Any, table: ScoreTable) -> int:
