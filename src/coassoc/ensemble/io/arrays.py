@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -38,7 +39,7 @@ class NpyTable(Table):
         self.n_rows, self.names = n_rows, [str(j) for j in range(n_columns)]
 
     def array(self) -> np.ndarray:
-        return _mapped(self.path)
+        return _check_text(_mapped(self.path), self.path.name)
 
     def blocks(self, columns: Sequence[str]) -> list[NpyBlock]:
         assert self.n_rows is not None
@@ -56,13 +57,22 @@ class NpyBlock:
     places: tuple[int, ...] | None  # None: every column
 
     def read(self) -> np.ndarray:
-        rows = _mapped(self.path)[self.start : self.start + self.rows]
+        rows = _check_text(_mapped(self.path)[self.start : self.start + self.rows], self.path.name)
         return rows if self.places is None else rows[:, list(self.places)]
 
 
 def _mapped(path: Path) -> np.ndarray:
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def _check_text(array: np.ndarray, name: str) -> np.ndarray:
+    """Refuse characters beyond Unicode, which Python cannot hold."""
+    if array.dtype.kind == "U" and array.dtype.itemsize:
+        characters = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if characters.size and int(characters.max()) > sys.maxunicode:
+            raise ValueError(f"{name} holds characters beyond Unicode; write it again.")
+    return array
 
 
 def table_shape(shape: tuple[int, ...], name: str) -> tuple[int, int]:
@@ -271,7 +281,7 @@ def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> 
     """An array in an archive."""
     with archive.open(info) as file:
         try:
-            return np.lib.format.read_array(file, allow_pickle=False)
+            return _check_text(np.lib.format.read_array(file, allow_pickle=False), f"{info.filename} in {path.name}")
         except ValueError as error:
             raise ValueError(f"{info.filename} in {path.name} cannot be read ({one_line(error)}).") from None
 
