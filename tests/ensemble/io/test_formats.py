@@ -48,7 +48,7 @@ class JsonFormat(TableFormat):
             columns[name] = np.asarray(values).tolist()
         target.write_bytes(b"JT1 " + json.dumps(columns).encode())
 
-    def append(self, source, target, name, labels, how):
+    def append(self, source, target, name, labels, options, force):
         content = json.loads(source[0].read_bytes()[4:])
         target.write_bytes(b"JT1 " + json.dumps({**content, name: np.asarray(labels).tolist()}).encode())
 

@@ -15,11 +15,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..encode import Dictionary
+from ..encode import Dictionary, as_objects
 from .cells import cell_of, label_of
 from .limits import Limit
 from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
-from .text import as_objects
 
 _LONGEST_HEADER = 10_000
 
@@ -105,7 +104,9 @@ class NpzTable(Table):
             limit.check(sum(info.file_size for info in infos), "arrays")
             self.shapes = {name: read_shape(archive, info, path)[0] for name, info in self.members.items()}
             # elements may have no bytes at all
-            limit.check(8 * sum(math.prod(shape) for shape in self.shapes.values()), f"arrays of {self.shapes} elements")
+            limit.check(
+                8 * sum(math.prod(shape) for shape in self.shapes.values()), f"arrays of {self.shapes} elements"
+            )
             self.stored = {"codes", "n_clusters"} <= set(self.members)
             tables = [name for name, shape in self.shapes.items() if len(shape) == 2]
             self.whole = None if self.stored or len(tables) != 1 else tables[0]
