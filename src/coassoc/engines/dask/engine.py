@@ -57,8 +57,9 @@ class Dask(Engine):
     chunk_rows : int, optional
         Rows of a chunk, where the input leaves the choice (arrays in memory, mapped codes). None: a few chunks for
         each thread of the cluster. Never changes a result.
-    local : {"auto", "native", "numpy"}, default="auto"
-        Engine that works on a chunk, on the worker, with one thread.
+    local : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
+        Engine that works on a chunk. Each worker chooses for itself with ``"auto"``: its GPU if it has one and CuPy is
+        installed there, else the compiled kernels with one thread, else NumPy.
     n_starts : int, optional
         K-means starts run at the same time. None: as many as the workers' memory allows, 4 at most.
 
