@@ -27,12 +27,6 @@ DRAWING = {"matplotlib", "jinja2"}  # report/ and experiments/ alone import thes
 # what is still to be mended: the list only shrinks
 KNOWN: set[tuple[str, str]] = {
     ("cli.fit_large", "distributed"),
-    ("consensus.base", "coassoc.ensemble.gpu_inputs"),
-    ("consensus.bisecting", "coassoc.ensemble.gpu"),
-    ("consensus.choose_k", "coassoc.report.k_curves"),
-    ("consensus.features", "_check_clusterers"),
-    ("consensus.features", "_plan"),
-    ("consensus.features", "coassoc.metrics"),
     ("ensemble.ensemble", "coassoc.engines.native"),
     ("ensemble.ensemble", "coassoc.ensemble.gpu"),
     ("ensemble.ensemble", "coassoc.ensemble.stored"),
@@ -58,23 +52,6 @@ KNOWN: set[tuple[str, str]] = {
     ("ensemble.stored", "coassoc.ensemble.vocabulary"),
     ("ensemble.vocabulary", "coassoc.ensemble.ensemble"),
     ("ensemble.vocabulary", "coassoc.ensemble.tables"),
-    ("experiments.runner", "coassoc.metrics"),
-    ("experiments.speed", "coassoc.experiments.synthetic"),
-    ("experiments.speed_worker", "coassoc.core.tables"),
-    ("experiments.speed_worker", "coassoc.engines"),
-    ("metrics.labels", "coassoc.ensemble.gpu_inputs"),
-    ("report.__init__", "coassoc.report.page"),
-    ("report.comparison", "coassoc.consensus.registry"),
-    ("report.comparison", "coassoc.core.checks"),
-    ("report.comparison", "coassoc.core.densities"),
-    ("report.comparison", "coassoc.ensemble"),
-    ("report.comparison", "coassoc.metrics"),
-    ("report.comparison", "coassoc.metrics.agreement"),
-    ("report.comparison", "coassoc.metrics.densities"),
-    ("report.comparison", "coassoc.metrics.labels"),
-    ("report.k_curves", "coassoc.ensemble.io.output"),
-    ("report.summary", "coassoc.consensus"),
-    ("report.summary", "coassoc.report.comparison"),
 }
 
 

@@ -1,9 +1,13 @@
 """Weights of partitions and of base clusters, and ensembles that grow."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
+from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 from coassoc.consensus.grow import stack_columns, stack_rows
@@ -184,7 +188,7 @@ def test_partial_fit_starts_from_the_present_consensus(method):
 @pytest.mark.parametrize("method", GROWING)
 def test_add_partitions_adds_columns(method):
     table, truth = blocks()
-    model = method(4, random_state=0).fit(table[:, :5])
+    model = method(4, random_state=0).partial_fit(table[:, :5])
     model.add_partitions(table[:, 5:7]).add_partitions(table[:, 7])
     assert model.n_features_in_ == 8
     assert model.density_ == ca.density(table, model.labels_)
@@ -193,7 +197,7 @@ def test_add_partitions_adds_columns(method):
 
 def test_warm_start_passes_are_few():
     table, _ = blocks(n=600)
-    model = ca.KMeansConsensus(4, random_state=0).fit(table[:590])
+    model = ca.KMeansConsensus(4, random_state=0).partial_fit(table[:590])
     assert model.partial_fit(table[590:]).n_iter_ <= 2
 
 
@@ -226,6 +230,30 @@ def test_a_copied_model_says_what_it_lacks():
     import copy
 
     table, _ = blocks(n=50)
-    model = copy.deepcopy(ca.KMeansConsensus(3, random_state=0).fit(table))
+    model = copy.deepcopy(ca.KMeansConsensus(3, random_state=0).partial_fit(table))
     with pytest.raises(ValueError, match="add_partitions needs the ensemble of the last fit"):
         model.add_partitions(table[:, :1])
+
+
+@pytest.mark.parametrize("method", GROWING)
+def test_fit_does_not_keep_the_ensemble(method):
+    ensemble = ca.Ensemble(blocks(n=50)[0])
+    alive = weakref.ref(ensemble)
+    grown = method(3, random_state=0).partial_fit(ensemble)
+    model = method(3, random_state=0).fit(ensemble)
+    assert not any(ensemble is value for value in gc.get_referents(model.__dict__))
+    grown.fit(ensemble.codes)  # a fit afresh lets go of it
+    del ensemble
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(ValueError, match="make the first fit with partial_fit"):
+        model.add_partitions([[0]] * 50)
+    with pytest.warns(UserWarning, match="partial_fit starts afresh"):
+        assert len(model.partial_fit(np.eye(8, dtype=int)).labels_) == 8
+
+
+def test_a_consensus_of_fewer_clusters_grows():
+    for method in GROWING:
+        with pytest.warns(ConvergenceWarning):
+            model = method(3, random_state=0).partial_fit([[0, 0], [0, 0], [1, 1]])
+        assert model.partial_fit([[1, 1], [1, 0]]).labels_.shape == (5,)

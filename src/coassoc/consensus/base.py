@@ -15,6 +15,7 @@ from ..core.densities import cluster_densities, mean_density
 from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import lies_on_card
+from ..ensemble.gpu_inputs import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
 from ..metrics.labels import check_copies, check_partition_weights
 from ..metrics.stability import membership_strengths
@@ -114,6 +115,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         self.labels_ = labels
         self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
+        self.n_clusters_ = int(np.count_nonzero(counts.sizes))
         self.cluster_density_ = cluster_densities(counts, v)
         self.density_ = mean_density(counts.sizes, self.cluster_density_)
 
@@ -163,8 +165,6 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _predict_on_card(self, X: Any) -> Any:
         """Labels of rows on a card, there."""
-        from ..ensemble.gpu_inputs import known_rows, no_labels
-
         X = self._check_new_rows(X)
         ensemble = known_rows(self._vocabulary, X)
         if ensemble is None:

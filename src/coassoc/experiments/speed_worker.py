@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
+import coassoc as ca
+
+from ..core.tables import KMeansObjective, fix_table
+from ..engines import resolve
+
 
 def main(arguments: list[str]) -> int:
     method, path, k, seed = arguments[0], Path(arguments[1]), int(arguments[2]), int(arguments[3])
-    import coassoc as ca
-
     ensemble = ca.Ensemble(np.load(path))
     # a first fit of every method brings its imports and threads; few rows, so that none learns anything of the rest
     n_init = _option(arguments, "--starts")
@@ -52,8 +55,6 @@ def _option(arguments: list[str], name: str) -> int:
 
 def _prepare(method: str, ensemble: Any, k: int, seed: int, n_init: int) -> Callable[[], tuple[np.ndarray, int]]:
     """The fit to time, its input made beforehand."""
-    import coassoc as ca
-
     if method.startswith("coassoc"):
         engine = _engine(method)
         if "bisecting" in method:
@@ -85,8 +86,6 @@ def _prepare(method: str, ensemble: Any, k: int, seed: int, n_init: int) -> Call
 
 
 def _engine(method: str) -> Any:
-    import coassoc as ca
-
     if method.endswith("numpy"):
         return ca.engines.Numpy()
     if method.endswith("avx2"):
@@ -100,9 +99,6 @@ def _engine(method: str) -> Any:
 
 def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:
     """Median time of one assignment and counting pass that knows nothing of earlier passes."""
-    from ..core.tables import KMeansObjective, fix_table
-    from ..engines import resolve
-
     rows = resolve(_engine(method), ensemble).load(ensemble)
     counts = rows.counts(rows.labelling_of(labels, k))
     table = fix_table(KMeansObjective(np.ones(ensemble.n_partitions)).table(counts), rows.layout)

@@ -21,7 +21,9 @@ _MOST_SAVED = 5000  # rows of any downloadable table
 _MOST_PARTITIONS = 200  # rows of the agreement picture
 
 
-def report(X: Any, n_clusters: int | None = None, *, path: Any = None, force: bool = False, **settings: Any) -> Any:
+def write_report(
+    X: Any, n_clusters: int | None = None, *, path: Any = None, force: bool = False, **settings: Any
+) -> str | Path:
     """Write one self-contained HTML page about an ensemble and its consensus.
 
     Parameters

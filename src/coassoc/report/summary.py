@@ -122,7 +122,7 @@ def summarize(
         How many of the least certain items to list.
     random_state : int, default=0
         Seed.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where passes run.
     progress : callable or None, default=None
         Called with a word on what is being done.

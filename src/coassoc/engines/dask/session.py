@@ -74,7 +74,9 @@ class Session:
 
     def _map(self, function: Callable, columns: Sequence[Sequence], worker: str | None) -> list:
         keys = [f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}" for _ in columns[0]]
-        where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        # Tasks bound to the only worker would wait for it forever if it died: the scheduler does not unbind them.
+        free = worker is None or len(self._workers) < 2
+        where = {} if free else {"workers": [worker], "allow_other_workers": True}
         return self.client.map(function, *columns, key=keys, pure=False, **where)
 
     def ask(self, how: Callable, jobs: dict[str, list[tuple]]) -> list | None:
