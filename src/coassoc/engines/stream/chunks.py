@@ -62,6 +62,11 @@ def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = F
     return type(native)(n_threads=n_threads, blocked_copy=False)
 
 
+def missing_in(ensemble: Any) -> np.ndarray:
+    """Whether each partition leaves some item without a label."""
+    return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
+
+
 def smallest_label_type(k: int) -> np.dtype:
     """Smallest unsigned type for labels 0..k-1."""
     return np.dtype(np.uint8 if k <= 1 << 8 else np.uint16 if k <= 1 << 16 else np.uint32)
