@@ -41,7 +41,7 @@ ENGINES = {
     "native-avx512": ("Native", {"n_threads": 2, "simd": "avx512"}),
     "stream": ("Stream", {"memory": "1GB", "chunk_rows": 50}),
     "stream-files": ("Stream", {"memory": "1B", "chunk_rows": 29}),  # labels packed, distances not kept
-    "dask": ("Dask", {"chunk_rows": 400}),
+    "dask": ("Dask", {"chunk_rows": 110}),
     "cuda-twin": ("Twin", {"skip": True}),
     "cuda-twin-stream": ("Twin", {"skip": True, "stream": True, "piece_rows": 8192}),
     "cuda": ("Cuda", {"skip": True}),
