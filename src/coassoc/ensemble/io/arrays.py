@@ -105,7 +105,8 @@ class NpzTable(Table):
             limit.check(sum(info.file_size for info in infos), "arrays")
             self.shapes = {name: read_shape(archive, info, path)[0] for name, info in self.members.items()}
             # elements may have no bytes at all
-            limit.check(8 * sum(math.prod(shape) for shape in self.shapes.values()), f"arrays of {self.shapes} elements")
+            n_elements = sum(math.prod(shape) for shape in self.shapes.values())
+            limit.check(8 * n_elements, f"arrays of {self.shapes} elements")
             self.stored = {"codes", "n_clusters"} <= set(self.members)
             tables = [name for name, shape in self.shapes.items() if len(shape) == 2]
             self.whole = None if self.stored or len(tables) != 1 else tables[0]
