@@ -99,12 +99,12 @@ def test_chunks_are_spread_evenly_and_stay_where_they_are():
 
 def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypatch):
     from coassoc.engines.dask import engine as _dask
-    from coassoc.ensemble.io import blocks as _blocks
+    from coassoc.ensemble.io import table as _table
 
     table = noisy_table(12, 1003)
     np.save(tmp_path / "table.npy", table)
     monkeypatch.setattr(_dask, "_LEAST_ROWS", 10)
-    monkeypatch.setattr(_blocks, "BLOCK_ROWS", 90)  # none of the cuts of the file falls on one of the chunks
+    monkeypatch.setattr(_table, "BLOCK_ROWS", 90)  # none of the cuts of the file falls on one of the chunks
     rows = ca.engines.Dask(client).load(ca.Ensemble(tmp_path / "table.npy"))
     assert rows.chunks.sizes.tolist() == [126] * 7 + [121]
     shares = [sum(s for s, w in zip(rows.chunks.sizes, rows.chunks.places) if w == x) for x in set(rows.chunks.places)]
