@@ -15,7 +15,6 @@ ALLOWED = {
     "consensus.choose_k.select_k",
     "engines.cuda.device.assign_job",
     "engines.cuda.device.compact_rows",
-    "engines.dask.engine.build",
     "ensemble.generate.make_ensemble",
     "ensemble.generate_large.make_ensemble_large",
     "ensemble.io.reading.read_ensemble",

@@ -343,8 +343,11 @@ def _check_estimator(model: Any) -> None:
     sizes["d"] = int(vocabulary.n_clusters.sum())
     if "n_leaves_" in state:
         sizes["m"] = state["n_leaves_"]
-    for name in ("_alpha", "_weights_of_partitions", "cluster_sizes_"):
-        if name not in state:
+    needed = ["_alpha", "_weights_of_partitions", "cluster_sizes_"]
+    needed += ["n_leaves_", "_leaf_of_item"] if "tree_" in state else []
+    needed += ["n_leaves_", "leaf_of_item_", "linkage_"] if "_merges" in state else []
+    for name in needed:
+        if state.get(name) is None:
             _bad(f"{type(model).__name__} has no {name}")
     for name, (kinds, shape, low, high) in _ARRAYS.items():
         if state.get(name) is not None:
@@ -411,7 +414,7 @@ def _check_sklearn(model: Any) -> None:
     for name, shape in (("cluster_centers_", "kp"), ("means_", "kp"), ("components_", "kp"), ("mean_", "p"),
                         ("scale_", "p"), ("center_", "p")):  # fmt: skip
         if state.get(name) is not None:
-            check_array(state[name], name, "fi", shape, sizes)
+            check_array(state[name], name, "f", shape, sizes)
     if "_n_threads" in state:
         check_int(state["_n_threads"], "_n_threads", 1, 1024)
 

@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from ..consensus.registry import Method, Settings, compared_methods
 from ..core.checks import check_integer
 from ..core.densities import density_from_counts
-from ..core.memory import PeakMemory, format_size
+from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
 from ..metrics import nmi, zero_effort
 from ..metrics.counting import counts_of, nmi_from_counts

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import MAX_COPIES, Layout
-from ...core.memory import Budget, format_size, parse_size, trim
+from ...core.checks import check_integer
+from ...core.counts import Layout, check_total_copies
 from ..contract import Engine
+from ..memory import Budget, format_size, parse_size, trim
 from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from .chunks import Chunk, add_results, chunk_describe, chunk_labels, local_engine, new_version
+from .chunks import Chunk, add_results, chunk_describe, chunk_labels, chunk_relabel, local_engine, new_version
 
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
@@ -72,9 +73,8 @@ class Stream(Engine):
         n_threads: int | None = None,
     ):
         self.memory = parse_size(memory)
-        if chunk_rows is not None and chunk_rows < 1:
-            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        self.chunk_rows, self.directory = chunk_rows, directory
+        self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
+        self.directory = directory
         self.local, self.n_threads = local, n_threads
 
     def __repr__(self) -> str:
@@ -86,10 +86,7 @@ class Stream(Engine):
         plan = _Plan(self, ensemble.codes, missing_in(ensemble), layout)
         chunks = StreamChunks(plan, ensemble.codes, multiplicity, None)
         rows = ChunkedRows(chunks)
-        if rows.n_copies > MAX_COPIES:
-            raise ValueError(
-                f"the ensemble has {rows.n_copies} items, copies counted; exact counts hold for at most {MAX_COPIES}."
-            )
+        check_total_copies(rows.n_copies)
         return rows
 
 
@@ -198,9 +195,7 @@ class StreamChunks(Chunks):
         in_place = labelling.recomputable and self.plan.warm and 4 * n <= self.plan.budget.total
         labels = np.empty(n, np.int32) if in_place else self.plan.budget.allocate(n, np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            piece = None if labelling.pieces is None else labelling.pieces[c]
-            past: Any = tuple(arguments_for(labelling.past, piece))
-            labels[span] = chunk_labels(part, labelling.key, labelling.n_clusters, past)
+            labels[span] = chunk_labels(part, *labelling.arguments_of(c))
             if labelling.recomputable:
                 part.forget(labelling.key)
                 self._trim()
@@ -208,9 +203,8 @@ class StreamChunks(Chunks):
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
         k, total = labelling.n_clusters, int(self.sizes.sum())
-        ask = (chunk_labels, labelling.key, k, labelling.past)
         sizes = np.zeros(k, dtype=np.int64)
-        for labels in self.each(*ask, per_chunk=labelling.pieces):
+        for labels in self.each(chunk_labels, *labelling.arguments, per_chunk=labelling.pieces):
             sizes += np.bincount(labels, minlength=k)
         allocate, id_type = self.plan.budget.allocate, np.uint32 if total < 1 << 32 else np.int64
         counts = sizes.tolist()
@@ -219,8 +213,7 @@ class StreamChunks(Chunks):
         copies = [None if self.row_copies is None else allocate(size, np.int64) for size in counts]
         filled = np.zeros(k, dtype=np.int64)
         for c, span in enumerate(self.spans):  # in row order
-            piece = None if labelling.pieces is None else [labelling.pieces[c]]
-            labels = self.each(*ask, per_chunk=piece, which=[c])[0]
+            labels = chunk_labels(self.parts[c], *labelling.arguments_of(c))
             for side in range(k):
                 inside = np.flatnonzero(labels == side)
                 place = slice(filled[side], filled[side] + len(inside))
@@ -241,14 +234,10 @@ class StreamChunks(Chunks):
     def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
         version = new_version()
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            piece = None if labelling.pieces is None else labelling.pieces[c]
-            past: Any = tuple(arguments_for(labelling.past, piece))
             here = (indices >= span.start) & (indices < span.stop)
-            rows, state = part.labelled(labelling.key, labelling.n_clusters, past)
-            if here.any():
-                rows.relabel(state.labelling, indices[here] - span.start, targets[here])
-            part.keep(labelling.key, rows, state, version)
-        labelling.past, labelling.pieces = (version, None, None), None  # the chunks' own states are the labels now
+            where = indices[here] - span.start
+            chunk_relabel(part, *labelling.arguments_of(c), version, where, targets[here])
+        labelling.past, labelling.pieces = (version, None, None), None  # from now on the chunks hold the labels
 
 
 class _ReadAhead:

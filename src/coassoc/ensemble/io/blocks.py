@@ -108,8 +108,8 @@ def dask_source(table: Any) -> Source:
 def block_columns(table: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple[Any, np.ndarray | None]]]:
     """Rows of what a block's ``read()`` gives, and (values, nulls) of each column."""
     if isinstance(table, dict):
-        columns = [table[name] for name in names]
-        pairs = [column if isinstance(column, tuple) else column_values(column) for column in columns]
+        given = [table[name] for name in names]
+        pairs = [column if isinstance(column, tuple) else column_values(column) for column in given]
         return len(pairs[0][0]), pairs
     if len(table) == 0:  # an empty partition of a collection
         return 0, [(None, None)] * len(names)

@@ -153,7 +153,7 @@ class _Obs:
         if not isinstance(item, self.h5py.Group):
             dataset = self._vector(self.group, name, self.n_rows)
             if "categories" in dataset.attrs:
-                raise ValueError(f"{self.path.name} was written by an old anndata; open and save it with a present one.")
+                raise ValueError(f"{self.path.name} was written by an old anndata; save it with a present one.")
             return self._values(dataset, rows)
         kind = _text(item.attrs.get("encoding-type", ""))
         if kind == "categorical" or {"codes", "categories"} <= set(item):

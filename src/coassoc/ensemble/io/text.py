@@ -173,8 +173,8 @@ def _first_row(path: Path, compressed: bool, delimiter: str | None) -> tuple[lis
             delimiter = delimiter or _delimiter(first)
             cells = next(csv.reader(_chain(first, lines()), delimiter=delimiter, strict=True))
         except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            raise ValueError(f"{path.name} is not UTF-8 text (0x{byte:02x} in its first row); save it as UTF-8.") from None
+            what = f"0x{error.object[error.start]:02x} in its first row"
+            raise ValueError(f"{path.name} is not UTF-8 text ({what}); save it as UTF-8.") from None
         except csv.Error as error:
             raise ValueError(f"{path.name} is not a well-formed table near row 1: {error}; check quotes.") from None
     return cells, used, delimiter
@@ -272,9 +272,7 @@ def _parse_arrow(stream: IO[bytes], layout: Layout, places: dict[str, int]) -> I
             for batch in reader:
                 if layout.padded:
                     _check_padding(batch.column(wanted[-1]).dictionary.to_pylist(), layout)
-                yield {
-                    name: _labels(batch.column(str(place)), name, layout) for name, place in places.items()
-                }
+                yield {name: _labels(batch.column(str(place)), name, layout) for name, place in places.items()}
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):
             return
@@ -341,8 +339,8 @@ def _parse_plain(stream: IO[bytes], layout: Layout, places: dict[str, int], type
                     )
                 if len(row) != layout.width:
                     raise ValueError(
-                        f"row {i} of {path.name} has {len(row)} cells where the first row has {layout.width}; every row "
-                        "needs one cell per column."
+                        f"row {i} of {path.name} has {len(row)} cells where the first row has {layout.width}; every "
+                        "row needs one cell per column."
                     )
                 kept.append(row)
             start += len(rows)
