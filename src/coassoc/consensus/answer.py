@@ -15,13 +15,13 @@ from ..engines import Rows
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import lies_on_card
 from ..metrics.labels import check_copies, fill_missing
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .choosing import Evidence, NumberOfClusters, choose_k, gather_evidence, halves_agreement, rand_index
 from .confidence import item_confidence, recurrence
-from .lloyd import TooFewRows
 from .micro import MicroClusters
 from .micro_fits import CANDIDATES
 from .registry import find_method, make_method
+from .starts import warn_if_fewer
 from .support import information
 
 SURE = 0.9  # confidence from which an item counts as surely placed
@@ -66,7 +66,7 @@ class Alternative:
         )
 
 
-class Consensus(ConsensusEstimator):
+class Consensus(PredictMixin, ConsensusEstimator):
     r"""The consensus of an ensemble, with the method and the number of clusters chosen, and a verdict on it.
 
     The items are reduced to at most 300 micro-clusters, on which everything else is decided:
@@ -89,7 +89,7 @@ class Consensus(ConsensusEstimator):
         those of all methods of the library (``"kmeans"``, ``"density"``, ``"hbgf"``, ...), choose that method.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per step.
@@ -138,6 +138,8 @@ class Consensus(ConsensusEstimator):
     confidence: linear in the number of items. The other work does not depend on it.
 
     Where items are fewer than micro-clusters, or repeat few different rows, the different rows are used as they are.
+    `predict` gives the cluster of the nearest micro-cluster, which is ``labels_`` for the items of `fit`; with a method
+    of the library, it gives the cluster with the nearest center.
 
     Examples
     --------
@@ -157,22 +159,7 @@ class Consensus(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Consensus:
-        """Find the consensus partition and what supports it.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         asked = check_n_clusters(self.n_clusters)
         if self.method not in _ON_MICRO:
             find_method(self.method)
@@ -191,28 +178,11 @@ class Consensus(ConsensusEstimator):
                 self._keep_micro(ensemble, rows, evidence.micro, found)
             else:
                 found = self._from_method(ensemble, rows, evidence, k, seed, sample_weight, leaf, copies)
-            self.n_clusters_, self.method_, self.supported_ = found.k, found.method, evidence.support.supported
+            self.method_, self.supported_ = found.method, evidence.support.supported
             self._store_confidence(rows, evidence, found, leaf, copies)
             self._store_alternatives(evidence, number, found, stabilities[1], leaf)
             self.verdict_ = self._verdict(evidence, number, asked, copies)
             self._report(self.verdict_)
-            return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The cluster of the nearest micro-cluster; −1 for rows without a single known label. On the rows of `fit`
-            this is ``labels_``. With a method of the library, the cluster with the nearest center instead.
-        """
-        return self._predict(X)
 
     @property
     def alternatives_(self) -> list[Alternative]:
@@ -246,7 +216,7 @@ class Consensus(ConsensusEstimator):
         model = make_method(self.method, n_clusters=k, random_state=seed, engine=self.engine)
         labels = model.fit(ensemble, sample_weight=sample_weight).labels_
         k = len(model.cluster_sizes_)
-        counts = rows.counts(rows.labelling_of(fill_missing(labels, k), k + 1))
+        counts = rows.counts(rows.labelling(k + 1, fill_missing(labels, k)))
         counts = Counts(np.ascontiguousarray(counts.alpha[:, :k]), counts.sizes[:k].copy(), rows.layout)
         v = np.ones(rows.layout.n_partitions)
         self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
@@ -376,10 +346,9 @@ def check_n_clusters(asked: Any) -> list[int] | None:
 def _chosen_number(asked: list[int] | None, number: NumberOfClusters, evidence: Evidence) -> int:
     """The number given; else the one chosen, or 1 where that may be the answer and nothing is supported."""
     n_leaves = evidence.micro.n_leaves
-    if asked is not None and asked[0] > n_leaves:
-        raise TooFewRows(asked[0], n_leaves)
-    if asked is not None and len(asked) == 1:
-        return asked[0]
+    if asked is not None and (len(asked) == 1 or asked[0] > n_leaves):
+        warn_if_fewer(asked[0], n_leaves)
+        return min(asked[0], n_leaves)
     if len(evidence.weights) == 1:
         return n_leaves if asked is None else max(k for k in asked if k <= n_leaves)
     if not evidence.support.supported and (asked is None or asked[0] == 1):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts, ScoreTable
@@ -14,9 +15,12 @@ from ..core.densities import cluster_densities, density_from_counts, gain_of_spl
 from ..core.tables import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.ensemble import lies_on_card
+from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
-from .base import ConsensusEstimator
-from .lloyd import TooFewRows, lloyd, seeded_fits
+from .base import ConsensusEstimator, PredictMixin
+from .lloyd import lloyd, seeded_fits
+from .merge import joined_counts, merged_counts
+from .starts import warn_if_fewer
 from .tree import Tree
 
 
@@ -34,11 +38,12 @@ class _Leaf:
     densities: Any = None  # of the two halves
     gain: float = -math.inf  # n·ΔS of the split
     n_iter: int = 1  # passes of the split
+    converged: bool = True  # whether its passes ended at a fixed point
     tried: bool = False
     children: list[_Leaf] | None = None  # its two halves, made when it is split or looked ahead at
 
 
-class BisectingConsensus(ConsensusEstimator):
+class BisectingConsensus(PredictMixin, ConsensusEstimator):
     r"""A tree of consensus partitions: the next leaf is split in two by k-means on its own rows.
 
     The density gained by splitting :math:`C` into :math:`A` and :math:`B`,
@@ -63,7 +68,7 @@ class BisectingConsensus(ConsensusEstimator):
         Weight of each base partition, brought to mean 1; all 1 when None.
     random_state : int, Generator, RandomState or None, default=None
         Seed. Every node draws from a stream of its own, so running nodes side by side changes nothing.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per split.
@@ -78,8 +83,12 @@ class BisectingConsensus(ConsensusEstimator):
         Leaves of the tree; fewer than asked for when rows cannot be told apart.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves.
+    n_clusters_ : int
+        Clusters of ``labels_``.
     n_iter_ : int
         Most passes that any one split took.
+    converged_ : bool
+        True when the passes of every split, or those of `refine`, ended at a fixed point.
     density_, cluster_density_, cluster_sizes_, loss_
         Scores of ``labels_``.
 
@@ -129,22 +138,7 @@ class BisectingConsensus(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BisectingConsensus:
-        """Grow the tree.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = None if self.n_clusters is None else check_integer(self.n_clusters, "n_clusters")
         most = None if self.max_leaves is None else check_integer(self.max_leaves, "max_leaves")
         if k is not None and most is not None and most < k:
@@ -163,17 +157,17 @@ class BisectingConsensus(ConsensusEstimator):
             grower = _Grower(different, engine, v, seed, criterion, n_init, max_iter, self.verbose)
             self.tree_, leaves = grower.grow(most)
             self.n_leaves_ = self.tree_.n_leaves
-            if k is not None and k > self.n_leaves_:
-                raise TooFewRows(k, self.n_leaves_)
+            if k is not None:
+                warn_if_fewer(k, self.n_leaves_)
+                k = min(k, self.n_leaves_)
             self.linkage_ = self.tree_.linkage()
             self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
             # on a cluster the leaves stay there, with −1 for items no partition labels
             self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
             self._leaf_counts = [leaf.counts for leaf in leaves]
             self._split_tables = grower.tables
-            self.n_iter_ = grower.n_iter
+            self.n_iter_, self.converged_ = grower.n_iter, grower.converged
             self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
-            return self
 
     def cut(self, k: int) -> np.ndarray:
         """The partition into `k` clusters: the leaves after the first k − 1 splits.
@@ -187,8 +181,6 @@ class BisectingConsensus(ConsensusEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         k = check_integer(k, "k")
         if k > self.n_leaves_:
@@ -206,25 +198,8 @@ class BisectingConsensus(ConsensusEstimator):
 
     def to_newick(self) -> str:
         """The tree over the leaves as Newick text."""
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         return self.tree_.newick()
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster of ``labels_`` that each row of base labels falls into, down the splits of the tree.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
     def _labels_of(self, rows: Rows) -> Any:
         if self._table is not None:  # refined by k-means: the labels are those of one table
@@ -246,12 +221,13 @@ class BisectingConsensus(ConsensusEstimator):
         return _look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
 
     def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
-        counts = _merged(self._leaf_counts, self.tree_.cut(k), k)
+        counts = merged_counts(joined_counts(self._leaf_counts), self.tree_.cut(k), k)
         labels, table = self.cut(k), None
         if self.refine is not None:
             fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
             if fit.loss <= loss_from_counts(counts, v):  # a rounded table might lose at the last digit
                 labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
+                self.converged_ = fit.stop == "fixed_point"
         self._keep_model(ensemble, table)
         self._store_partition(ensemble, labels, counts, v)
         self.loss_ = loss_from_counts(counts, v)
@@ -266,7 +242,7 @@ class _Grower:
         self.weights = seeding_weights(v)
         self.seed, self.criterion = seed, criterion
         self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
-        self.n_iter = 1
+        self.n_iter, self.converged = 1, True
         self.tables: dict[int, ScoreTable] = {}  # of the nodes that were split
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
@@ -286,6 +262,7 @@ class _Grower:
             open_leaves.update(zip(pair, self._children(leaf)))
             self.tables[node] = leaf.table
             self.n_iter = max(self.n_iter, leaf.n_iter)  # of splits made: how many are tried depends on the engine
+            self.converged = self.converged and leaf.converged
             del leaf.rows  # the node's own copy of its rows can go
             if self.verbose:
                 print(
@@ -342,6 +319,7 @@ class _Grower:
             leaf.tried = True
             if fit is not None:
                 leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = fit.labelling, fit.counts, fit.table, fit.n_iter
+                leaf.converged = fit.stop == "fixed_point"
                 leaf.densities = cluster_densities(leaf.pieces, self.v)
                 leaf.gain = gain_of_split(leaf.pieces.sizes, leaf.densities, leaf.density)
 
@@ -361,8 +339,6 @@ class _Grower:
 def _look_up(numbers: np.ndarray, items: Any) -> Any:
     """``numbers[items]``, where `items` lie."""
     if lies_on_card(items):
-        from ..ensemble.gpu import look_up
-
         return look_up(numbers, items)
     return numbers[np.asarray(items)]
 
@@ -370,14 +346,3 @@ def _look_up(numbers: np.ndarray, items: Any) -> Any:
 def _by_worth(worth: dict[int, float]) -> list[int]:
     """Nodes by falling worth, the first of equals first."""
     return sorted(worth, key=lambda node: (-worth[node], node))
-
-
-def _merged(leaf_counts: list[Counts], cluster_of_leaf: np.ndarray, k: int) -> Counts:
-    """Counts of clusters made of whole leaves."""
-    layout = leaf_counts[0].layout
-    alpha = np.zeros((layout.n_codes, k), dtype=np.int64)
-    sizes = np.zeros(k, dtype=np.int64)
-    for counts, cluster in zip(leaf_counts, cluster_of_leaf):
-        alpha[:, cluster] += counts.alpha[:, 0]
-        sizes[cluster] += counts.sizes[0]
-    return Counts(alpha, sizes, layout)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..engines import resolve
@@ -16,7 +19,6 @@ from ..metrics.agreement import ensemble_nmi, pairwise_nmi
 from ..metrics.densities import density as density_metric
 from ..metrics.stability import cluster_stability
 from .kmeans import KMeansConsensus
-from .lloyd import TooFewRows
 from .merge import PairSums
 from .search import over_segment
 
@@ -44,7 +46,7 @@ CLAIMS = {
 
 @dataclass(frozen=True)
 class SelectK:
-    """What :func:`select_k` found.
+    """What :func:`select_k` found; ``coassoc.report.plot_select_k`` draws it.
 
     Attributes
     ----------
@@ -118,12 +120,6 @@ class SelectK:
             plain[name] = [None if isinstance(x, float) and not math.isfinite(x) else x for x in values]
         return plain
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the scores over k; needs matplotlib. Returns the axes."""
-        from ..report.k_curves import plot_select_k
-
-        return plot_select_k(self, axes)
-
     def __str__(self) -> str:
         lines = [self.verdict, f"reference: {self.reference}. {self.claim}", ""]
         names = ("density", "nmi", "stability", "score", "gap", "z", "pac")
@@ -174,7 +170,7 @@ def select_k(
         Base k-means partitions of features for each k, and their restarts.
     random_state : int, Generator, RandomState or None, default=None
         Seed.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     n_jobs : int or None, default=None
         Processes for base partitions.
@@ -186,7 +182,7 @@ def select_k(
     Notes
     -----
     Linear in the number of items. From features (`n_references` + 1) * `n_partitions` * `n_init` runs of k-means on at
-    most 500 rows are made for every k.
+    most 500 rows are made for every k. Each parameter is a choice of its own, hence more than eight.
 
     Examples
     --------
@@ -260,8 +256,6 @@ def _from_labels(ensemble: Ensemble, ks: list[int], n_references: int, seed: int
 
 
 def _from_features(X, ks, n_references, n_partitions, n_init, seed, engine, n_jobs) -> SelectK:
-    from sklearn.utils import check_array
-
     X = check_array(X, dtype=np.float64, ensure_min_samples=8, input_name="X")
     fit_rows = min(len(X) // 2, _FIT_ROWS)
     numbers = np.array([k for k in ks if k <= fit_rows // 2])
@@ -330,11 +324,9 @@ def _halves(X, k: int, n_partitions: int, n_init: int, fit_rows: int, path, seed
 
 
 def _consensus(ensemble: Ensemble, k: int, seed: int, engine: Any) -> np.ndarray:
-    try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # halves may agree on fewer than k clusters
         return KMeansConsensus(k, n_init=3, random_state=seed, engine=engine).fit(ensemble).labels_
-    except TooFewRows as few:
-        model = KMeansConsensus(few.n_different, n_init=1, random_state=seed, engine=engine)
-        return model.fit(ensemble).labels_
 
 
 def _score_of(density: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which method and how many clusters: decided on micro-clusters, by refits on halves of the partitions and by curves."""
+"""Choice of the method and of the number of clusters, on micro-clusters: refits on halves of the partitions, curves."""
 
 from __future__ import annotations
 

@@ -7,8 +7,11 @@ import numbers
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from
+from ..core.counts import Counts
+from ..core.tables import KMeansObjective
 from ..engines import Engine, Rows
 from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
@@ -16,7 +19,6 @@ from ..metrics.labels import check_copies
 from .base import ConsensusEstimator
 from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
 from .lloyd import TooFewRows
-from .micro import over_segment
 from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
@@ -27,6 +29,7 @@ from .similarity import (
     row_similarities,
     weighted_rows,
 )
+from .starts import Starts, best_start, warn_if_fewer
 from .weights import resolve_cluster_weights
 
 _FEW_ROWS = 2048  # single linkage of counts: up to here the compiled way is quicker
@@ -68,7 +71,7 @@ class EAC(ConsensusEstimator):
         `cluster_uncertainty`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage draws nothing.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes of the over-segmentation run.
     verbose : int, default=0
         Print a line per stage.
@@ -85,6 +88,8 @@ class EAC(ConsensusEstimator):
         Leaf of each item, −1 for items that take no part.
     leaf_sizes_ : ndarray of shape (n_leaves,)
         Items at each leaf, copies counted.
+    n_clusters_ : int
+        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
     n_leaves_ : int
         Leaves: different rows in order of first appearance, or micro-clusters.
     n_ties_ : int
@@ -150,22 +155,7 @@ class EAC(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> EAC:
-        """Build the tree and cut it.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         check_choice(self.linkage, "linkage", LINKAGES)
         check_choice(self.similarity, "similarity", SIMILARITIES)
@@ -175,13 +165,12 @@ class EAC(ConsensusEstimator):
             v = self._resolve_weights(ensemble, sample_weight)
             if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
                 self._link_rows(ensemble, rows, copies, v)
-            if k > self.n_leaves_:
-                raise TooFewRows(k, self.n_leaves_)
+            warn_if_fewer(k, self.n_leaves_)
+            k = min(k, self.n_leaves_)
             labels = self.cut(k)
-            counts = rows.counts(rows.labelling_of(np.maximum(labels, 0), k))
+            counts = rows.counts(rows.labelling(k, np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, labels, counts, v)
-            return self
 
     def cut(self, k: int | None = None, *, height: float | None = None) -> np.ndarray:
         """A partition from the tree.
@@ -197,8 +186,6 @@ class EAC(ConsensusEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         if (k is None) == (height is None):
             raise TypeError(f"cut takes either k or height, got k={k!r}, height={height!r}.")
@@ -247,18 +234,20 @@ class EAC(ConsensusEstimator):
 
     def _link_micro_clusters(self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int) -> bool:
         """False when there are no more different rows than micro-clusters: the exact way is then the cheap one."""
+        starts = Starts(m, 1, _MICRO_PASSES, seed_from(self.random_state), verbose="EAC" if self.verbose else "")
         try:
-            fit = over_segment(rows, engine, v, m, m, _MICRO_PASSES, (seed_from(self.random_state), 0))
+            over = best_start(rows, engine, KMeansObjective(v), v, starts)
         except TooFewRows:
             return False
-        found = np.flatnonzero(fit.counts.sizes)
-        leaf_of_cluster = np.full(m, -1, dtype=np.int64)
+        found = np.flatnonzero(over.counts.sizes)
+        leaf_of_cluster = np.full(m, -1, dtype=np.int32)
         leaf_of_cluster[found] = np.arange(len(found))
-        leaf_of_item = leaf_of_cluster[np.asarray(rows.labels(fit.labelling))]
-        unlabelled = ensemble.unlabelled()
-        if unlabelled is not None:
-            leaf_of_item[unlabelled] = -1
-        counts = rows.counts(rows.labelling_of(np.maximum(leaf_of_item, 0).astype(np.int32), len(found)))
+        labels = np.asarray(rows.labels(over.labelling))
+        leaf_of_item = leaf_of_cluster[labels]
+        absent = ensemble.unlabelled()
+        if absent is not None:
+            leaf_of_item[absent] = -1
+        counts = Counts(np.ascontiguousarray(over.counts.alpha[:, found]), over.counts.sizes[found], rows.layout)
         u = resolve_cluster_weights(self.cluster_weights, rows)
         together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)
         upper = np.triu_indices(len(found), 1)

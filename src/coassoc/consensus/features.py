@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core.checks import check_integer, seed_from
 from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan
+from ..metrics import density
 from .persist import SaveMixin
 from .registry import make_method
 
@@ -20,7 +21,7 @@ _CHUNK_BYTES = 1 << 26
 
 def _can_predict(self: ConsensusClustering) -> bool:
     """Every base clusterer and the consensus method must be able to label new rows."""
-    clusterers = check_clusterers(self.base, False, 1)
+    clusterers = check_clusterers(self.clusterer, False, 1)
     method = self.method if hasattr(self.method, "fit") else make_method(self.method or "kmeans")
     lacking = [one for one in (*clusterers, method) if not hasattr(one, "predict")]
     if lacking:
@@ -41,11 +42,12 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         Clusters of the consensus.
     n_partitions : int, default=20
         Base clusterings.
-    base : clusterer, list of clusterers or None, default=None
+    clusterer : scikit-learn clusterer, list of them or None, default=None
         What makes a base clustering; a list is taken in turn. ``n_clusters`` (or ``n_components``) and
         ``random_state`` are set where it has them; noise (−1) is a missing label. None is k-means.
     base_clusters : int, (int, int) or None, default=None
-        Clusters of the base clusterings, or the range they are drawn from. None is the range above.
+        Clusters of the base clusterings, or the range they are drawn from: ``n_clusters`` of :func:`make_ensemble`.
+        None is the range above.
     method : str, consensus estimator or None, default=None
         How the consensus is found: a name ("kmeans", "bisecting", "sec", ...) or an estimator, whose ``n_clusters``
         and ``random_state`` are set where it has them. None is "kmeans".
@@ -59,7 +61,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         Processes that make base clusterings side by side. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of everything.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the consensus passes run.
     verbose : int, default=0
         Print progress.
@@ -76,6 +78,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         The fitted base clusterers.
     base_features_ : list
         Features each of them saw; None is all.
+    n_clusters_ : int
+        Clusters of the consensus.
     density_ : float
         Density S of the consensus in the ensemble; it says nothing about true classes.
     n_features_in_ : int
@@ -111,7 +115,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         n_clusters=8,
         *,
         n_partitions=20,
-        base=None,
+        clusterer=None,
         base_clusters=None,
         method=None,
         feature_fraction=1.0,
@@ -124,7 +128,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     ):
         self.n_clusters = n_clusters
         self.n_partitions = n_partitions
-        self.base = base
+        self.clusterer = clusterer
         self.base_clusters = base_clusters
         self.method = method
         self.feature_fraction = feature_fraction
@@ -160,7 +164,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
             X.shape,
             self.base_clusters,
             k,
-            check_clusterers(self.base, False, self.n_init),
+            check_clusterers(self.clusterer, False, self.n_init),
             self.feature_fraction,
             self.sample_fraction,
             "missing",
@@ -176,8 +180,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         self.ensemble_ = Ensemble.from_partitions(vectors)
         self.consensus_ = method.fit(self.ensemble_)
         self.labels_ = self.consensus_.labels_
-        from ..metrics import density
-
+        self.n_clusters_ = len(np.unique(self.labels_[self.labels_ >= 0]))
         self.density_ = density(self.ensemble_, self.labels_, engine=self.engine)
         return self
 
@@ -231,7 +234,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        clusterers = self.base if isinstance(self.base, (list, tuple)) else [self.base]
+        clusterers = self.clusterer if isinstance(self.clusterer, (list, tuple)) else [self.clusterer]
         tags.input_tags.sparse = all(one is None or _takes_sparse(one) for one in clusterers)
         return tags
 

@@ -13,15 +13,16 @@ from ..core.counts import Layout, ScoreTable
 from ..core.tables import fix_table
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies, check_labels
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .metis import load_pymetis, partition_graph
 from .similarity import jaccard_graph, weighted_rows
+from .starts import warn_if_fewer
 
 _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser copies
 _PIECES = 20  # a vertex holds at most this fraction of an average cluster, so that parts can be balanced
 
 
-class MCLA(ConsensusEstimator):
+class MCLA(PredictMixin, ConsensusEstimator):
     r"""Meta-clustering: base clusters are grouped into meta-clusters, items go where most of their labels are.
 
     The graph of base clusters has the Jaccard indices :math:`|f \cap g| / |f \cup g|` as edge weights; METIS cuts it
@@ -31,12 +32,12 @@ class MCLA(ConsensusEstimator):
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of meta-clusters. Some may win no item; ``n_clusters_found_`` says how many did.
+        Number of meta-clusters. Some may win no item; ``n_clusters_`` says how many did.
     max_bytes : int, default=2147483648
         Refuse a graph that needs more memory than this.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the two passes over the items run.
     verbose : int, default=0
         Print a line per stage.
@@ -44,8 +45,8 @@ class MCLA(ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_found_-1; −1 for items no partition labels.
-    n_clusters_found_ : int
+        Consensus labels 0..n_clusters_-1; −1 for items no partition labels.
+    n_clusters_ : int
         Meta-clusters that won at least one item: often fewer than asked for.
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 for those whose meta-cluster won no item.
@@ -81,22 +82,7 @@ class MCLA(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCLA:
-        """Group the base clusters, then place the items.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         load_pymetis()
         seed = _metis_seed(self.random_state)
@@ -105,11 +91,8 @@ class MCLA(ConsensusEstimator):
             _refuse(f"MCLA over {d} base clusters", (16 + _EDGE_BYTES) * d * d, self.max_bytes)
             overlap = rows.overlap()
             present = np.flatnonzero(np.diagonal(overlap))
-            if k > len(present):
-                raise ValueError(
-                    f"n_clusters={k} is larger than the number of base clusters, {len(present)}; "
-                    f"ask for at most {len(present)}."
-                )
+            warn_if_fewer(k, len(present), "base clusters")
+            k = min(k, len(present))
             graph = mcla_graph(overlap[np.ix_(present, present)])
             if self.verbose:
                 print(f"MCLA: {len(present)} base clusters, {graph.nnz // 2} edges")
@@ -131,23 +114,6 @@ class MCLA(ConsensusEstimator):
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
             self.meta_clusters_ = new_name[meta]
-            self.n_clusters_found_ = len(found)
-            return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
 
 class CSPA(ConsensusEstimator):
@@ -170,7 +136,7 @@ class CSPA(ConsensusEstimator):
         Refuse a graph that needs more memory than this.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass for the scores runs.
     verbose : int, default=0
         Print a line per stage.
@@ -178,8 +144,8 @@ class CSPA(ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_found_-1; −1 for items no partition labels and for those of weight 0.
-    n_clusters_found_ : int
+        Consensus labels 0..n_clusters_-1; −1 for items no partition labels and for those of weight 0.
+    n_clusters_ : int
         Parts that hold at least one item.
     n_vertices_ : int
         Vertices of the graph.
@@ -220,22 +186,7 @@ class CSPA(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CSPA:
-        """Build the graph and cut it.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         together = check_choice(self.equal_rows, "equal_rows", ("apart", "together")) == "together"
         load_pymetis()
@@ -249,11 +200,8 @@ class CSPA(ConsensusEstimator):
             else:
                 vertex, first, weights = vertices(ensemble, copies, k)
                 chosen = ensemble.take(first)
-            if k > len(weights):
-                raise ValueError(
-                    f"n_clusters={k} is larger than the number of items, {len(weights)}; "
-                    f"ask for at most {len(weights)}."
-                )
+            warn_if_fewer(k, len(weights), "items")
+            k = min(k, len(weights))
             self.n_vertices_ = len(weights)
             most = min(len(weights) ** 2, int((chosen.sizes.astype(object) ** 2).sum()))
             _refuse(f"CSPA over {len(weights)} vertices", _EDGE_BYTES * most, self.max_bytes)
@@ -267,11 +215,9 @@ class CSPA(ConsensusEstimator):
                 part, vertex = votes.argmax(axis=1), row
             labels = np.where(vertex < 0, -1, part[vertex])
             compact, found = check_labels(labels, ensemble.n_samples)
-            counts = rows.counts(rows.labelling_of(np.maximum(compact, 0), found))
+            counts = rows.counts(rows.labelling(found, np.maximum(compact, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
-            self.n_clusters_found_ = found
-            return self
 
 
 def mcla_graph(overlap: np.ndarray) -> csr_matrix:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..core.counts import Counts
@@ -83,6 +85,12 @@ def merge_clusters(counts: Counts, v: np.ndarray, k: int, criterion: str) -> np.
     rank = np.empty(len(first), dtype=np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
     return rank[numbers]
+
+
+def joined_counts(parts: Sequence[Counts]) -> Counts:
+    """The clusters of several counts side by side."""
+    alpha = np.concatenate([part.alpha for part in parts], axis=1)
+    return Counts(alpha, np.concatenate([part.sizes for part in parts]), parts[0].layout)
 
 
 def merged_counts(counts: Counts, group: np.ndarray, k: int) -> Counts:

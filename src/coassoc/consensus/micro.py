@@ -7,36 +7,14 @@ the engine verbs, so it works wherever the items are kept and takes time linear 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.checks import stream
 from ..core.counts import Counts, Layout, ScoreTable
-from ..core.tables import KMeansObjective, seeding_weights
-from ..engines import Engine, Fit, Labelling, Rows, Start
-from .lloyd import TooFewRows, seeded_fits
-
-
-def over_segment(
-    rows: Rows, engine: Engine, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, path: tuple[int, ...]
-) -> Fit:
-    """One k-means start with `n_micro` clusters: as many as rows differ, when that is fewer than asked.
-
-    `path` is the seed and the path of the random stream. Raises TooFewRows below `n_least` different rows.
-    """
-    objective, weights = KMeansObjective(v), seeding_weights(v)
-    some = rows.distinct(1)
-
-    def run(k: int) -> Fit | TooFewRows:
-        return seeded_fits(engine, [Start(some, stream(*path))], objective, k, weights, max_iter)[0]
-
-    fit = run(n_micro)
-    while isinstance(fit, TooFewRows):  # more than once only where labels are missing: draws then decide which are equal
-        if fit.n_different < n_least:
-            raise TooFewRows(n_least, fit.n_different)
-        fit = run(fit.n_different)
-    return fit if some is rows else replace(fit, labelling=some.spread(fit.labelling))
+from ..core.tables import KMeansObjective
+from ..engines import Engine, Fit, Labelling, Rows
+from .starts import Starts, best_start, with_fewer_clusters
 
 
 @dataclass(frozen=True)
@@ -95,7 +73,12 @@ class MicroClusters:
 
 def micro_clusters(rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed: int) -> MicroClusters:
     """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty."""
-    fit = over_segment(rows, engine, np.ones(rows.layout.n_partitions), n_micro, 1, max_iter, (seed, 0))
+    v = np.ones(rows.layout.n_partitions)
+
+    def one_start(k: int) -> Fit:
+        return best_start(rows, engine, KMeansObjective(v), v, Starts(k, 1, max_iter, seed))
+
+    fit, _ = with_fewer_clusters(one_start, n_micro, silent=True)
     table, labelling, counts = fit.table, fit.labelling, fit.counts
     while (counts.sizes == 0).any():  # refills may have stopped short; the items that count are not affected
         table = ScoreTable(np.ascontiguousarray(table.values[:, counts.sizes > 0]), table.bits)
@@ -116,6 +99,6 @@ def _order(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
         block = counts.alpha[a:b]
         order = np.lexsort(block.T[::-1])
         rows.append(a + order)
-        keys.append((b - a, hashlib.sha256(np.ascontiguousarray(block[order])).digest()))
+        keys.append((b - a, hashlib.sha256(block[order].tobytes()).digest()))
     partitions = sorted(range(layout.n_partitions), key=keys.__getitem__)
     return np.array(partitions), np.concatenate([rows[j] for j in partitions])

@@ -20,6 +20,7 @@ from ..engines import Engine
 from ..ensemble import Ensemble
 from ..ensemble.vocabulary import Vocabulary
 from .linkage import Merges
+from .registry import methods
 from .tree import Tree
 
 # parts of fitted estimators: tag -> class and the attributes that are stored
@@ -121,11 +122,9 @@ def class_of(tag: Any) -> type | None:
         return _PARTS[name][0]
     if module.split(".")[0] == "sklearn":
         return next((getattr(import_module(home), name) for home, known in _SKLEARN.items() if name in known), None)
-    package = import_module(__package__)
-    if name not in package.__all__ or module.split(".")[0] not in ("", "coassoc"):
+    if module.split(".")[0] not in ("", "coassoc"):
         return None
-    found = getattr(package, name)
-    return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None
+    return next((method.estimator for method in methods().values() if method.class_name == name), None)
 
 
 # -- JSON -> values ----------------------------------------------------------------------------------------
@@ -158,12 +157,24 @@ def rebuild(stored: Any, arrays: list[np.ndarray]) -> Any:
     _bad(f"a value of unknown kind {sorted(stored)[:3]}")
 
 
+def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters and attributes under their present names; files of earlier versions have others."""
+    renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_"}
+    values = {renamed.get(name, name): value for name, value in values.items()}
+    if "over_segment" in values:
+        asked, starts = values.pop("over_segment"), values.pop("n_over_segment", 1)
+        values["micro_clusters"] = None if starts == 0 else "auto" if asked is None else asked
+    if "finish" in values:
+        values["refine"] = "kmeans" if values.pop("finish") else None
+    return values
+
+
 def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
     tag, state = stored.get("class"), stored["@object"]
     cls = class_of(tag)
     if cls is None or not isinstance(state, dict):
         _bad(f"{tag!r} is not a class a model file may name")
-    values = {key: rebuild(item, arrays) for key, item in state.items()}
+    values = _upgraded({key: rebuild(item, arrays) for key, item in state.items()})
     if cls.__name__ in _PARTS and cls is _PARTS[cls.__name__][0]:
         return _BUILD[cls.__name__](values)
     model: Any = object.__new__(cls)
@@ -179,7 +190,12 @@ def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
             _bad(f"{cls.__name__} has no attribute {name!r}")
     if getattr(model, "engine", "auto") not in _ENGINES:
         _bad(f"the engine {model.engine!r} is unknown")
-    (_check_sklearn if cls.__module__.startswith("sklearn") else _check_estimator)(model)
+    if cls.__module__.startswith("sklearn"):
+        _check_sklearn(model)
+        return model
+    _check_estimator(model)
+    if not hasattr(model, "n_clusters_"):  # earlier versions did not store it
+        model.n_clusters_ = len(np.unique(model.labels_[model.labels_ >= 0]))
     return model
 
 
@@ -336,8 +352,11 @@ def _check_estimator(model: Any) -> None:
     sizes["d"] = int(vocabulary.n_clusters.sum())
     if "n_leaves_" in state:
         sizes["m"] = state["n_leaves_"]
-    for name in ("_alpha", "_weights_of_partitions", "cluster_sizes_"):
-        if name not in state:
+    needed = ["_alpha", "_weights_of_partitions", "cluster_sizes_"]
+    needed += ["n_leaves_", "_leaf_of_item"] if "tree_" in state else []
+    needed += ["n_leaves_", "leaf_of_item_", "linkage_"] if "_merges" in state else []
+    for name in needed:
+        if state.get(name) is None:
             _bad(f"{type(model).__name__} has no {name}")
     for name, (kinds, shape, low, high) in _ARRAYS.items():
         if state.get(name) is not None:
@@ -426,7 +445,7 @@ def _check_sklearn(model: Any) -> None:
     for name, shape in (("cluster_centers_", "kp"), ("means_", "kp"), ("components_", "kp"), ("mean_", "p"),
                         ("scale_", "p"), ("center_", "p")):  # fmt: skip
         if state.get(name) is not None:
-            check_array(state[name], name, "fi", shape, sizes)
+            check_array(state[name], name, "f", shape, sizes)
     if "_n_threads" in state:
         check_int(state["_n_threads"], "_n_threads", 1, 1024)
 

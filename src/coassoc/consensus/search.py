@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.checks import check_choice, check_integer, stream
+from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.densities import loss_from_counts
 from ..core.moves import AgreementState, DensityState, agreement_term, fixed_xlogx
@@ -17,12 +16,12 @@ from ..core.tables import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .exchange import Climb, exchange
 from .grow import GrowingMixin
 from .lloyd import TooFewRows, lloyd, seed_rows
-from .merge import PairSums, merge_clusters
-from .micro import over_segment
+from .merge import PairSums, joined_counts, merge_clusters
+from .starts import with_fewer_clusters
 
 _SPLIT_STARTS = 2  # two-means starts for each cluster tried
 _SPLIT_PASSES = 50
@@ -86,7 +85,7 @@ class DensityGoal:
     def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
         k = counts.n_clusters
         order = list(pieces)
-        both = _side_by_side(counts, [pieces[c] for c in order])
+        both = joined_counts([counts, *(pieces[c] for c in order)])
         sums = PairSums(both, self.v)
         values, losses = sums.values(), sums.merge_losses()
         found = []
@@ -157,16 +156,93 @@ class AgreementGoal:
         return total
 
 
-class SearchConsensus(GrowingMixin, ConsensusEstimator):
-    """Shared by the estimators that search: a start that is given, what is kept of the end, predict."""
+@dataclass(frozen=True)
+class Search:
+    """Rows, what is climbed on them, and the limits of one search."""
 
-    def _given_start(
-        self, ensemble: Ensemble, rows: Rows, goal: Goal, k: int, max_sweeps: int, fewer: bool = False
-    ) -> Found:
+    rows: Rows
+    engine: Engine
+    goal: Goal
+    seed: int
+    max_iter: int  # passes of k-means, sweeps of an exchange
+    max_rounds: int
+    n_trials: int
+
+    def climb(self, labelling: Labelling, max_sweeps: int | None = None) -> Found:
+        """Exchange from the given labels, in place."""
+        state = self.goal.state(self.rows.counts(labelling))
+        return Found(labelling, exchange(self.rows, labelling, state, max_sweeps or self.max_iter))
+
+    def merged_start(self, k: int, micro: int, criterion: str, restart: int) -> Found:
+        """Over-segment into `micro` clusters, merge on counts down to `k`, exchange."""
+        n_micro = min(micro, self.rows.n_rows)
+        labelling, counts = over_segment(self.rows, self.goal.v, n_micro, k, self.max_iter, self.seed, restart)
+        merged = self.rows.renumbered(labelling, merge_clusters(counts, self.goal.v, k, criterion), k)
+        return self.climb(merged)
+
+
+class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
+    """Shared by the estimators that search: starts, split and merge from each, the best of the ends, predict."""
+
+    _least_n_init = 1
+
+    def _goal(self, v: np.ndarray) -> Goal:
+        raise NotImplementedError
+
+    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
+        """Where the search begins; TooFewRows when the rows cannot form `k` clusters."""
+        raise NotImplementedError
+
+    def _score(self, found: Found, v: np.ndarray) -> float:
+        """The objective on the scale that users know."""
+        raise NotImplementedError
+
+    def _fit(self, X: Any, sample_weight: Any) -> None:
+        k = check_integer(self.n_clusters, "n_clusters")
+        n_init = check_integer(self.n_init, "n_init", self._least_n_init)
+        micro = check_micro_clusters(self.micro_clusters, k)
+        limits = {
+            name: check_integer(getattr(self, name), name, least)
+            for name, least in (("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
+        }
+        fewer = bool(getattr(self, "at_most", False))
+        seed = seed_from(self.random_state)
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+            v = self._resolve_weights(ensemble, sample_weight)
+            search = Search(rows, engine, self._goal(v), seed, **limits)
+            if self.init is not None:
+                starts = [self._given_start(ensemble, search, k, fewer or self._is_growing)]
+            else:
+                starts, k = with_fewer_clusters(lambda k: self._starts(search, k, n_init, micro), k, silent=fewer)
+            best: Found | None = None
+            self.n_rounds_ = 0
+            for number, start in enumerate(starts):
+                end, steps, rounds = self._search_from(search, without_empty(rows, start), k, number)
+                self.n_rounds_ += rounds
+                if best is None or end.objective > best.objective:
+                    best, best_steps = end, steps
+            assert best is not None
+            self._store_found(ensemble, rows, best, v)
+            self._store_scores(best_steps)
+
+    def _search_from(self, search: Search, start: Found, k: int, number: int) -> tuple[Found, list[float], int]:
+        """The end of the search from one start, the scores on the way, and the rounds made."""
+        steps = [self._score(start, search.goal.v)]
+
+        def report(step: str, found: Found) -> None:
+            steps.append(self._score(found, search.goal.v))
+            if self.verbose:
+                text = f"{step}, {found.n_clusters} clusters, {steps[-1]:.6g}"
+                print(f"{type(self).__name__}: start {number}, {text}")
+
+        end, rounds = split_merge(search, start, k, report)
+        return end, steps, rounds
+
+    def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> Found:
         labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
         if n_found > k or (n_found < k and not fewer):
             raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
-        return climb_from(rows, rows.labelling_of(fill_missing(labels, 0), n_found), goal, max_sweeps)
+        return search.climb(search.rows.labelling(n_found, fill_missing(labels, 0)))
 
     def _store_found(self, ensemble: Ensemble, rows: Rows, found: Found, v: np.ndarray) -> None:
         counts = found.climb.counts
@@ -176,58 +252,29 @@ class SearchConsensus(GrowingMixin, ConsensusEstimator):
         self.n_iter_ = found.climb.n_sweeps
         self.converged_ = found.climb.converged
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster with the nearest centre in H, for each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label.
-        """
-        return self._predict(X)
+    def _store_scores(self, steps: list[float]) -> None:
+        """Keep the score after each step that raised it."""
+        raise NotImplementedError
 
 
-def climb_from(rows: Rows, labelling: Labelling, goal: Goal, max_sweeps: int) -> Found:
-    """Exchange from the given labels, in place."""
-    climb = exchange(rows, labelling, goal.state(rows.counts(labelling)), max_sweeps)
-    return Found(labelling, climb)
-
-
-def merged_start(
-    rows: Rows,
-    engine: Engine,
-    goal: Goal,
-    k: int,
-    n_micro: int,
-    criterion: str,
-    max_iter: int,
-    max_sweeps: int,
-    seed: int,
-    restart: int,
-) -> Found:
-    """Over-segment, merge on counts down to `k`, exchange."""
-    micro = over_segment(rows, engine, goal.v, n_micro, k, max_iter, (seed, 1, restart))
-    merged = rows.renumbered(micro.labelling, merge_clusters(micro.counts, goal.v, k, criterion), k)
-    return climb_from(rows, merged, goal, max_sweeps)
+def over_segment(
+    rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
+) -> tuple[Labelling, Counts]:
+    """Labels and counts of k-means with many clusters: as many as rows differ, when that is fewer than asked."""
+    objective = KMeansObjective(v)
+    weights = seeding_weights(v)
+    try:
+        seeds = seed_rows(rows, n_micro, weights, stream(seed, 1, restart))
+    except TooFewRows as few:
+        if few.n_different < n_least:
+            raise TooFewRows(n_least, few.n_different) from None
+        seeds = seed_rows(rows, few.n_different, weights, stream(seed, 1, restart))
+    fit = lloyd(rows, objective, Counts.of_rows(seeds, rows.layout), max_iter)
+    return fit.labelling, fit.counts
 
 
 def split_merge(
-    rows: Rows,
-    engine: Engine,
-    found: Found,
-    goal: Goal,
-    k: int,
-    *,
-    max_rounds: int,
-    n_trials: int,
-    max_sweeps: int,
-    seed: int,
-    report: Callable[[str, Found], None] | None = None,
+    search: Search, found: Found, k: int, report: Callable[[str, Found], None] | None = None
 ) -> tuple[Found, int]:
     """Split one cluster and merge two, then exchange; again while the objective rises. Also the rounds made.
 
@@ -235,20 +282,19 @@ def split_merge(
     best `n_trials` of them in turn until one ends above the present objective. With many rows, fewer plans are tried,
     and a plan that is not ahead after a few sweeps is given up.
     """
-    rounds = 0
-    sweeps = max_sweeps
+    rows, rounds, n_trials, sweeps = search.rows, 0, search.n_trials, search.max_iter
     if is_large(rows):
-        n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(max_sweeps, _TRIAL_SWEEPS)
-    while rounds < max_rounds:
+        n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(sweeps, _TRIAL_SWEEPS)
+    while rounds < search.max_rounds:
         rounds += 1
         n_now = found.n_clusters
-        fine, halves = _halves(rows, engine, found, goal, seed, rounds)
-        plans = goal.plans(found.climb.counts, halves, k - n_now)
+        fine, halves = _halves(search, found, rounds)
+        plans = search.goal.plans(found.climb.counts, halves, k - n_now)
         for plan in plans[:n_trials]:
-            tried = climb_from(rows, rows.renumbered(fine, *_carried_out(plan, halves, n_now)), goal, sweeps)
+            tried = search.climb(rows.renumbered(fine, *_carried_out(plan, halves, n_now)), sweeps)
             if tried.objective > found.objective * (1.0 + _WORTH):
-                if not tried.climb.converged and sweeps < max_sweeps:
-                    tried = climb_from(rows, tried.labelling, goal, max_sweeps)
+                if not tried.climb.converged and sweeps < search.max_iter:
+                    tried = search.climb(tried.labelling)
                 found = without_empty(rows, tried)
                 if report is not None:
                     report(f"round {rounds}", found)
@@ -263,14 +309,13 @@ def is_large(rows: Rows) -> bool:
     return rows.n_rows > _LARGE
 
 
-def _halves(
-    rows: Rows, engine: Engine, found: Found, goal: Goal, seed: int, rounds: int
-) -> tuple[Labelling, dict[int, Counts]]:
+def _halves(search: Search, found: Found, rounds: int) -> tuple[Labelling, dict[int, Counts]]:
     """Every cluster split in two where it can be.
 
     Returns for each row its leaf, and for each split cluster the counts of its two leaves; the leaves come in the
     order of the clusters, and an unsplit one has a single leaf.
     """
+    rows, goal = search.rows, search.goal
     parts = rows.split(found.labelling)
     weights = seeding_weights(goal.v)
     objective = KMeansObjective(goal.v)
@@ -282,17 +327,18 @@ def _halves(
             return None
         for restart in range(_SPLIT_STARTS):
             try:
-                seeds = seed_rows(part, 2, weights, stream(seed, 2, rounds, c, restart))
+                seeds = seed_rows(part, 2, weights, stream(search.seed, 2, rounds, c, restart))
             except TooFewRows:
                 return None
             fit = lloyd(part, objective, Counts.of_rows(seeds, part.layout), _SPLIT_PASSES)
             if (fit.counts.sizes < goal.least).any():
                 continue
             climb = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
-            best = better(best, Found(fit.labelling, climb))
+            if best is None or climb.objective > best.objective:
+                best = Found(fit.labelling, climb)
         return best
 
-    pairs = engine.side_by_side(two, list(enumerate(parts)))
+    pairs = search.engine.side_by_side(two, list(enumerate(parts)))
     fine = rows.joined(parts, [None if pair is None else pair.labelling for pair in pairs])
     return fine, {c: pair.climb.counts for c, pair in enumerate(pairs) if pair is not None}
 
@@ -325,11 +371,6 @@ def without_empty(rows: Rows, found: Found) -> Found:
     smaller = Counts(np.ascontiguousarray(counts.alpha[:, kept]), counts.sizes[kept], counts.layout)
     labelling = rows.renumbered(found.labelling, number, smaller.n_clusters)
     return Found(labelling, replace(found.climb, counts=smaller))
-
-
-def _side_by_side(counts: Counts, more: list[Counts]) -> Counts:
-    alpha = np.concatenate([counts.alpha, *(c.alpha for c in more)], axis=1)
-    return Counts(alpha, np.concatenate([counts.sizes, *(c.sizes for c in more)]), counts.layout)
 
 
 def _pair_changes(left: Counts, right: Counts, bits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -365,13 +406,3 @@ def check_micro_clusters(asked: Any, k: int) -> int | None:
     if micro < k:
         raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
     return micro
-
-
-def better(a: Found | None, b: Found) -> Found:
-    """The one with the larger objective, the first of equals."""
-    return b if a is None or b.objective > a.objective else a
-
-
-def mean_nmi(objective: float, v: np.ndarray) -> float:
-    """Σ_j v_j NMI_j as a mean over partitions."""
-    return min(1.0, objective / math.fsum(v.tolist()))

@@ -35,7 +35,7 @@ class SEC(TableConsensus):
         Weight of each base partition, brought to mean 1; all 1 when None.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per pass.
@@ -51,7 +51,9 @@ class SEC(TableConsensus):
         Loss after each pass of the best start, strictly falling.
     density_ : float
         Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters_,)
         Density and number of items of each cluster.
     n_iter_ : int
         Passes of the best start.

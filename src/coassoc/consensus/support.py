@@ -141,9 +141,9 @@ class Support:
 def find_support(pairs: MemberPairs) -> Support:
     """Supported: different partitions agree beyond chance, and with their copies they are a third of all.
 
-    Copies of one partition agree, but copying is no evidence, so they count as one in the test; only when more than
-    half of the partitions are copies of one another is that enough by itself, if there are enough items. Pairs are tested at ALPHA divided by
-    their number; a group is a connected component of the pairs that pass.
+    Copies of one partition agree, but copying is no evidence, so they count as one in the test. Only when more than
+    half of the partitions are copies of one another, and there are enough items, is that enough by itself. Pairs are
+    tested at ALPHA divided by their number; a group is a connected component of the pairs that pass.
     """
     p = len(pairs.copy_of)
     different = np.flatnonzero((pairs.copy_of == np.arange(p)) & ~pairs.trivial)
