@@ -31,6 +31,7 @@ N_SPLITS = 5  # random halves of the members: 10 refits
 THETA = 0.4  # local weights: exp(-entropy / THETA), the published constant
 LEAST_SHARE = 0.05  # of n / k: a smaller group is an outlier and does not count as a cluster of a cut
 RAMP = (0.15, 0.5)  # relative centrality below which a member has no weight, above which it has full weight
+AHEAD = 0.05  # k-means must be more stable than the linkages by this much
 FINE = 2.5  # members with this many times more clusters than k count as fine
 ALPHA = 1e-3  # chance of calling independent partitions supported
 LEAST_CORE = 1 / 3  # share of the members that must agree beyond chance with one another
@@ -388,7 +389,8 @@ def member_fineness(reduced: Reduced, weights: np.ndarray, k: int) -> float:
 def choose_method(reduced: Reduced, weights: np.ndarray, k: int, seed: int = 0) -> Choice:
     """The candidate whose answers from two random halves of the members agree most; the first one on ties.
 
-    K-means is left out where members are much finer than k: it then divides the items evenly, and does so stably.
+    K-means is left out where members are much finer than k, since it then divides the items evenly, and does so
+    stably; elsewhere it must be ahead by AHEAD, because its clusters of equal size are stable by nature.
     """
     labels, refits, stability = {}, {}, {}
     splits = half_splits(weights, seed=seed)
@@ -399,7 +401,7 @@ def choose_method(reduced: Reduced, weights: np.ndarray, k: int, seed: int = 0) 
         refits[name] = [fit(reduced, half, k, seed) for split in splits for half in split]
         pairs = zip(refits[name][::2], refits[name][1::2])
         stability[name] = float(np.mean([rand_index(a, b, reduced.sizes) for a, b in pairs]))
-    method = max(names, key=lambda name: stability[name])
+    method = max(names, key=lambda name: stability[name] - AHEAD * (name == "kmeans"))
     return Choice(method, labels, refits, stability)
 
 
