@@ -8,7 +8,7 @@ hundred micro-clusters or on the d × d overlap of base clusters. The steps, eac
 3. `support`: whether enough members agree beyond chance at all.
 4. `choose_method`: fit three candidates on random halves of the members; the one whose halves agree most is chosen.
 5. `choose_k`: curves over the cuts of one tree, the number where they peak together, and the runners-up.
-6. `confidence`: how often an item, a cluster is found again when only half of the members are used.
+6. `confidence`: how far items and clusters come out the same when only half of the members are used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.optimize import linear_sum_assignment
 from scipy.stats import gamma
 
 import coassoc as ca
@@ -431,9 +430,13 @@ def choose_k(reduced: Reduced, weights: np.ndarray, most: int = MOST_CLUSTERS) -
     similarity of merges. Each curve is brought to 0..1; the two gaps count half each.
     """
     tree = linkage_tree(reduced, weights, local=False)
-    ks = np.arange(2, min(most, reduced.n_leaves - 1) + 1)
+    ks = np.arange(2, max(min(most, reduced.n_leaves), 2) + 1)
+    if reduced.n_leaves < 2:
+        return NumberOfClusters(1, [], np.ones(1, dtype=int), np.zeros(1), {})
     cuts = [tree.cut(int(k)) for k in ks]
-    similarity = tree.merges.similarity[::-1]  # the last merge, from 2 clusters to 1, comes first
+    # the last merge, from 2 clusters to 1, comes first; at the end, the similarity of equal rows
+    full = 1.0 if (reduced.observed != reduced.sizes).any() else float(weights.sum())
+    similarity = np.append(tree.merges.similarity[::-1], full)
     values = graph_eigenvalues(reduced, weights, int(ks[-1]) + 1)
     curves = {
         "agreement": np.array([mean_nmi(reduced, labels, weights) for labels in cuts]),
@@ -498,7 +501,7 @@ def graph_eigenvalues(reduced: Reduced, weights: np.ndarray, count: int) -> np.n
 class Confidence:
     """How far the answer depends on which members were used."""
 
-    items: np.ndarray  # (n,) share of refits that put the item into the cluster it has in the answer
+    items: np.ndarray  # (n,) √(recurrence · placement), see `confidence`
     clusters: np.ndarray  # (k,) share of refits that have the cluster, with a Jaccard index of at least 0.5
     partitions: np.ndarray  # (p,) mean NMI with refits the partition took no part in
 
@@ -506,46 +509,45 @@ class Confidence:
 def confidence(
     ensemble: ca.Ensemble, reduced: Reduced, choice: Choice, weights: np.ndarray, seed: int = 0
 ) -> Confidence:
-    """Match the clusters of every refit with those of the answer, then place every item with half of the members.
+    """Confidence of items, clusters and partitions from the refits on halves of the members.
 
-    An item counts for a refit by half when its micro-cluster is where the answer has it, and by half when its own
-    labels, in that half of the members, are nearest to that cluster. One pass over the items for each refit.
+    recurrence of an item: the share of its cluster that a refit puts together with it, averaged over refits.
+    placement of an item: its mean co-association with its cluster, relative to the 90 % quantile over all items.
+    The refits are known for micro-clusters already, so one pass over the items is all it takes.
     """
     answer = choice.labels[choice.method]
     k = int(answer.max()) + 1
     halves = [half for split in half_splits(weights, seed=seed) for half in split]
-    items = np.zeros(ensemble.n_samples)
+    recurrence = np.zeros(reduced.n_leaves)
     clusters, left_out, times = np.zeros(k), np.zeros(len(weights)), np.zeros(len(weights))
-    own = answer[reduced.leaf_of_item]
     for half, refit in zip(halves, choice.refits[choice.method]):
         shared = np.zeros((k, int(refit.max()) + 1))
         np.add.at(shared, (answer, refit), reduced.sizes)
-        union = shared.sum(axis=1, keepdims=True) + shared.sum(axis=0) - shared
-        clusters += (shared / union).max(axis=1) >= 0.5
-        rows, columns = linear_sum_assignment(-shared)
-        name = np.full(shared.shape[1], -1)
-        name[columns] = rows
-        items += 0.5 * (name[refit[reduced.leaf_of_item]] == own)
-        items += 0.5 * (name[place_items(ensemble, reduced, refit, half)] == own)
+        size = shared.sum(axis=1, keepdims=True)
+        clusters += (shared / (size + shared.sum(axis=0) - shared)).max(axis=1) >= 0.5
+        recurrence += (shared / np.maximum(size, 1.0))[answer, refit]
         absent = half < 1e-6
-        scores = member_nmi(reduced, refit)
-        left_out[absent] += scores[absent]
+        left_out[absent] += member_nmi(reduced, refit)[absent]
         times += absent
-    return Confidence(items / len(halves), clusters / len(halves), left_out / np.maximum(times, 1))
+    recurrence /= len(halves)
+    placement = own_association(ensemble, reduced, answer, weights)
+    placement = np.minimum(placement / max(float(np.quantile(placement, 0.9)), 1e-12), 1.0)
+    items = np.sqrt(recurrence[reduced.leaf_of_item] * placement)
+    return Confidence(items, clusters / len(halves), left_out / np.maximum(times, 1))
 
 
-def place_items(ensemble: ca.Ensemble, reduced: Reduced, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Nearest cluster center of every item, by the members of this half: one pass with a score table (d, k)."""
+def own_association(ensemble: ca.Ensemble, reduced: Reduced, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Mean co-association of every item with its own cluster: one pass with a table (d, k)."""
     counts, observed, _ = reduced.per_cluster(labels, int(labels.max()) + 1)
-    center = counts / np.maximum(observed[reduced.partition_of], 1e-9)
-    squares = np.stack([(center[a:b] ** 2).sum(axis=0) for a, b in itertools.pairwise(reduced.offsets)])
-    table = weights[reduced.partition_of][:, None] * (2.0 * center - squares[reduced.partition_of])
-    codes = np.asarray(ensemble.codes)
-    scores = np.zeros((len(codes), table.shape[1]))
+    table = counts / np.maximum(observed[reduced.partition_of], 1e-9)
+    codes, own = np.asarray(ensemble.codes), labels[reduced.leaf_of_item]
+    total, seen = np.zeros(len(codes)), np.zeros(len(codes))
     for j, (a, b) in enumerate(itertools.pairwise(reduced.offsets)):
-        padded = np.vstack([table[a:b], np.zeros(table.shape[1])])  # a missing label reads zeros
-        scores += padded[np.minimum(codes[:, j].astype(np.int64), b - a)]
-    return scores.argmax(axis=1)
+        code = codes[:, j].astype(np.int64)
+        labelled = code < b - a
+        total[labelled] += weights[j] * table[a + code[labelled], own[labelled]]
+        seen += weights[j] * labelled
+    return total / np.maximum(seen, 1e-12)
 
 
 def member_nmi(reduced: Reduced, labels: np.ndarray) -> np.ndarray:
@@ -590,6 +592,6 @@ def answer(ensemble: ca.Ensemble, n_clusters: int | None = None, random_state: i
         verdict = (
             f"{k}{doubt} clusters by {choice.method}: {found.core.sum()} of {p} partitions agree beyond chance; "
             f"answers from halves of them agree {choice.stability[choice.method]:.2f} (adjusted Rand index); "
-            f"{np.mean(sure.items >= 0.9):.0%} of the items are placed the same way in 9 of 10 refits."
+            f"{np.mean(sure.items >= 0.9):.0%} of the items have a confidence of 0.9 or more."
         )
     return Answer(labels, k, choice.method, found, verdict, weights, sure, number, choice)
