@@ -349,10 +349,10 @@ CANDIDATES: dict[str, Callable[..., np.ndarray]] = {"average": fit_average, "loc
 def half_splits(weights: np.ndarray, n_splits: int = N_SPLITS, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
     """Random halves of the members, as partition weights: the other half has weight (almost) 0."""
     found = []
-    p = len(weights)
+    counted = np.flatnonzero(weights > 0)  # members without weight must not make the halves unequal
     for split in range(n_splits):
-        first = np.zeros(p, dtype=bool)
-        first[np.random.default_rng([seed, split]).permutation(p)[: p // 2]] = True
+        first = np.zeros(len(weights), dtype=bool)
+        first[np.random.default_rng([seed, split]).permutation(counted)[: len(counted) // 2]] = True
         found.append((np.where(first, weights, 0.0) + 1e-9, np.where(first, 0.0, weights) + 1e-9))
     return found
 
