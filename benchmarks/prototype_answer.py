@@ -22,8 +22,8 @@ from scipy.linalg import eigh
 from scipy.stats import gamma
 
 import coassoc as ca
-from coassoc.consensus._linkage import Merges, agglomerate
-from coassoc.consensus._lloyd import TooFewRows
+from coassoc.consensus.linkage import Merges, agglomerate
+from coassoc.consensus.lloyd import TooFewRows
 
 N_MICRO = 300
 N_SPLITS = 5  # random halves of the members: 10 refits

@@ -60,7 +60,7 @@ def features(name: str) -> tuple[np.ndarray, np.ndarray]:
     rng = stream("rows", name)
     if name in UCI_DESIGN + UCI_HELD_OUT:
         from coassoc.datasets import load
-        from coassoc.experiments._protocol import scaling_of
+        from coassoc.experiments.protocol import scaling_of
 
         data = load(name, scaling=scaling_of(name, "paper"))
         X, y = data.X, np.unique(data.y, return_inverse=True)[1]
