@@ -17,7 +17,7 @@ from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.ensemble import lies_on_card
 from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .lloyd import lloyd, seeded_fits
 from .merge import joined_counts, merged_counts
 from .starts import warn_if_fewer
@@ -43,7 +43,7 @@ class _Leaf:
     children: list[_Leaf] | None = None  # its two halves, made when it is split or looked ahead at
 
 
-class BisectingConsensus(ConsensusEstimator):
+class BisectingConsensus(PredictMixin, ConsensusEstimator):
     r"""A tree of consensus partitions: the next leaf is split in two by k-means on its own rows.
 
     The density gained by splitting :math:`C` into :math:`A` and :math:`B`,
@@ -138,22 +138,7 @@ class BisectingConsensus(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BisectingConsensus:
-        """Grow the tree.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = None if self.n_clusters is None else check_integer(self.n_clusters, "n_clusters")
         most = None if self.max_leaves is None else check_integer(self.max_leaves, "max_leaves")
         if k is not None and most is not None and most < k:
@@ -183,7 +168,6 @@ class BisectingConsensus(ConsensusEstimator):
             self._split_tables = grower.tables
             self.n_iter_, self.converged_ = grower.n_iter, grower.converged
             self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
-            return self
 
     def cut(self, k: int) -> np.ndarray:
         """The partition into `k` clusters: the leaves after the first k − 1 splits.
@@ -216,21 +200,6 @@ class BisectingConsensus(ConsensusEstimator):
         """The tree over the leaves as Newick text."""
         check_is_fitted(self)
         return self.tree_.newick()
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster of ``labels_`` that each row of base labels falls into, down the splits of the tree.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
     def _labels_of(self, rows: Rows) -> Any:
         if self._table is not None:  # refined by k-means: the labels are those of one table

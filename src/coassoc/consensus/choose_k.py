@@ -182,7 +182,7 @@ def select_k(
     Notes
     -----
     Linear in the number of items. From features (`n_references` + 1) * `n_partitions` * `n_init` runs of k-means on at
-    most 500 rows are made for every k.
+    most 500 rows are made for every k. Each parameter is a choice of its own, hence more than eight.
 
     Examples
     --------

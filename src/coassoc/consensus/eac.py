@@ -155,22 +155,7 @@ class EAC(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> EAC:
-        """Build the tree and cut it.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         check_choice(self.linkage, "linkage", LINKAGES)
         check_choice(self.similarity, "similarity", SIMILARITIES)
@@ -186,7 +171,6 @@ class EAC(ConsensusEstimator):
             counts = rows.counts(rows.labelling(k, np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, labels, counts, v)
-            return self
 
     def cut(self, k: int | None = None, *, height: float | None = None) -> np.ndarray:
         """A partition from the tree.

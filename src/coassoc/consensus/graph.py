@@ -13,7 +13,7 @@ from ..core.counts import Layout, ScoreTable
 from ..core.tables import fix_table
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies, check_labels
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .metis import load_pymetis, partition_graph
 from .similarity import jaccard_graph, weighted_rows
 from .starts import warn_if_fewer
@@ -22,7 +22,7 @@ _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser cop
 _PIECES = 20  # a vertex holds at most this fraction of an average cluster, so that parts can be balanced
 
 
-class MCLA(ConsensusEstimator):
+class MCLA(PredictMixin, ConsensusEstimator):
     r"""Meta-clustering: base clusters are grouped into meta-clusters, items go where most of their labels are.
 
     The graph of base clusters has the Jaccard indices :math:`|f \cap g| / |f \cup g|` as edge weights; METIS cuts it
@@ -82,22 +82,7 @@ class MCLA(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCLA:
-        """Group the base clusters, then place the items.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         load_pymetis()
         seed = _metis_seed(self.random_state)
@@ -129,22 +114,6 @@ class MCLA(ConsensusEstimator):
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
             self.meta_clusters_ = new_name[meta]
-            return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
 
 class CSPA(ConsensusEstimator):
@@ -217,22 +186,7 @@ class CSPA(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CSPA:
-        """Build the graph and cut it.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         together = check_choice(self.equal_rows, "equal_rows", ("apart", "together")) == "together"
         load_pymetis()
@@ -264,7 +218,6 @@ class CSPA(ConsensusEstimator):
             counts = rows.counts(rows.labelling(found, np.maximum(compact, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
-            return self
 
 
 def mcla_graph(overlap: np.ndarray) -> csr_matrix:

@@ -14,35 +14,20 @@ from ..core.tables import KMeansObjective, Objective
 from ..engines import Fit, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .exchange import exchange
 from .grow import GrowingMixin
 from .starts import Starts, best_start, with_fewer_clusters
 from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
-class TableConsensus(ConsensusEstimator):
+class TableConsensus(PredictMixin, ConsensusEstimator):
     """Shared by the methods that are one pass with another table: starts, restarts, the best of them, predict."""
 
     def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Find the consensus partition.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
@@ -65,22 +50,6 @@ class TableConsensus(ConsensusEstimator):
             self.n_iter_ = best.n_iter
             self.converged_ = best.stop == "fixed_point"
             self.stop_reason_ = best.stop
-            return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
         """A last step on the labels of the best start, if the method has one."""

@@ -16,7 +16,7 @@ from ..core.tables import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .exchange import Climb, exchange
 from .grow import GrowingMixin
 from .lloyd import TooFewRows, lloyd, seed_rows
@@ -181,7 +181,7 @@ class Search:
         return self.climb(merged)
 
 
-class SearchConsensus(GrowingMixin, ConsensusEstimator):
+class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
     """Shared by the estimators that search: starts, split and merge from each, the best of the ends, predict."""
 
     _least_n_init = 1
@@ -197,22 +197,7 @@ class SearchConsensus(GrowingMixin, ConsensusEstimator):
         """The objective on the scale that users know."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Search for the best partition.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it. All copies move together.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         n_init = check_integer(self.n_init, "n_init", self._least_n_init)
         micro = check_micro_clusters(self.micro_clusters, k)
@@ -239,7 +224,6 @@ class SearchConsensus(GrowingMixin, ConsensusEstimator):
             assert best is not None
             self._store_found(ensemble, rows, best, v)
             self._store_scores(best_steps)
-            return self
 
     def _search_from(self, search: Search, start: Found, k: int, number: int) -> tuple[Found, list[float], int]:
         """The end of the search from one start, the scores on the way, and the rounds made."""
@@ -271,21 +255,6 @@ class SearchConsensus(GrowingMixin, ConsensusEstimator):
     def _store_scores(self, steps: list[float]) -> None:
         """Keep the score after each step that raised it."""
         raise NotImplementedError
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster with the nearest center in H, for each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label.
-        """
-        return self._predict(X)
 
 
 def over_segment(
