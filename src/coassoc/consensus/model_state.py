@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..core.counts import Counts, Layout, ScoreTable
+from ..core.tables import fix_table
 from ..engines import Engine
 from ..ensemble import Ensemble
 from ..ensemble.vocabulary import Vocabulary
@@ -158,7 +159,7 @@ def rebuild(stored: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """Parameters and attributes under their present names; files of earlier versions have others."""
+    """Parameters and attributes of a file of version 1 under their present names."""
     renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_"}
     values = {renamed.get(name, name): value for name, value in values.items()}
     if "over_segment" in values:
@@ -166,7 +167,20 @@ def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
         values["micro_clusters"] = None if starts == 0 else "auto" if asked is None else asked
     if "finish" in values:
         values["refine"] = "kmeans" if values.pop("finish") else None
+    if "_centres" in values and values.get("_table") is None:
+        values["_table"] = _table_of_centers(values["_vectors"], values["_centres"], values["_vocabulary"])
     return values
+
+
+def _table_of_centers(vectors: Any, centers: Any, vocabulary: Any) -> ScoreTable:
+    """Scores of an embedding by the angle to each center; spectral methods stored vectors and centers before."""
+    n_clusters = _instance(vocabulary, Vocabulary, "_vocabulary").n_clusters
+    layout = _layout({"n_clusters": n_clusters})
+    sizes = {"d": layout.n_codes}
+    check_array(vectors, "_vectors", "f", "dq", sizes)
+    check_array(centers, "_centres", "f", "kq", sizes)
+    lengths = np.maximum(np.linalg.norm(centers, axis=1), np.finfo(float).tiny)
+    return fix_table(vectors @ (centers / lengths[:, None]).T, layout)
 
 
 def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
@@ -174,7 +188,9 @@ def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
     cls = class_of(tag)
     if cls is None or not isinstance(state, dict):
         _bad(f"{tag!r} is not a class a model file may name")
-    values = _upgraded({key: rebuild(item, arrays) for key, item in state.items()})
+    values = {key: rebuild(item, arrays) for key, item in state.items()}
+    if ":" in str(tag):
+        values = _upgraded(values)
     if cls.__name__ in _PARTS and cls is _PARTS[cls.__name__][0]:
         return _BUILD[cls.__name__](values)
     model: Any = object.__new__(cls)
