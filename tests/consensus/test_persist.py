@@ -254,7 +254,7 @@ def old_rows(name: str):
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_models_of_the_first_version_load_and_answer_the_same(tmp_path, name):
     model = ca.load(MODELS / f"{name}.npz")
-    assert old.answers(model, old_rows(name)) == ANSWERS[name]
+    assert old.answers(model, old_rows(name)) == ANSWERS[name] and model.n_clusters_ == 3
     model.save(tmp_path / "again.npz")
     assert old.answers(ca.load(tmp_path / "again.npz"), old_rows(name)) == ANSWERS[name]
     stored = members_of(tmp_path / "again.npz")["model.json"].decode()

@@ -167,7 +167,7 @@ class EAC(ConsensusEstimator):
             warn_if_fewer(k, self.n_leaves_)
             k = min(k, self.n_leaves_)
             labels = self.cut(k)
-            counts = rows.counts(rows.labelling_of(np.maximum(labels, 0), k))
+            counts = rows.counts(rows.labelling(k, np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, labels, counts, v)
 

@@ -215,7 +215,7 @@ class CSPA(ConsensusEstimator):
                 part, vertex = votes.argmax(axis=1), row
             labels = np.where(vertex < 0, -1, part[vertex])
             compact, found = check_labels(labels, ensemble.n_samples)
-            counts = rows.counts(rows.labelling_of(np.maximum(compact, 0), found))
+            counts = rows.counts(rows.labelling(found, np.maximum(compact, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
 

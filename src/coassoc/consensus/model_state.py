@@ -160,10 +160,10 @@ def rebuild(stored: Any, arrays: list[np.ndarray]) -> Any:
 def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
     """Parameters and attributes under their present names; files of earlier versions have others."""
     renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_"}
-    values = {renamed.get(name, name): value for name, value in values.items() if name != "n_over_segment"}
+    values = {renamed.get(name, name): value for name, value in values.items()}
     if "over_segment" in values:
-        asked = values.pop("over_segment")
-        values["micro_clusters"] = "auto" if asked is None else asked
+        asked, starts = values.pop("over_segment"), values.pop("n_over_segment", 1)
+        values["micro_clusters"] = None if starts == 0 else "auto" if asked is None else asked
     if "finish" in values:
         values["refine"] = "kmeans" if values.pop("finish") else None
     return values
@@ -190,7 +190,12 @@ def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
             _bad(f"{cls.__name__} has no attribute {name!r}")
     if getattr(model, "engine", "auto") not in _ENGINES:
         _bad(f"the engine {model.engine!r} is unknown")
-    (_check_sklearn if cls.__module__.startswith("sklearn") else _check_estimator)(model)
+    if cls.__module__.startswith("sklearn"):
+        _check_sklearn(model)
+        return model
+    _check_estimator(model)
+    if not hasattr(model, "n_clusters_"):  # earlier versions did not store it
+        model.n_clusters_ = len(np.unique(model.labels_[model.labels_ >= 0]))
     return model
 
 

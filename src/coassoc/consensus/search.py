@@ -242,7 +242,7 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
         if n_found > k or (n_found < k and not fewer):
             raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
-        return search.climb(search.rows.labelling_of(fill_missing(labels, 0), n_found))
+        return search.climb(search.rows.labelling(n_found, fill_missing(labels, 0)))
 
     def _store_found(self, ensemble: Ensemble, rows: Rows, found: Found, v: np.ndarray) -> None:
         counts = found.climb.counts

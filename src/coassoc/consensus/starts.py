@@ -80,7 +80,7 @@ def _first_counts(rows: Rows, starts: Starts, v: np.ndarray, rng: np.random.Gene
     """Counts whose centers the first pass uses."""
     k = starts.n_clusters
     if not isinstance(starts.init, str):  # items without a label form one more cluster, which is then dropped
-        counts = rows.counts(rows.labelling_of(fill_missing(starts.init, k), k + 1))
+        counts = rows.counts(rows.labelling(k + 1, fill_missing(starts.init, k)))
         return Counts(counts.alpha[:, :k].copy(), counts.sizes[:k].copy(), counts.layout)
     if k == 1:
         return rows.whole_counts()

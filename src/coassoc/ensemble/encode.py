@@ -5,6 +5,7 @@ This is where labels are doubted: what comes out can be trusted by every kernel.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +36,36 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.indices)
 
+    @classmethod
+    def join(cls, parts: Iterable[Dictionary]) -> Dictionary:
+        """The pieces of one column together; each label is listed once."""
+        known: dict[Any, int] = {}
+        pieces = [np.empty(0, dtype=np.int32)]
+        for part in parts:
+            places = [known.setdefault(label, len(known)) for label in part.labels.tolist()]
+            pieces.append(np.array([*places, -1], dtype=np.int32)[part.indices])
+        return cls(np.concatenate(pieces), label_array(list(known)))
+
     def decode(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels of all rows, and where they are null."""
         nulls = self.indices < 0
         if not len(self.labels):
             return np.full(len(self), None, dtype=object), nulls
         return self.labels[np.maximum(self.indices, 0)], (nulls if nulls.any() else None)
+
+
+def as_objects(values: Sequence[Any]) -> np.ndarray:
+    """An object array of these values, whatever they are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def label_array(labels: Sequence[Any]) -> np.ndarray:
+    """Integers of 64 bits as an integer array, other labels as objects."""
+    if all(isinstance(label, int) and -(1 << 63) <= label < 1 << 63 for label in labels):
+        return np.array(labels, dtype=np.int64)
+    return as_objects(labels)
 
 
 def smallest_unsigned(n_values: int) -> np.dtype:

@@ -98,7 +98,7 @@ def _engine(method: str) -> Any:
 def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:
     """Median time of one assignment and counting pass that knows nothing of earlier passes."""
     rows = resolve(_engine(method), ensemble).load(ensemble)
-    counts = rows.counts(rows.labelling_of(labels, k))
+    counts = rows.counts(rows.labelling(k, labels))
     table = fix_table(KMeansObjective(np.ones(ensemble.n_partitions)).table(counts), rows.layout)
     times = []
     for _ in range(5):

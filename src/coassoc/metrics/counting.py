@@ -28,7 +28,7 @@ def counts_of(ensemble: Ensemble, codes: np.ndarray, k: int, copies: np.ndarray 
         copies[absent] = 0
         codes = np.where(absent, 0, codes)
     with resolve(engine, ensemble).load(ensemble, copies) as rows:
-        return rows.counts(rows.labelling_of(codes, k))
+        return rows.counts(rows.labelling(k, codes))
 
 
 def member_counts(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> Iterator[Counts]:

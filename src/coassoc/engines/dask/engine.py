@@ -20,7 +20,7 @@ from ...core.checks import check_integer
 from ...core.counts import Layout, ScoreTable, check_total_copies
 from ..contract import Engine
 from ..stream.chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import add_results, chunk_describe, chunk_labels, new_version, smallest_label_type
+from ..stream.chunks import add_results, chunk_describe, chunk_labels, missing_in, new_version, smallest_label_type
 from .session import FAN_IN, Session, balanced, groups_of, rows_by_place
 from .tasks import (
     fill_positions,
@@ -57,8 +57,9 @@ class Dask(Engine):
     chunk_rows : int, optional
         Rows of a chunk, where the input leaves the choice (arrays in memory, mapped codes). None: a few chunks for
         each thread of the cluster. Never changes a result.
-    local : {"auto", "native", "numpy"}, default="auto"
-        Engine that works on a chunk, on the worker, with one thread.
+    local : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
+        Engine that works on a chunk. Each worker chooses for itself with ``"auto"``: its GPU if it has one and CuPy is
+        installed there, else the compiled kernels with one thread, else NumPy.
     n_starts : int, optional
         K-means starts run at the same time. None: as many as the workers' memory allows, 4 at most.
 
@@ -153,8 +154,7 @@ class Dask(Engine):
             else:
                 sizes, places, rows = self._cut_codes(session, ensemble.codes)
             layout = Layout(ensemble.n_clusters, ensemble.offsets)
-            missing = np.add.reduceat(ensemble.sizes, layout.offsets[:-1]) < ensemble.n_samples
-            settings = {"missing": missing, "engine": self.local, "slots": 2 * (self.n_starts or 4) + 2}
+            settings = {"missing": missing_in(ensemble), "engine": self.local, "slots": 2 * (self.n_starts or 4) + 2}
             chunks = DaskChunks.build(session, rows, sizes, places, layout, multiplicity, settings)
             chunks.distributed = distributed
             chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
