@@ -46,7 +46,7 @@ def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, 
     best: Fit | None = None
     every, k = rows, starts.n_clusters
     drawn = isinstance(starts.init, str)
-    if drawn and not starts.verbose:  # a report counts the items that move
+    if drawn and not starts.verbose:  # the lines printed count items, not different rows
         rows = every.distinct(starts.n_init)
     restarts = range(starts.n_init if drawn else 1)
     # starts that run one after the other share one labelling, and their reports do not mix
