@@ -18,7 +18,7 @@ from ..ensemble.ensemble import lies_on_card
 from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
 from .base import ConsensusEstimator, PredictMixin
-from .lloyd import lloyd, seeded_fits
+from .lloyd import EQUAL_ROWS, lloyd, seeded_fits
 from .merge import joined_counts, merged_counts
 from .starts import warn_if_fewer
 from .tree import Tree
@@ -158,7 +158,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             self.tree_, leaves = grower.grow(most)
             self.n_leaves_ = self.tree_.n_leaves
             if k is not None:
-                warn_if_fewer(k, self.n_leaves_)
+                warn_if_fewer(k, self.n_leaves_, note=EQUAL_ROWS)
                 k = min(k, self.n_leaves_)
             self.linkage_ = self.tree_.linkage()
             self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
