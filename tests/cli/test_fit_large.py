@@ -77,5 +77,3 @@ def test_what_does_not_go_together_is_said(labels, capsys):
     assert "exclude each other" in capsys.readouterr().err
     assert main(["fit", path, path, "-k", "5", "--memory", "1GB"]) == 2
     assert "one file or folder" in capsys.readouterr().err
-    assert main(["fit", path, "-k", "5", "--memory", "1GB", "-o", str(labels / "x.csv")]) == 2
-    assert ".parquet or .npy" in capsys.readouterr().err
