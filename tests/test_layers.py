@@ -25,34 +25,7 @@ LEVEL = {package: len(LAYERS) - depth for depth, packages in enumerate(LAYERS) f
 BACKENDS = {"cupy", "cupyx", "dask", "distributed", "_kernels"}  # engines/ alone imports these
 DRAWING = {"matplotlib", "jinja2"}  # report/ and experiments/ alone import these
 # what is still to be mended: the list only shrinks
-KNOWN: set[tuple[str, str]] = {
-    ("cli.fit_large", "distributed"),
-    ("ensemble.ensemble", "coassoc.engines.native"),
-    ("ensemble.ensemble", "coassoc.ensemble.gpu"),
-    ("ensemble.ensemble", "coassoc.ensemble.stored"),
-    ("ensemble.generate_large", "_Recipe"),
-    ("ensemble.generate_large", "_check_clusterers"),
-    ("ensemble.generate_large", "_configured"),
-    ("ensemble.generate_large", "_plan"),
-    ("ensemble.generate_large", "_some"),
-    ("ensemble.generate_large", "dask"),
-    ("ensemble.gpu", "coassoc.engines.cuda.device"),
-    ("ensemble.gpu", "coassoc.engines.cuda.engine"),
-    ("ensemble.gpu_inputs", "_is_negative"),
-    ("ensemble.gpu_inputs", "coassoc.metrics.labels"),
-    ("ensemble.io.arrays", "coassoc.ensemble.encode"),
-    ("ensemble.io.blocks", "coassoc.ensemble.io.parquet"),
-    ("ensemble.io.reading", "coassoc.ensemble.io.arrays"),
-    ("ensemble.io.reading", "coassoc.ensemble.io.h5ad"),
-    ("ensemble.io.reading", "coassoc.ensemble.io.parquet"),
-    ("ensemble.io.reading", "coassoc.ensemble.io.text"),
-    ("ensemble.io.writing", "coassoc.ensemble.io.h5ad"),
-    ("ensemble.io.writing", "coassoc.ensemble.io.parquet"),
-    ("ensemble.stored", "coassoc.engines"),
-    ("ensemble.stored", "coassoc.ensemble.vocabulary"),
-    ("ensemble.vocabulary", "coassoc.ensemble.ensemble"),
-    ("ensemble.vocabulary", "coassoc.ensemble.tables"),
-}
+KNOWN: set[tuple[str, str]] = set()
 
 
 def imports() -> list[tuple[str, str, bool]]:

@@ -76,7 +76,7 @@ def test_weighted_objective_equals_k_means_on_explicit_rows():
     rows = ca.engines.Numpy().load(ens)
     labels = (np.arange(60) % 3).astype(np.int32)
     objective = ClusterWeightObjective.of(rows, u)
-    counts = rows.counts(rows.labelling_of(labels, 3))
+    counts = rows.counts(rows.labelling(3, labels))
     x, r = explicit_rows(ens, u)
     centres = np.stack([np.average(x[labels == c], axis=0, weights=r[labels == c]) for c in range(3)])
     loss = (r * ((x - centres[labels]) ** 2).sum(axis=1)).sum()
@@ -122,7 +122,7 @@ def test_rows_of_small_weights_do_not_collapse_into_one_cluster():
     ens = ca.Ensemble(table)
     u = np.tile([1.0, 0.02, 0.02, 0.02], 6)
     rows = ca.engines.Numpy().load(ens)
-    start = rows.counts(rows.labelling_of(((truth + (np.arange(200) % 3 == 0)) % 4).astype(np.int32), 4))
+    start = rows.counts(rows.labelling(4, ((truth + (np.arange(200) % 3 == 0)) % 4).astype(np.int32)))
     naive = lloyd(rows, _WithoutNormalisation(u), start, 50)
     assert naive.counts.sizes.max() >= 100  # two or three of the four blocks fall into one cluster
     sane = ca.KMeansConsensus(4, cluster_weights=u, random_state=0).fit(ens)
@@ -248,7 +248,7 @@ def test_fit_does_not_keep_the_ensemble(method):
     assert alive() is None
     with pytest.raises(ValueError, match="make the first fit with partial_fit"):
         model.add_partitions([[0]] * 50)
-    with pytest.warns(UserWarning, match="partial_fit starts afresh"):
+    with pytest.warns(UserWarning, match="partial_fit starts anew"):
         assert len(model.partial_fit(np.eye(8, dtype=int)).labels_) == 8
 
 

@@ -14,35 +14,20 @@ from ..core.tables import KMeansObjective, Objective
 from ..engines import Fit, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .exchange import exchange
 from .grow import GrowingMixin
 from .starts import Starts, best_start, with_fewer_clusters
 from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
-class TableConsensus(ConsensusEstimator):
-    """Shared by the methods that are one pass with another table: starts, restarts, the best of them, predict."""
+class TableConsensus(PredictMixin, ConsensusEstimator):
+    """Base of the methods that run k-means passes with a score table of their own."""
 
     def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Find the consensus partition.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
@@ -65,25 +50,9 @@ class TableConsensus(ConsensusEstimator):
             self.n_iter_ = best.n_iter
             self.converged_ = best.stop == "fixed_point"
             self.stop_reason_ = best.stop
-            return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
-        """A last step on the labels of the best start, if the method has one."""
+        """Counts after a final improvement of the labels of the best start; this method makes none."""
         return best.counts
 
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
@@ -107,20 +76,20 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     n_clusters : int, default=8
         Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
     n_init : int, default=10
-        Starts; the one with the lowest exact loss is kept (the first of equals).
+        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
     max_iter : int, default=300
-        Passes per start at most.
+        Largest number of passes per start.
     refine : {"density"} or None, default=None
-        ``"density"``: end by exchanging single items on the exact density S until no move raises it. ``labels_`` are
-        then no longer those of the nearest centres, which is what `predict` gives.
+        ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
+        nearest center, so near borders it may differ from ``labels_`` then.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
         other partitions.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
-        `cluster_uncertainty`. Scores such as ``density_`` stay unweighted by it.
+        `cluster_uncertainty`. Scores such as ``density_`` do not use it.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -131,7 +100,7 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     density_ : float
         Density S of the partition.
     n_clusters_ : int

@@ -333,11 +333,15 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "meta_cluster_": ("i", "d", -1, None),
     "meta_clusters_": ("i", "d", -1, None),
     "partition_weights_": ("f", "p", 0, None),
+    "partition_agreement_": ("f", "p", 0, 1),
+    "confidence_": ("f", "n", 0, 1),
+    "cluster_confidence_": ("f", "k", 0, 1),
+    "_cluster_of_leaf": ("i", "m", 0, "k"),
 }
 _INTEGERS = ("n_features_in_", "n_iter_", "n_clusters_", "n_clusters_found_", "n_leaves_", "n_rounds_", "n_ties_",
              "n_vertices_")  # fmt: skip
-_SHARES = ("density_", "ensemble_nmi_")
-_REALS = ("loss_", *_SHARES)
+_SHARES = ("density_", "ensemble_nmi_", "agreement_")
+_REALS = ("loss_", "stability_", *_SHARES)
 
 
 def _check_estimator(model: Any) -> None:
@@ -374,12 +378,14 @@ def _check_estimator(model: Any) -> None:
         if state.get(name) is not None:
             check_array(state[name], name, kinds, shape, sizes, low, high)
     if state.get("_table") is None:
-        if hasattr(model, "predict") and "tree_" not in state and "_centres" not in state:
+        if hasattr(model, "predict") and not {"tree_", "_centres", "_micro_table"} & set(state):
             _bad("_table is missing")
     else:
         check_array(_instance(model._table, ScoreTable, "_table").values, "_table", "i", "dk", sizes)
     if "tree_" in state:
         _check_tree_model(model, sizes)
+    if "k_curves_" in state:
+        _check_answer(model, sizes)
     if "_merges" in state and _instance(model._merges, Merges, "_merges").n_points != model.n_leaves_:
         _bad("_merges does not fit n_leaves_")
     if "linkage_" in state and state["linkage_"].shape != (sizes["m"] - 1, 4):
@@ -403,6 +409,26 @@ def _check_tree_model(model: Any, sizes: dict[str, int]) -> None:
     for table in model._split_tables.values():
         if _instance(table, ScoreTable, "_split_tables").values.shape != (sizes["d"], 2):
             _bad("_split_tables does not fit the vocabulary")
+
+
+def _check_answer(model: Any, sizes: dict[str, int]) -> None:
+    """Consensus: the micro-clusters that new rows are compared with, and the alternatives."""
+    state = vars(model)
+    if state.get("_table") is None:
+        table = _instance(model._micro_table, ScoreTable, "_micro_table").values
+        check_array(table, "_micro_table", "i", "dm", sizes)
+        check_array(state.get("_cluster_of_leaf"), "_cluster_of_leaf", "i", "m", sizes, 0, "k")
+    check_array(state.get("_leaf_of_item"), "_leaf_of_item", "i", "n", sizes, -1, "m")
+    if not isinstance(model.k_curves_, dict) or not isinstance(model._alternatives, list):
+        _bad("k_curves_ must be a dict and _alternatives a list")
+    for curve in model.k_curves_.values():
+        check_array(curve, "k_curves_", "fi", "c", {})
+    for facts in model._alternatives:
+        if not isinstance(facts, tuple) or len(facts) != 6 or not all(map(_is_real, (facts[0], *facts[2:5]))):
+            _bad("_alternatives must hold tuples of six values")
+        of_leaf = check_array(facts[5], "_alternatives", "i", "a", {}, -1)
+        if model._leaf_of_item.max(initial=-1) >= len(of_leaf) - 1:
+            _bad("_alternatives do not fit the leaves")
 
 
 def _check_features_model(model: Any) -> None:

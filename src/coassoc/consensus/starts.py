@@ -46,7 +46,7 @@ def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, 
     best: Fit | None = None
     every, k = rows, starts.n_clusters
     drawn = isinstance(starts.init, str)
-    if drawn and not starts.verbose:  # a report counts the items that move
+    if drawn and not starts.verbose:  # the lines printed count items, not different rows
         rows = every.distinct(starts.n_init)
     restarts = range(starts.n_init if drawn else 1)
     # starts that run one after the other share one labelling, and their reports do not mix
@@ -80,7 +80,7 @@ def _first_counts(rows: Rows, starts: Starts, v: np.ndarray, rng: np.random.Gene
     """Counts whose centers the first pass uses."""
     k = starts.n_clusters
     if not isinstance(starts.init, str):  # items without a label form one more cluster, which is then dropped
-        counts = rows.counts(rows.labelling_of(fill_missing(starts.init, k), k + 1))
+        counts = rows.counts(rows.labelling(k + 1, fill_missing(starts.init, k)))
         return Counts(counts.alpha[:, :k].copy(), counts.sizes[:k].copy(), counts.layout)
     if k == 1:
         return rows.whole_counts()

@@ -80,6 +80,10 @@ class Moves:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def to_host(self) -> Moves:
+        """These moves in host memory, for engines whose moves are elsewhere."""
+        return self
+
     def some(self, mask: np.ndarray) -> Moves:
         return Moves(
             self.indices[mask], self.sources[mask], self.targets[mask], self.codes[mask], self.copies[mask], self.stop

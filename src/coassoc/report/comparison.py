@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from ..consensus.registry import Method, Settings, compared_methods
 from ..core.checks import check_integer
 from ..core.densities import density_from_counts
-from ..engines.memory import PeakMemory
+from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
 from ..metrics import nmi, zero_effort
 from ..metrics.counting import counts_of, nmi_from_counts
@@ -109,7 +109,7 @@ class Comparison:
             if classes:
                 cells += [plain_text.number(row.class_ari), plain_text.number(row.class_nmi)]
             cells += ["–" if row.clusters is None else str(row.clusters)]
-            cells += ["–" if row.seconds is None else plain_text.seconds(row.seconds), _size(row.peak_bytes)]
+            cells += [plain_text.seconds(row.seconds), "–" if row.peak_bytes is None else format_size(row.peak_bytes)]
             body.append(cells)
         blank = [""] * (len(head) - 3)
         for name in ("mean", "best"):
@@ -241,9 +241,3 @@ def _score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray |
         both = (known >= 0) & (codes >= 0)
         row.class_nmi = nmi(known[both], codes[both]) if both.any() else None
         row.class_ari = float(adjusted_rand_score(known[both], codes[both])) if both.any() else None
-
-
-def _size(value: int | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value / 1e6:.1f} MB" if value < 1e9 else f"{value / 1e9:.2f} GB"

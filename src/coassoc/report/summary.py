@@ -130,6 +130,10 @@ def summarize(
     Returns
     -------
     Summary
+
+    Notes
+    -----
+    Linear in the number of items. Each parameter is a choice of its own, hence more than eight.
     """
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)

@@ -26,7 +26,7 @@ _STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launch
 _MAX_FIXED = 32  # longest row whose codes stay in registers
 _MAX_SEEDS = 8  # candidate rows per seeding launch
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
-_SETTLERS, _DESK_BYTES = 16, 41_488  # warps that settle moves, and what they share beside the counts
+_SETTLERS, _PROGRESS_BYTES = 16, 41_488  # warps that settle moves, and what they share beside the counts
 
 _MOVING = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("vanish", "i4"), ("least", "i8"), ("threshold", "f8"),
@@ -235,8 +235,8 @@ class CupyDevice(DeviceMemory):
         unit, total = sums_are_integers(state, len(moves), copies is not None), int(state.sizes.sum())
         plain = state.kind == "density" and unit and copies is None and total * layout.n_partitions < 1 << 32
         settings["threshold"], settings["unit"] = threshold, unit
-        on_chip = _DESK_BYTES + words.nbytes <= self.settle_limit
-        shared = _DESK_BYTES + (words.nbytes if on_chip else 0)
+        on_chip = _PROGRESS_BYTES + words.nbytes <= self.settle_limit
+        shared = _PROGRESS_BYTES + (words.nbytes if on_chip else 0)
         counts = "DensityCounts" if state.kind == "density" else "AgreementCounts"
         name = (
             f"settle_moves<{counts}, {_type(moves.table)}, {_type(labels)}, {-(-layout.n_partitions // 32)}, "

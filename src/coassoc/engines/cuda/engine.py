@@ -91,11 +91,11 @@ class Cuda(Engine):
 
     def load(self, ensemble: Any, multiplicity: Any = None) -> CudaRows:
         device = self.open()
-        codes, at_home = ensemble.codes, not device.owns(ensemble.codes)
+        codes, on_host = ensemble.codes, not device.owns(ensemble.codes)
         n, p = codes.shape
         need = n * (p * codes.dtype.itemsize + 2) + _SPARE_BYTES
         streaming = False
-        if at_home:
+        if on_host:
             fits = need <= device.free_bytes()
             if self.stream is False and not fits:
                 raise MemoryError(_memory_message(n, p, codes.dtype.itemsize, device.free_bytes()))
@@ -105,15 +105,15 @@ class Cuda(Engine):
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
         layout = table_layout(ensemble.n_clusters, ensemble.offsets)
-        if at_home and multiplicity is not None and device.owns(multiplicity):
+        if on_host and multiplicity is not None and device.owns(multiplicity):
             copies, n_copies = _marked_copies(device, multiplicity, ensemble.unlabelled())
-        elif at_home:
+        elif on_host:
             host = participating_copies(ensemble, multiplicity)
             copies = None if host is None else device.put(host.astype(np.uint32))
             n_copies = n if host is None else int(host.sum())
         else:
             copies, n_copies = _copies_on_device(device, codes, layout, ensemble.has_missing, multiplicity)
-        shared = _Shared(self, device, layout, ensemble.has_missing, at_home)
+        shared = _Shared(self, device, layout, ensemble.has_missing, on_host)
         return CudaRows(shared, codes, copies, n_copies, streaming=streaming)
 
 
@@ -125,7 +125,7 @@ class _Shared:
     device: Any
     layout: Layout
     has_missing: bool
-    at_home: bool  # results go to the host
+    on_host: bool  # results go to the host
 
 
 class CudaLabelling(Labelling):
@@ -156,7 +156,7 @@ class CudaRows(Rows):
         self.layout = layout
         self.copies = copies  # uint32 on the GPU; None: one each
         self.n_copies = n_copies
-        self.has_missing, self.at_home = shared.has_missing, shared.at_home
+        self.has_missing, self.on_host = shared.has_missing, shared.on_host
         self.streaming = streaming
         # bounds take the host about 10 ns per table entry, scores take an H200 0.1 ps per row, partition and cluster
         enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
@@ -437,7 +437,7 @@ class CudaRows(Rows):
         return padded
 
     def _answer(self, labels: Any) -> Any:
-        return self.device.get(labels).astype(np.int32) if self.at_home else labels.astype(np.int32)
+        return self.device.get(labels).astype(np.int32) if self.on_host else labels.astype(np.int32)
 
     def _empty(self, shape: Any, dtype: Any) -> Any:
         try:

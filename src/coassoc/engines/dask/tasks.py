@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.counts import Layout
 from ..stream.chunked import ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import Chunk, Past, add_results, chunk_labels
+from ..stream.chunks import Chunk, Past, add_results, chunk_describe, chunk_labels
 
 
 def same(value: Any) -> Any:
@@ -185,8 +185,8 @@ class _OneChunk(Chunks):
     def __init__(self, chunk: Chunk):
         super().__init__(chunk.layout)
         self.chunk = chunk
-        self.sizes = np.array([len(chunk)])
-        self.copies = np.array([chunk.rows().n_copies])
+        n_rows, n_copies = chunk_describe(chunk)
+        self.sizes, self.copies = np.array([n_rows]), np.array([n_copies])
 
     def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which: Any = None) -> list:
         return [function(self.chunk, *arguments_for(args, None if per_chunk is None else per_chunk[0]))]

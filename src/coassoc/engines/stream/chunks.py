@@ -23,6 +23,8 @@ import numpy as np
 from ...core.counts import Layout, ScoreTable
 from ...core.moves import Moves, MoveTable
 from ..contract import Engine, Labelling, Rows, Seeding
+from ..cuda.device import has_device
+from ..cuda.engine import Cuda
 from ..native.engine import native_or_none
 from ..numpy import Numpy
 
@@ -32,6 +34,7 @@ Past = tuple[str, "ScoreTable | None", "np.ndarray | None"]
 UNLABELLED: Past = ("", None, None)
 WEIGHTED_PART = 65536  # rows under one partial sum of weighted overlaps: the unit all engines share
 
+_gpu_lock = threading.RLock()  # chunks of one process share its GPU
 _numbers = itertools.count()
 _process = uuid.uuid4().hex[:12]
 
@@ -41,12 +44,15 @@ def new_version() -> str:
     return f"{_process}-{next(_numbers)}"
 
 
-def local_engine(name: str | Engine, n_threads: int | None = None) -> Engine:
-    """The engine a chunk works with: compiled kernels where installed, else NumPy."""
+def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = False) -> Engine:
+    """The engine a chunk works with: a GPU of this process if `gpu` allows it, else compiled kernels, else NumPy."""
     if isinstance(name, Engine):
         return name
-    if name not in ("auto", "native", "numpy"):
-        raise ValueError(f"local must be 'auto', 'native', 'numpy' or an engine, got {name!r}.")
+    names = ("auto", *(("cuda",) if gpu else ()), "native", "numpy")
+    if name not in names:
+        raise ValueError(f"local must be one of {names} or an engine, got {name!r}.")
+    if gpu and (name == "cuda" or (name == "auto" and has_device())):
+        return Cuda()
     native = None if name == "numpy" else native_or_none()
     if native is None:
         if name == "native":
@@ -54,6 +60,11 @@ def local_engine(name: str | Engine, n_threads: int | None = None) -> Engine:
         return Numpy()
     # no column-wise copy of the codes: a chunk may be larger than memory
     return type(native)(n_threads=n_threads, blocked_copy=False)
+
+
+def missing_in(ensemble: Any) -> np.ndarray:
+    """Whether each partition leaves some item without a label."""
+    return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
 
 
 def smallest_label_type(k: int) -> np.dtype:
@@ -86,7 +97,7 @@ class Chunk:
     missing : ndarray of bool, shape (n_partitions,), or None
         Partitions in which a label may be missing; None: all of them.
     engine : Engine or str
-        The local engine; a name is looked up where the chunk is used.
+        The local engine; a name is looked up in the process that works on the chunk.
     slots : int or None
         Labellings and seedings cached at once, the oldest is dropped first; None: all, until `forget`.
     lean : callable or None
@@ -120,7 +131,8 @@ class Chunk:
         self._start()
 
     def _start(self) -> None:
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
+        self._local: Engine | None = None
         self.states: OrderedDict[str, Any] = OrderedDict()
         self._rows: Rows | None = None
 
@@ -137,6 +149,17 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.codes)
 
+    @property
+    def local(self) -> Engine:
+        """The engine that works on this chunk, chosen in the process that holds it."""
+        if self._local is None:
+            self._local = local_engine(self.engine, n_threads=1, gpu=True)
+        return self._local
+
+    @property
+    def lock(self) -> threading.RLock:
+        return _gpu_lock if self.local.name == "cuda" else self._lock
+
     def rows(self) -> Rows:
         """The rows, loaded in the local engine."""
         rows = self._rows or self.part(0, len(self))
@@ -147,7 +170,7 @@ class Chunk:
     def part(self, start: int, stop: int) -> Rows:
         """Some of the rows, loaded in the local engine."""
         copies = None if self.copies is None else self.copies[start:stop]
-        return local_engine(self.engine, n_threads=1).load(self._as_ensemble(self.codes[start:stop]), copies)
+        return self.local.load(self._as_ensemble(self.codes[start:stop]), copies)
 
     def _as_ensemble(self, codes: np.ndarray) -> Any:
         # the attributes that engines read; the codes were validated when the ensemble was opened
@@ -257,7 +280,7 @@ def chunk_worst(chunk: Chunk, key: str, k: int, past: Past, cost: ScoreTable, m:
 
 def chunk_propose(chunk: Chunk, key: str, k: int, past: Past, table: MoveTable, start: int, limit: int) -> Moves:
     with chunk.labelled(key, k, past) as (rows, labelling):
-        return rows.propose_moves(labelling, table, start, limit)
+        return rows.propose_moves(labelling, table, start, limit).to_host()
 
 
 def chunk_potentials(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray, candidates: np.ndarray | None):

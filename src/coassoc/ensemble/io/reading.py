@@ -20,6 +20,9 @@ from .formats import open_table
 from .roles import HEAD_ROWS, Choice, Roles
 from .table import Options, Table, TableFormat, one_line
 
+# what libraries raise about content that no valid file has; SystemError is Python's about characters beyond Unicode
+_DAMAGE = (LookupError, OverflowError, RecursionError, SystemError)
+
 
 def read_ensemble(
     path: Any,
@@ -114,10 +117,10 @@ def naming(path: Path) -> Iterator[None]:
     """Errors about the content of a file are ValueErrors that name it."""
     try:
         yield
-    except (TypeError, ValueError, LookupError, OverflowError, RecursionError) as error:
+    except (TypeError, ValueError, *_DAMAGE) as error:
         if path.name in str(error) and type(error) is ValueError:
             raise
-        if isinstance(error, (LookupError, OverflowError, RecursionError)):
+        if isinstance(error, _DAMAGE):
             raise ValueError(f"{path.name} is damaged ({one_line(error)}); write it again.") from error
         raise ValueError(str(error) if path.name in str(error) else f"{path.name}: {error}") from error
 

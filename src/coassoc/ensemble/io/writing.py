@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary
+from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
 from .formats import find_format, folder_files, format_called, suffix_format
 from .output import replacing
 from .roles import is_class_name, is_id_name, listing
-from .table import Append, Content, Options, TableFormat
-from .text import LONGEST_CELL, as_objects
+from .table import Content, Options, TableFormat
+from .text import LONGEST_CELL
 
 
 def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, force: bool = False) -> None:
@@ -118,8 +118,8 @@ def write_labels(
     found = format_called(table_format(path, format))
     if joins_source(path, source, format):
         files, origin = _source(Path(source))
-        how = Append(Options(header=header), force, source_format=origin.name)
-        _write(path, found, force, lambda target: found.append(files, target, name, labels, how))
+        options = Options("\t" if origin.name == "tsv" else None, header)
+        _write(path, found, force, lambda target: found.append(files, target, name, labels, options, force))
         return
     item_ids = None if ids is None else np.asarray(ids)
     if item_ids is not None and len(item_ids) != len(labels):
