@@ -135,7 +135,7 @@ def test_a_file_made_meanwhile_is_not_overwritten(folder):
 
 def test_different_files_pass(folder):
     check_outputs({"-o": "out.csv", "--save": "out.npz", "--plot": None, "--items": "-"}, ["labels.csv", None, "-"])
-    check_outputs({"-o": "LABELS.csv"}, ["labels.csv"])  # where case tells files apart
+    check_outputs({"-o": "LABELS.csv"}, ["labels.csv"])  # on a file system that distinguishes case
 
 
 @contextmanager
@@ -202,4 +202,4 @@ def test_a_full_disk_leaves_the_old_file_and_names_the_users_path(folder, words,
     said = capsys.readouterr().err
     assert target in said and ".coassoc" not in said and said.count("\n") == 1
     assert snapshot(folder) == before
-    assert main([*words.split(), "--force"]) == 0  # and with room again it works
+    assert main([*words.split(), "--force"]) == 0  # with free space it works
