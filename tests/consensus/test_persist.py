@@ -32,11 +32,11 @@ X = np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(50, 3))
 NAMES = sorted(n for n in consensus.__all__ if hasattr(getattr(consensus, n), "fit") and n != "ConsensusClustering")
 
 
-def make(name: str):
+def make(name: str, engine: str = "numpy"):
     if name in ("MCLA", "CSPA"):
         pytest.importorskip("pymetis")
     cls = getattr(consensus, name)
-    wanted = {"n_clusters": 3, "random_state": 0, "engine": "numpy"}
+    wanted = {"n_clusters": 3, "random_state": 0, "engine": engine}
     return cls(**{k: v for k, v in wanted.items() if k in cls._get_param_names()})
 
 
@@ -54,9 +54,10 @@ def same(a, b) -> bool:
     return type(a) is type(b) if hasattr(a, "__slots__") else a == b
 
 
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_fitted_estimator_comes_back_the_same(tmp_path, name):
-    model = make(name).fit(TABLE)
+def test_every_fitted_estimator_comes_back_the_same(tmp_path, name, engine):
+    model = make(name, engine).fit(TABLE)
     model.save(tmp_path / "model.npz")
     again = ca.load(tmp_path / "model.npz")
     assert type(again) is type(model)

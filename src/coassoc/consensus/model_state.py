@@ -83,7 +83,8 @@ def describe(value: Any, arrays: list[np.ndarray], where: str) -> Any:
                           for k, v in value.items()]}  # fmt: skip
     if isinstance(value, np.random.Generator | np.random.RandomState | np.random.SeedSequence):
         return None  # a stream that has been drawn from cannot be continued from a file
-    tag = _tag_of(type(value))
+    # parts may be of a subclass that an engine made
+    tag = next((part for part, (cls, _) in _PARTS.items() if isinstance(value, cls)), None) or _tag_of(type(value))
     if tag is None:
         raise TypeError(
             f"{where} holds a {type(value).__module__}.{type(value).__qualname__}, which a model file cannot hold; "
