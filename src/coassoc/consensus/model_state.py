@@ -83,7 +83,8 @@ def describe(value: Any, arrays: list[np.ndarray], where: str) -> Any:
                           for k, v in value.items()]}  # fmt: skip
     if isinstance(value, np.random.Generator | np.random.RandomState | np.random.SeedSequence):
         return None  # a stream that has been drawn from cannot be continued from a file
-    tag = _tag_of(type(value))
+    # parts may be of a subclass that an engine made
+    tag = next((part for part, (cls, _) in _PARTS.items() if isinstance(value, cls)), None) or _tag_of(type(value))
     if tag is None:
         raise TypeError(
             f"{where} holds a {type(value).__module__}.{type(value).__qualname__}, which a model file cannot hold; "
@@ -356,8 +357,9 @@ def _check_estimator(model: Any) -> None:
     for name in ("losses_", "densities_"):
         if name in state and not (isinstance(state[name], list) and all(map(_is_real, state[name]))):
             _bad(f"{name} must be a list of numbers")
-    if "n_features_in_" not in state or "labels_" not in state:
-        _bad(f"{type(model).__name__} has no labels_ or n_features_in_")
+    for name in ("n_features_in_", "labels_"):
+        if state.get(name) is None:
+            _bad(f"{type(model).__name__} has no {name}")
     if "consensus_" in state:
         _check_features_model(model)
         return
@@ -377,6 +379,8 @@ def _check_estimator(model: Any) -> None:
     for name, (kinds, shape, low, high) in _ARRAYS.items():
         if state.get(name) is not None:
             check_array(state[name], name, kinds, shape, sizes, low, high)
+    if "_table" not in state or ("_vectors" in state) != ("_centres" in state):
+        _bad(f"{type(model).__name__} has no _table, _vectors or _centres")
     if state.get("_table") is None:
         if hasattr(model, "predict") and not {"tree_", "_centres", "_micro_table"} & set(state):
             _bad("_table is missing")
@@ -443,7 +447,7 @@ def _check_features_model(model: Any) -> None:
     if not all(isinstance(one, list) and len(one) == consensus.n_features_in_ for one in lists):
         _bad("base_models_ and base_features_ must have an entry for every partition")
     for base, columns in zip(*lists):
-        if base is not None and not isinstance(base, BaseEstimator):
+        if not isinstance(base, BaseEstimator):
             _bad("base_models_ must be estimators")
         n_columns = model.n_features_in_
         if columns is not None:
