@@ -219,7 +219,7 @@ def test_overlaps(make):
         np.testing.assert_array_equal(ours.overlap(), theirs.overlap())
         weights = np.random.default_rng(seed).random(ensemble.n_codes)
         weights[::7] = 0.0
-        np.testing.assert_array_equal(ours.overlap(weights), theirs.overlap(weights))
+        np.testing.assert_array_equal(ours.weighted_overlap(weights), theirs.weighted_overlap(weights))
 
 
 def test_codes_on_the_card_stay_there_and_labels_too(make):

@@ -68,7 +68,7 @@ def test_every_verb_equals_the_oracle(case, k):
     same_rows(rows.worst_rows(ours, table, 3), oracle.worst_rows(theirs, table, 3))
     assert (rows.overlap() == oracle.overlap()).all()
     weights = rng.random(ensemble.n_codes)
-    assert (rows.overlap(weights) == oracle.overlap(weights)).all()
+    assert (rows.weighted_overlap(weights) == oracle.weighted_overlap(weights)).all()
     indices = rng.integers(rows.n_rows, size=6)
     assert (rows.codes_at(indices) == oracle.codes_at(indices)).all()
     parts, expected = rows.split(ours), oracle.split(theirs)

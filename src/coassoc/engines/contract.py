@@ -17,7 +17,7 @@ threads nor the engine can change an answer, and a lost chunk is recomputed, not
     rows.distinct(n_starts)                 -> Rows in which equal rows are one, where that is cheaper; else the rows
     rows.renumbered(labelling, numbers, k)  -> another labelling, numbers[label] for every row
     rows.joined(parts, labellings)          -> a labelling, from those of the parts the rows were split into
-    rows.overlap(weights)                   -> HᵀH (d, d)
+    rows.overlap(shares)                    -> HᵀH (d, d)
     rows.codes_at(indices)                  -> codes of a few rows
     engine.side_by_side(function, tasks)    -> results of independent tasks, in order
     engine.kmeans_starts(tasks, …)          -> seeds and first passes of k-means on many rows, where it has them in one
@@ -39,6 +39,7 @@ import numpy as np
 
 from ..core.counts import MAX_COPIES, Counts, Layout, ScoreTable
 from ..core.moves import Moves, MoveTable
+from ..core.overlaps import RowShares
 from .settling import settle
 
 
@@ -199,8 +200,13 @@ class Rows(ABC):
         return self.labelling_of(np.asarray(self.scatter(leaves)), len(leaves))
 
     @abstractmethod
-    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """HᵀH (d, d), int64; with base-cluster `weights` u, float64 Σ_i h_i h_iᵀ / Σ_{f∈i} u_f."""
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
+        """HᵀH (d, d), int64, in which a row counts its copies, times what `shares` gives it."""
+
+    def weighted_overlap(self, weights: np.ndarray) -> np.ndarray:
+        """Σ_i h_i h_iᵀ / Σ_{f∈i} u_f (d, d), float64, for weights u >= 0 (d,) of base clusters."""
+        shares = RowShares.of(weights, self.layout.n_partitions, self.n_copies)
+        return self.overlap(shares) * shares.scale
 
     @abstractmethod
     def codes_at(self, indices: np.ndarray) -> np.ndarray: ...

@@ -26,7 +26,6 @@ from .chunks import (
     chunk_overlap,
     chunk_potentials,
     chunk_propose,
-    chunk_weighted_overlap,
     chunk_worst,
     new_version,
     smallest_label_type,
@@ -34,6 +33,7 @@ from .chunks import (
 
 if TYPE_CHECKING:
     from ...core.moves import Moves, MoveTable
+    from ...core.overlaps import RowShares
 
 
 class _Each:
@@ -75,10 +75,6 @@ class Chunks(ABC):
     def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
         """The sum of the results, element by element."""
         return add_results(self.each(function, *args, per_chunk=per_chunk))
-
-    @abstractmethod
-    def fold(self, function: Callable, *args: Any) -> Any:
-        """``function(chunk, result so far or None, *args)`` chunk after chunk, in row order."""
 
     def share(self, value: Any) -> Any:
         """`value`, in the form in which it goes out to the chunks; worth it for what is used more than once."""
@@ -211,10 +207,8 @@ class ChunkedRows(Rows):
     def scatter(self, leaves: Sequence[Rows]) -> Any:
         return self.chunks.scatter([leaf.chunks for leaf in leaves if isinstance(leaf, ChunkedRows)])
 
-    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
-        if weights is None:
-            return self.chunks.total(chunk_overlap)[0]
-        return self.chunks.fold(chunk_weighted_overlap, weights)
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
+        return self.chunks.total(chunk_overlap, shares)[0]
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         indices = np.atleast_1d(np.asarray(indices, dtype=np.int64))
