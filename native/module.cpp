@@ -48,17 +48,10 @@ NB_MODULE(_kernels, m) {
     nb::class_<Labelling>(m, "Labelling")
         .def(nb::init<Vector<int32_t>, int32_t, bool>(), "labels"_a.noconvert(), "k"_a, "labelled"_a)
         .def("relabelled", [](Labelling& l) { l.counted_ = l.bounded_ = l.summed_ = false; })
-        .def("rest", &Labelling::rest)
-        .def("table", [](Labelling& l, Matrix<int32_t> values, bool earlier) {
-            const auto& from = earlier ? l.earlier_ : l.table_;
-            if (from.size() != values.size()) throw std::invalid_argument("there is no table of this shape");
-            std::copy(from.begin(), from.end(), values.data());
-            return earlier ? l.earlier_bits_ : l.bits_;
-        })
-        .def("take_table", [](Labelling& l, int64_t d) {  // the labelling is then without it
-            if ((int64_t)l.table_.size() != d * l.k_) throw std::invalid_argument("there is no table of this shape");
-            l.bounded_ = false;
-            return nb::make_tuple(handed_over(std::move(l.table_), d, l.k_), l.bits_);
+        .def("table", [](Labelling& l, Matrix<int32_t> values) {
+            if (l.table_.size() != values.size()) throw std::invalid_argument("there is no table of this shape");
+            std::copy(l.table_.begin(), l.table_.end(), values.data());
+            return l.bits_;
         })
         .def_ro("evaluated", &Labelling::evaluated_)
         .def_ro("redone", &Labelling::redone_);
@@ -69,9 +62,7 @@ NB_MODULE(_kernels, m) {
              "codes"_a.noconvert(), "n_clusters"_a, "missing"_a, "ids"_a.none(), "copies"_a.none(), "simd"_a,
              "n_threads"_a, "chunk_rows"_a, "blocked_copy"_a)
         .def("assign", &Rows::assign)
-        .def("kmeans_passes", &Rows::kmeans_passes, "labelling"_a, "weights"_a, "centres"_a.none(), "limit"_a, "before"_a)
         .def("counts", &Rows::counts)
-        .def("take_counts", &Rows::take_counts)
         .def("own_scores", &Rows::own_scores)
         .def("split_sizes", &Rows::split_sizes)
         .def("split", &Rows::split)

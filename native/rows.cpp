@@ -105,7 +105,6 @@ bool Rows::open(View& out, std::shared_ptr<Buffer>& hold, bool build) {
 }
 
 int64_t Rows::assign(Labelling& labelling, Matrix<const int32_t> table, int bits) {
-    labelling.check_awake();
     if ((int64_t)table.shape(0) != shape_.d || (int64_t)table.shape(1) != labelling.k_ || labelling.n_ != view_.n)
         throw std::invalid_argument("the table's shape does not fit the rows and the labelling");
     int64_t moved = 0;
@@ -303,64 +302,61 @@ bool Rows::count(const View& rows, Labelling& labelling) {
     return finished;
 }
 
-nb::tuple Rows::kmeans_passes(Labelling& labelling, Vector<const double> weights, nb::object centres, int64_t limit,
-                              double before) {
-    labelling.check_awake();
-    const int64_t k = labelling.k_;
-    if ((int64_t)weights.shape(0) != shape_.p || labelling.n_ != view_.n)
-        throw std::invalid_argument("the weights or the labelling do not fit the rows");
-    const int64_t* given = nullptr;
-    const void* seeds = nullptr;
-    if (nb::isinstance<Matrix<const int64_t>>(centres)) {
-        auto alpha = nb::cast<Matrix<const int64_t>>(centres);
-        if ((int64_t)alpha.shape(0) != shape_.d || (int64_t)alpha.shape(1) != k)
-            throw std::invalid_argument("the centres must have a row per base cluster and a column per cluster");
-        given = alpha.data();
-    } else if (!centres.is_none()) {
-        auto codes = nb::cast<AnyMatrix>(centres);
-        if ((int64_t)codes.shape(0) != k || (int64_t)codes.shape(1) != shape_.p || codes.dtype().bits != view_.width * 8)
-            throw std::invalid_argument("the centres must be counts, or a row of codes per cluster");
-        seeds = codes.data();
-    } else if (!labelling.labelled_) {
-        throw std::invalid_argument("centres are needed for a labelling without labels");
-    }
-    Passes found;
-    released([&] { return passes(labelling, weights.data(), given, seeds, limit, before, found); });
-    return nb::make_tuple(found.moves, found.losses, found.empty);
-}
-
-bool Rows::passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
-                  double before, Passes& out, bool placed) {
+bool Rows::passes(Labelling& labelling, const double* weights, const void* seeds, int64_t limit, Passes& out,
+                  bool placed) {
     std::shared_ptr<Buffer> hold;
     View rows;
-    if (!open(rows, hold, (limit > 1 || labelling.bounded_) && kernels_->permutes && plan_.possible)) return false;
-    if (!given && !seeds && !labelling.counted_ && !count(rows, labelling)) return false;
-    if (limit <= 0) return true;
-    int bits = seeds ? table_of_rows(shape_, labelling, seeds, view_.width, weights)
-                     : next_table(*kernels_, shape_, labelling, given, weights);
-    for (bool on = true; on && (int64_t)out.losses.size() < limit;) {
+    if (!open(rows, hold, kernels_->permutes && plan_.possible)) return false;
+    int bits = table_of_rows(shape_, labelling, seeds, view_.width, weights);
+    while ((int64_t)out.losses.size() < limit) {
         int64_t moved = view_.n;
-        const bool first = std::isinf(before), summed = labelling.summed_;
-        if (!(placed ? take_labels(labelling, bits) : assign_next(rows, labelling, bits, moved))) return false;
-        placed = false;
+        const bool first = out.losses.empty(), summed = labelling.summed_;
+        if (!(placed && first ? take_labels(labelling, bits) : assign_next(rows, labelling, bits, moved))) return false;
         if (!labelling.counted_ && !count(rows, labelling)) return false;
-        if (moved == 0 && summed && !first)
-            labelling.summed_ = true;  // the last pass, and nothing has changed
-        else  // the counts are read once, for the loss and for the table of a pass that may not come
-            bits = next_table(*kernels_, shape_, labelling, nullptr, weights);
+        if (moved == 0 && !first) {
+            labelling.summed_ = summed;  // nothing has changed
+            out.stop = kFixedPoint;
+            return true;
+        }
+        // the counts are read once, for the loss and for the table of a pass that may not come
+        bits = next_table(*kernels_, shape_, labelling, nullptr, weights);
         const double loss = kmeans_loss(*kernels_, shape_, labelling, weights);
-        out.empty = count_empty(shape_, labelling);
-        on = out.empty == 0 && (first || (moved > 0 && loss < before));
-        before = loss;
-        out.moves.push_back(moved);
+        if (!first && !(loss < out.losses.back())) {
+            bool undone = false;
+            if (!take_back(rows, labelling, undone)) return false;
+            out.stop = undone ? kNoGain : kFixedPoint;
+            return true;
+        }
         out.losses.push_back(loss);
+        if (count_empty(shape_, labelling) && (int64_t)out.losses.size() < limit) {
+            out.stop = kUnfinished;
+            return true;
+        }
     }
     return true;
 }
 
+bool Rows::take_back(const View& rows, Labelling& labelling, bool& undone) {
+    const std::vector<int64_t> after = labelling.alpha_;
+    const std::vector<int32_t> table = labelling.table_;
+    const int bits = labelling.bits_;
+    int64_t moved;
+    labelling.next_ = labelling.earlier_;
+    if (!assign_next(rows, labelling, labelling.earlier_bits_, moved)) return false;
+    if (!labelling.counted_ && !count(rows, labelling)) return false;
+    const int64_t k = labelling.k_;
+    undone = false;
+    for (int64_t j = 0; j < shape_.p; ++j) {  // missing labels are no counts
+        const int64_t from = shape_.first[j] * k, to = from + shape_.n_clusters[j] * k;
+        undone = undone || !std::equal(after.begin() + from, after.begin() + to, labelling.alpha_.begin() + from);
+    }
+    if (undone) return true;
+    labelling.next_ = table;
+    return assign_next(rows, labelling, bits, moved);
+}
+
 void Rows::count_now(Labelling& labelling) {
     if (labelling.counted_) return;
-    labelling.check_awake();
     released([&] {
         std::shared_ptr<Buffer> hold;
         View rows;
@@ -391,25 +387,8 @@ bool Rows::counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> s
     return sums_of(labelling, sizes.data(), cells.data(), squares.data());
 }
 
-nb::tuple Rows::take_counts(Labelling& labelling, Vector<int64_t> sizes, Matrix<int64_t> cells,
-                            Matrix<int64_t> squares) {
-    const int64_t k = labelling.k_;
-    if ((int64_t)sizes.shape(0) != k || cells.size() != (size_t)(shape_.p * k) || squares.size() != cells.size() ||
-        !labelling.labelled_)
-        throw std::invalid_argument("counts need a labelled labelling and arrays of its shape");
-    count_now(labelling);
-    const bool known = sums_of(labelling, sizes.data(), cells.data(), squares.data());
-    int64_t* alpha = labelling.alpha_.data();
-    for (int64_t j = 1; j < shape_.p; ++j)  // the rows of missing labels are left out
-        std::memmove(alpha + (shape_.first[j] - j) * k, alpha + shape_.first[j] * k,
-                     8 * (size_t)(shape_.n_clusters[j] * k));
-    labelling.counted_ = labelling.summed_ = false;
-    return nb::make_tuple(handed_over(std::move(labelling.alpha_), shape_.d, k), known);
-}
-
 void Rows::own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t start, int64_t stop,
                       Vector<int64_t> scores) {
-    labelling.check_awake();
     const int32_t k = labelling.k_;
     if ((int64_t)cost.shape(0) != shape_.d || (int64_t)cost.shape(1) != k || start < 0 || stop > view_.n ||
         (int64_t)scores.shape(0) != stop - start || !labelling.labelled_)

@@ -85,14 +85,6 @@ int64_t count_ones(const Label* labels, int64_t start, int64_t stop) {
 class Labelling;
 class Occurrences;
 
-// A matrix for Python that takes over the memory of `values`.
-template <class T>
-nb::ndarray<nb::numpy, T, nb::ndim<2>> handed_over(std::vector<T>&& values, int64_t rows, int64_t columns) {
-    auto* kept = new std::vector<T>(std::move(values));
-    nb::capsule owner(kept, [](void* it) noexcept { delete (std::vector<T>*)it; });
-    return {kept->data(), {(size_t)rows, (size_t)columns}, owner};
-}
-
 // Copies of rows that are done with, for the next of their kin: fresh memory costs more than filling it. From small to
 // large, the largest few.
 struct Spare {
@@ -100,11 +92,11 @@ struct Spare {
     std::vector<std::shared_ptr<Buffer>> buffers;
 };
 
-// What passes of k-means did: rows moved and loss of each, and how many clusters the last left empty.
+// Passes of k-means: the loss of each, and why they ended. kUnfinished: a cluster is empty and must be refilled.
+enum Stop { kFixedPoint, kNoGain, kMaxIter, kUnfinished };
 struct Passes {
-    std::vector<int64_t> moves;
     std::vector<double> losses;
-    int64_t empty = 0;
+    Stop stop = kMaxIter;
 };
 
 class Rows {
@@ -153,14 +145,6 @@ class Rows {
     // Also gives cells and squares (p, k), if they are known (true).
     bool counts(Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes, Matrix<int64_t> cells,
                 Matrix<int64_t> squares);
-    // The counts themselves, which the labelling is then without: alpha, and whether cells and squares were known and are
-    // filled, as sizes are. For passes that are over: counts of many clusters take long to copy.
-    nb::tuple take_counts(Labelling& labelling, Vector<int64_t> sizes, Matrix<int64_t> cells, Matrix<int64_t> squares);
-    // Passes of k-means (table, labels, counts, loss) from the counts `centres` (d, k), from rows of codes (k, p), or
-    // from the labelling itself when None: `limit` at most, until one moves no row, does not take the loss below that `before` it (infinity:
-    // there was none), or leaves a cluster empty. Gives moved rows and loss of each, and how many clusters are empty.
-    nb::tuple kmeans_passes(Labelling& labelling, Vector<const double> weights, nb::object centres, int64_t limit,
-                            double before);
     void own_scores(Labelling& labelling, Matrix<const int32_t> cost, int64_t start, int64_t stop,
                     Vector<int64_t> scores);
     std::vector<int64_t> split_sizes(Labelling& labelling);
@@ -179,10 +163,12 @@ class Rows {
 
     // what follows runs without the GIL and says whether it finished
     bool open(View& out, std::shared_ptr<Buffer>& hold, bool build);
-    // from the counts `given` or the rows of codes `seeds`, or, when both are null, from the labelling itself; `placed`:
-    // the labels that the first pass from the seeds would give lie where bounds will be, a byte per row
-    bool passes(Labelling& labelling, const double* weights, const int64_t* given, const void* seeds, int64_t limit,
-                double before, Passes& out, bool placed = false);
+    // Passes from centers that are rows of codes: `limit` at most. `placed`: the labels that the first pass would give
+    // are stored where the bounds will be, a byte per row.
+    bool passes(Labelling& labelling, const double* weights, const void* seeds, int64_t limit, Passes& out,
+                bool placed);
+    // Undoes the latest pass, which did not lower the loss, unless it changed no count; `undone` says which.
+    bool take_back(const View& rows, Labelling& labelling, bool& undone);
     bool take_labels(Labelling& labelling, int bits);
     bool assign_next(const View& rows, Labelling& labelling, int bits, int64_t& moved);
     bool count(const View& rows, Labelling& labelling);
@@ -215,24 +201,15 @@ class Labelling {
     Labelling(Vector<int32_t> labels, int32_t k, bool labelled)
         : keep_(nb::cast(labels)), labels_(labels.data()), n_((int64_t)labels.shape(0)), k_(k), labelled_(labelled) {}
 
-    // Gives back all that can be found again from the labels, but for the counts, which a split hands on. The labels
-    // themselves are packed in bytes if that is enough for them (true); only a split is possible then.
-    bool rest() {
-        if (labels_ && labelled_ && k_ <= 256) {
-            packed_ = Buffer(n_);
-            for (int64_t i = 0; i < n_; ++i) packed_.data()[i] = (char)(uint8_t)labels_[i];
-            labels_ = nullptr;
-            keep_ = nb::none();
-        }
+    // Frees what only speeds up further passes.
+    void release() {
         bounded_ = false;
-        std::vector<int32_t>().swap(table_);
         std::vector<int32_t>().swap(earlier_);
         std::vector<int32_t>().swap(next_);
         std::vector<Move>().swap(moves_);
         bounds_ = Buffer();
         wide_ = Buffer();
         narrow_ = Buffer();
-        return !labels_;
     }
 
     // The next table is now that of the labels.
@@ -244,13 +221,8 @@ class Labelling {
         labelled_ = true;
     }
 
-    void check_awake() const {
-        if (!labels_) throw std::invalid_argument("the labelling rests: nothing but a split is left to it");
-    }
-
     nb::object keep_;
-    int32_t* labels_;  // null: packed
-    Buffer packed_;
+    int32_t* labels_;
     int64_t n_;
     int32_t k_;
     bool labelled_;         // whether every row has a label

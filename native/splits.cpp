@@ -37,18 +37,14 @@ std::vector<int64_t> Rows::split_sizes(Labelling& labelling) {
         throw std::invalid_argument("a split needs a label for every row");
     if (labelling.counted_ && !view_.copies) return cluster_sizes(shape_, labelling.alpha_.data(), labelling.k_);
     std::vector<int64_t> sizes((size_t)labelling.k_, 0);
-    if (labelling.labels_)
-        for (int64_t i = 0; i < view_.n; ++i) ++sizes[(size_t)labelling.labels_[i]];
-    else
-        for (int64_t i = 0; i < view_.n; ++i) ++sizes[(uint8_t)labelling.packed_.data()[i]];
+    for (int64_t i = 0; i < view_.n; ++i) ++sizes[(size_t)labelling.labels_[i]];
     return sizes;
 }
 
 namespace {
 
 // Names of the rows [start, stop) of each cluster, in their present order; `ids` null: rows are named by position.
-template <class Label>
-void sort_rows(const Label* labels, const uint32_t* ids, int64_t start, int64_t stop, std::vector<uint32_t*> to,
+void sort_rows(const int32_t* labels, const uint32_t* ids, int64_t start, int64_t stop, std::vector<uint32_t*> to,
                const std::vector<int64_t>& sizes) {
     int64_t i = start;
     const auto name = [ids](int64_t row) { return ids ? ids[row] : (uint32_t)row; };
@@ -65,8 +61,7 @@ void sort_rows(const Label* labels, const uint32_t* ids, int64_t start, int64_t 
     for (; i < stop; ++i) *to[(size_t)labels[i]]++ = name(i);
 }
 
-template <class Label>
-bool sort_rows(const Rows& rows, const Label* labels, const uint32_t* ids, std::vector<uint32_t*> to,
+bool sort_rows(const Rows& rows, const int32_t* labels, const uint32_t* ids, std::vector<uint32_t*> to,
                const std::vector<int64_t>& sizes) {
     const int64_t n = rows.view_.n;
     if (to.size() != 2) return sort_rows(labels, ids, 0, n, to, sizes), true;
@@ -94,10 +89,7 @@ void Rows::split(Labelling& labelling, const std::vector<Vector<uint32_t>>& part
     std::vector<int64_t> sizes;
     for (const auto& part : parts) to.push_back(part.data()), sizes.push_back((int64_t)part.shape(0));
     const uint32_t* names = ids ? view_.ids : nullptr;
-    released([&] {
-        return labelling.labels_ ? sort_rows(*this, labelling.labels_, names, to, sizes)
-                                 : sort_rows(*this, (const uint8_t*)labelling.packed_.data(), names, to, sizes);
-    });
+    released([&] { return sort_rows(*this, labelling.labels_, names, to, sizes); });
 }
 
 void Rows::scatter(const std::vector<Vector<const uint32_t>>& parts, Vector<int32_t> labels) {

@@ -1,7 +1,6 @@
 #include "starts.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "seeding.h"
@@ -31,8 +30,9 @@ bool run_start(Start& start, const int64_t* seeding_weights, const double* weigh
         if (!seeding.choose_all(*start.random, k, m, start.seeds, start.n_seeds)) return false;
     }
     if (start.n_seeds < k) return true;
-    return rows.passes(*start.labelling, weights, nullptr, start.seeds, limit, std::numeric_limits<double>::infinity(),
-                       start.passes, placed);
+    if (!rows.passes(*start.labelling, weights, start.seeds, limit, start.passes, placed)) return false;
+    start.labelling->release();
+    return true;
 }
 
 // The token of this thread, for as long as a task of it runs.
@@ -52,7 +52,6 @@ nb::list kmeans_starts(nb::list tasks, Vector<const int64_t> seeding_weights, Ve
         Rows& rows = nb::cast<Rows&>(task[0]);
         Labelling& labelling = nb::cast<Labelling&>(task[1]);
         auto seeds = nb::cast<AnyMatrixOut>(task[3]);
-        labelling.check_awake();
         if ((int64_t)seeds.shape(0) != labelling.k_ || (int64_t)seeds.shape(1) != rows.shape_.p ||
             seeds.dtype().bits != rows.view_.width * 8 || labelling.n_ != rows.view_.n ||
             (int64_t)weights.shape(0) != rows.shape_.p || (int64_t)seeding_weights.shape(0) != rows.shape_.p || m < 1)
@@ -79,7 +78,7 @@ nb::list kmeans_starts(nb::list tasks, Vector<const int64_t> seeding_weights, Ve
     });
     nb::list out;
     for (const Start& start : starts)
-        out.append(nb::make_tuple(start.n_seeds, start.passes.moves, start.passes.losses, start.passes.empty));
+        out.append(nb::make_tuple(start.n_seeds, start.passes.losses, (int)start.passes.stop));
     return out;
 }
 

@@ -32,28 +32,44 @@ def pytest_collection_modifyitems(config, items):
 
 # name -> (class, arguments); every one must give the same labels
 ENGINES = {
-    "numpy": ("Numpy", {}),
-    "numpy-rows13": ("Numpy", {"chunk_rows": 13}),
+    "numpy": ("Numpy", {"chunk_rows": 13}),
     "native": ("Native", {}),
-    "native-threads1": ("Native", {"n_threads": 1}),
     "native-threads3-rows7": ("Native", {"n_threads": 3, "chunk_rows": 7}),
     "native-no-copy": ("Native", {"n_threads": 2, "chunk_rows": 64, "blocked_copy": False}),
     "native-baseline": ("Native", {"n_threads": 2, "simd": "baseline"}),
     "native-avx2": ("Native", {"n_threads": 2, "simd": "avx2"}),
     "native-avx512": ("Native", {"n_threads": 2, "simd": "avx512"}),
+    "stream": ("Stream", {"memory": "1GB", "chunk_rows": 50}),
+    "stream-files": ("Stream", {"memory": "1B", "chunk_rows": 29}),  # labels packed, distances not kept
+    "dask": ("Dask", {"chunk_rows": 400}),
+    "cuda-twin": ("Twin", {"skip": True}),
+    "cuda-twin-stream": ("Twin", {"skip": True, "stream": True, "piece_rows": 8192}),
+    "cuda": ("Cuda", {"skip": True}),
+    "toy": ("Toy", {}),
 }
+LOCAL = [name for name in ENGINES if name not in ("dask", "cuda")]
 
 
-def make_engine(name: str):
+def make_engine(name: str, client=None):
     """The engine of that name; skips when it cannot run here, unless COASSOC_REQUIRE_NATIVE=1 forbids that."""
     from coassoc import engines
-
-    kind, arguments = ENGINES[name]
-    if kind == "Numpy":
-        return engines.Numpy(**arguments)
+    from coassoc.engines.cuda.device import has_device
     from coassoc.engines.native import engine as _native
 
-    if _native.native_or_none() is None:
+    kind, arguments = ENGINES[name]
+    if kind == "Twin":
+        from twins.fixtures import Twin
+
+        return Twin(**arguments)
+    if kind == "Toy":
+        from twins.toy import Toy
+
+        return Toy()
+    if kind == "Dask":
+        return engines.Dask(client, **arguments)
+    if kind == "Cuda" and not has_device():
+        pytest.skip("no CUDA device, or no CuPy")
+    if kind == "Native" and _native.kernels_missing() is not None:
         reason = "the compiled kernels are not installed (build the package with a C++ compiler)"
         if os.environ.get("COASSOC_REQUIRE_NATIVE") == "1":
             pytest.fail(f"COASSOC_REQUIRE_NATIVE=1, but {reason}")
@@ -61,20 +77,35 @@ def make_engine(name: str):
     simd = arguments.get("simd")
     if simd is not None and simd not in _native.simd_levels():
         pytest.skip(f"this CPU or build has no {simd} kernels")
-    return engines.Native(**arguments)
+    return getattr(engines, kind)(**arguments)
 
 
-@pytest.fixture(params=list(ENGINES))
+@pytest.fixture(scope="session")
+def dask_client():
+    """A cluster of two threads in this process, for all tests of the session that ask for one."""
+    distributed = pytest.importorskip("distributed")
+    settings = {"processes": False, "dashboard_address": None, "silence_logs": 50}
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, **settings) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.gpu if name == "cuda" else ()) for name in ENGINES])
 def engine(request):
     """Every engine in several settings; results must not depend on which."""
-    return make_engine(request.param)
+    client = request.getfixturevalue("dask_client") if request.param == "dask" else None
+    if request.param == "stream-files":  # let even small arrays go to files
+        request.getfixturevalue("monkeypatch").setattr("coassoc.core.memory._SMALL", 0)
+    return make_engine(request.param, client)
 
 
 @pytest.fixture
 def all_engines():
-    """Name -> engine, all that can run here."""
+    """Name -> engine, all that work in this process; for tests with too many fits for a cluster."""
     found = {}
-    for name in ENGINES:
+    for name in LOCAL:
         try:
             found[name] = make_engine(name)
         except pytest.skip.Exception:

@@ -33,7 +33,6 @@ KNOWN: set[tuple[str, str]] = {
     ("consensus.features", "_check_clusterers"),
     ("consensus.features", "_plan"),
     ("consensus.features", "coassoc.metrics"),
-    ("consensus.persist", "coassoc.engines"),
     ("engines.__init__", "coassoc.engines.cuda.device"),
     ("engines.__init__", "coassoc.engines.cuda.engine"),
     ("engines.__init__", "coassoc.engines.dask.engine"),
@@ -89,7 +88,7 @@ KNOWN: set[tuple[str, str]] = {
     ("report.comparison", "coassoc.metrics.agreement"),
     ("report.comparison", "coassoc.metrics.densities"),
     ("report.comparison", "coassoc.metrics.labels"),
-    ("report.k_curves", "coassoc.ensemble.io.guard"),
+    ("report.k_curves", "coassoc.ensemble.io.output"),
     ("report.summary", "coassoc.consensus"),
     ("report.summary", "coassoc.report.comparison"),
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# public name -> the package that exports it; loaded on first use, so that importing coassoc is quick
+from .consensus.registry import METHODS
+
+# public name -> the package that exports it; imported on first use, so that `import coassoc` is quick
 _EXPORTS = {
     "Ensemble": "ensemble",
     "read_ensemble": "ensemble",
@@ -13,44 +15,22 @@ _EXPORTS = {
     "write_labels": "ensemble",
     "make_ensemble": "ensemble",
     "make_ensemble_large": "ensemble",
-    "KMeansConsensus": "consensus",
-    "BisectingConsensus": "consensus",
-    "ConsensusClustering": "consensus",
+    **{method.class_name: "consensus" for method in METHODS.values()},
     "load": "consensus",
-    "SEC": "consensus",
-    "ECC": "consensus",
-    "MCLA": "consensus",
-    "CSPA": "consensus",
-    "EAC": "consensus",
-    "DensityConsensus": "consensus",
-    "AgreementConsensus": "consensus",
-    "HBGF": "consensus",
-    "LWGP": "consensus",
-    "ECPCS": "consensus",
-    "cluster_uncertainty": "consensus",
     "select_k": "consensus",
+    "compare": "report",
     "density": "metrics",
     "cluster_density": "metrics",
-    "cluster_weight": "metrics",
     "inter_density": "metrics",
-    "inter_weight": "metrics",
-    "split_gain": "metrics",
     "kmeans_loss": "metrics",
     "nmi": "metrics",
     "ensemble_nmi": "metrics",
     "zero_effort": "metrics",
-    "member_scores": "metrics",
-    "pairwise_nmi": "metrics",
-    "align_labels": "metrics",
     "best_member": "metrics",
     "item_stability": "metrics",
-    "item_memberships": "metrics",
     "cluster_stability": "metrics",
     "partition_agreement": "metrics",
-    "warn_if_worse_than_member": "metrics",
-    "WorseThanMemberWarning": "metrics",
-    "order_by_size": "metrics",
-    "compare": "report",
+    "align_labels": "metrics",
     "show_config": "engines.config",
 }
 _PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from coassoc import cli
 from coassoc.cli import COMMANDS, command_parser, load, main, sentence
+from coassoc.cli.terminal import printable, say
 
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
@@ -82,8 +82,9 @@ def test_no_command_is_a_usage_error_with_help(capsys):
     assert "commands (each has --help" in capsys.readouterr().err
 
 
-def test_version(capsys):
-    assert main(["--version"]) == 0
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_version(option, capsys):
+    assert main([option]) == 0
     assert re.match(r"coassoc \S+\n", capsys.readouterr().out)
 
 
@@ -101,10 +102,23 @@ def test_a_command_that_is_absent_does_not_break_the_others(monkeypatch, capsys)
     assert main(["completion", "bash"]) == 0
 
 
-def test_usage_errors_exit_with_2():
-    with pytest.raises(SystemExit) as stop:
-        main(["fit"])
-    assert stop.value.code == 2
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "required: LABELS"),
+        ("x.csv -k 0", "-k/--clusters: must be a whole number of at least 1, got '0'"),
+        ("x.csv -k 2147483648", "-k/--clusters: must be a whole number of at most 2147483647"),
+        ("x.csv --n-init 100000000000000000000", "--n-init: must be a whole number of at most 2147483647"),
+        ("x.csv --no-such-option", "unrecognized arguments: --no-such-option"),
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_with_2(words, message, capsys):
+    assert main(["fit", *words.split()]) == 2
+    said = capsys.readouterr().err
+    assert message in said and "see coassoc fit --help" in said and said.count("\n") == 1
+    assert main(["fit", "--json", *words.split()]) == 2
+    told = json.loads(capsys.readouterr().err)
+    assert message in told["error"] and told["exit_code"] == 2
 
 
 def test_errors_have_a_traceback_only_with_debug(tmp_path):
@@ -136,24 +150,6 @@ def test_a_fault_of_ours_says_so(monkeypatch, capsys):
     assert "--debug" in said
 
 
-def test_ctrl_c_exits_with_130(tmp_path):
-    path = tmp_path / "labels.csv"
-    path.write_text("a,b\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(200)))
-    script = (
-        "import sys, time\nfrom coassoc import cli\nimport coassoc.cli.fit as fit\n"
-        "def wait(args, ensemble):\n    print('READY', file=sys.stderr, flush=True)\n    time.sleep(60)\n"
-        f"fit.fit = wait\nsys.exit(cli.main(['fit', {str(path)!r}, '-k', '2', '-o', {str(tmp_path / 'out.csv')!r}]))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, env=ENV)
-    assert process.stderr.readline() == "READY\n"
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
-    assert "interrupted" in process.stderr.read()
-    process.stderr.close()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.csv"]
-
-
 def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("a,b\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(60_000)))
@@ -169,6 +165,31 @@ def test_sentences_are_one_line():
     assert sentence(MemoryError()).startswith("not enough memory")
     assert "no permission" in sentence(PermissionError(13, "x", "a.csv"))
     assert sentence(OSError(28, "No space left on device", "a.csv")) == "'a.csv': No space left on device."
+    assert sentence(OSError(22, "Invalid argument")).endswith("read or written: Invalid argument.")
+
+
+def test_names_from_files_reach_the_terminal_escaped(tmp_path, capsys):
+    """Escape sequences of 7 and of 8 bits, a bell, a change of direction, a line separator."""
+    hostile = "\x1b[31mred\x9b31m\x07\u202e\u2028\x7f"
+    assert printable(f"Zürich – {hostile}\n") == (
+        "Zürich – \\u001b[31mred\\u009b31m\\u0007\\u202e\\u2028\\u007f\n"
+    )
+    path = tmp_path / "labels.csv"
+    rows = [f"{i % 3},{i % 3},{i % 2}" for i in range(30)]
+    path.write_text("\n".join([f"{hostile},b,c".replace("\u2028", ""), *rows]) + "\n", newline="")
+    for words in (["--columns", "zzz"], ["-k", "2", "--json"], ["-m", hostile], ["-o", "no\x1bwhere/x.csv"]):
+        main(["fit", str(path), *words])
+    main(["score", str(path), "--labels", "b"])
+    main([hostile])
+    told = capsys.readouterr()
+    assert not set(told.out + told.err) & set("\x1b\x9b\x07\u202e\x7f")
+    assert "no\\u001bwhere/x.csv cannot be written" in told.err
+
+
+def test_a_stream_that_cannot_encode_gets_escapes(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    say("a – b", file=stream)
+    assert stream.buffer.getvalue() == b"a \\u2013 b\n"
 
 
 # -- completion ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_fit_writes_the_library_consensus_back_into_the_table(labels, tmp_path, 
     out = tmp_path / "out.csv"
     text = run(capsys, "fit", labels, "-k", 3, "--class-column", "kind", "--seed", 2, "-o", out, "--engine", "numpy")
     expected = ca.KMeansConsensus(3, random_state=2, engine="numpy").fit(TABLE).labels_
-    assert column(out, "consensus") == [str(x) for x in ca.order_by_size(expected)]
+    assert column(out, "consensus") == [str(x) for x in ca.metrics.order_by_size(expected)]
     assert column(out, "id") == [f"x{i:03d}" for i in range(70)]
     assert column(out, "a") == [str(x) for x in TABLE[:, 0]]
     assert "70 items, 5 clusterings of 3 clusters" in text
@@ -185,6 +186,26 @@ def test_report_writes_a_page(labels, tmp_path, capsys):
     assert "NMI with known classes" in text
     assert main(["report", str(labels), "-k", "3", "-o", str(page)]) == 2
     assert "--force" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n_partitions", [2, 10])
+def test_random_partitions_are_no_more_than_chance(tmp_path, n_partitions, capsys):
+    pytest.importorskip("jinja2")
+    np.save(tmp_path / "noise.npy", np.random.default_rng(3).integers(0, 5, size=(200, n_partitions)))
+    told = json.loads(run(capsys, "fit", tmp_path / "noise.npy", "-k", 5, "--json"))
+    assert told["chance"]["exceeded"] is False
+    page = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "noise.npy"), "-k", "5", "--no-compare", "-o", str(page)]) == 0
+    assert "coassoc: warning: the clusterings agree no more than chance" in capsys.readouterr().err
+    text = page.read_text()
+    assert "The clusterings agree no more than chance" in text and 'li class="good"' not in text
+    assert "not told apart from chance" in text and "100 %" not in text.partition("ambiguous pairs")[0]
+
+
+def test_real_partitions_are_more_than_chance(labels, capsys):
+    told = json.loads(run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "--json"))
+    assert told["chance"]["exceeded"] is True and told["chance"]["warning"] is None
+    assert abs(told["chance"]["mean_nmi"] - np.mean([ca.nmi(a, b) for a, b in combinations(TABLE.T, 2)])) < 1e-12
 
 
 def test_report_on_a_given_consensus_and_features(labels, tmp_path, capsys):

@@ -31,7 +31,7 @@ def test_jobs_change_nothing():
     assert (fitted(n_jobs=2).labels_ == fitted().labels_).all()
 
 
-@pytest.mark.parametrize("method", [None, "bisecting", "sec", ca.BisectingConsensus(finish=True, engine="numpy")])
+@pytest.mark.parametrize("method", [None, "bisecting", "sec", ca.BisectingConsensus(refine="kmeans", engine="numpy")])
 def test_any_consensus_method(method):
     model = fitted(method=method)
     assert len(set(model.labels_.tolist())) == 4

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import importlib.util
+import io
 import json
+import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +19,11 @@ from sklearn.exceptions import NotFittedError
 import coassoc as ca
 from coassoc import consensus
 
+MODELS = Path(__file__).parents[1] / "data" / "models"  # written by the version before stable class tags
+ANSWERS = json.loads((MODELS / "answers.json").read_text())
+spec = importlib.util.spec_from_file_location("make_models", MODELS / "make.py")
+old = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(old)
 RNG = np.random.default_rng(4)
 TRUTH = RNG.integers(0, 3, size=50)
 TABLE = np.column_stack([np.where(RNG.random(50) < 0.1, RNG.integers(0, 3, 50), TRUTH) for _ in range(5)])
@@ -96,11 +107,9 @@ def test_the_file_holds_arrays_and_json_only(tmp_path):
     with zipfile.ZipFile(tmp_path / "m.npz") as archive:
         names = archive.namelist()
         json.loads(archive.read("model.json"))
-    assert all(name == "model.json" or name.endswith(".npy") for name in names)
+    assert all(name in ("model.json", "sha256.txt") or name.endswith(".npy") for name in names)
     with np.load(tmp_path / "m.npz", allow_pickle=False) as arrays:
-        for name in arrays.files:
-            if name != "model.json":
-                assert arrays[name].dtype != object
+        assert all(arrays[name].dtype != object for name in arrays.files if name.startswith("array_"))
 
 
 def test_unfitted_models_and_existing_files_are_refused(tmp_path):
@@ -110,6 +119,8 @@ def test_unfitted_models_and_existing_files_are_refused(tmp_path):
     model.save(tmp_path / "m.npz")
     with pytest.raises(FileExistsError):
         model.save(tmp_path / "m.npz")
+    with pytest.raises(ValueError, match=r"name in \.npz"):
+        model.save(tmp_path / "m.pkl")
     model.save(tmp_path / "m.npz", force=True)
     assert [p.name for p in tmp_path.iterdir()] == ["m.npz"]
 
@@ -122,30 +133,58 @@ def test_what_cannot_be_kept_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def rewritten(path, change) -> None:
-    """Change the JSON inside a model file."""
+def members_of(path) -> dict[str, bytes]:
     with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write_members(path, members, *, digest: bool) -> None:
+    """A valid zip archive of these members; with `digest` as a forger would write it."""
+    if digest:
+        total = hashlib.sha256()
+        for name, data in members.items():
+            if name != "sha256.txt":
+                total.update(f"{name} {len(data)}\n".encode() + data)
+        members = {**members, "sha256.txt": total.hexdigest().encode()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def rewritten(path, change, *, digest: bool = True) -> None:
+    """Change the JSON inside a model file."""
+    members = members_of(path)
     structure = json.loads(members["model.json"])
     change(structure)
     members["model.json"] = json.dumps(structure).encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
+    write_members(path, members, digest=digest)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "m.npz"
+    ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE).save(path)
+    return path
 
 
 @pytest.mark.parametrize(
     "name",
     ["os:system", "subprocess:Popen", "builtins:eval", "coassoc.cli:main", "sklearn.utils:Bunch", "coassoc.cli:os",
-     "sklearn.conftest:pytest", "coassoc.ensemble:Ensemble.take", "coassoc.nowhere:Thing",
-     "coassoc.engines.numpy:Numpy"],
+     "sklearn.conftest:pytest", "coassoc.ensemble:Ensemble.take", "coassoc.nowhere:Thing", "select_k", 7,
+     "coassoc.engines.numpy:Numpy", "sklearn.feature_extraction.text:TfidfVectorizer", "sklearn.KMeans", "Ensemble"],
 )  # fmt: skip
-def test_a_file_cannot_name_anything_but_models(tmp_path, name):
-    path = tmp_path / "m.npz"
-    ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE).save(path)
-    rewritten(path, lambda s: s["model"].update({"class": name}))
+def test_a_file_cannot_name_anything_but_models(saved, name):
+    rewritten(saved, lambda s: s["model"].update({"class": name}))
     with pytest.raises(ValueError, match="damaged model file"):
-        ca.load(path)
+        ca.load(saved)
+
+
+def state(**values):
+    return lambda s: s["model"]["@object"].update(values)
+
+
+def part(name, **values):
+    return lambda s: s["model"]["@object"][name]["@object"].update(values)
 
 
 @pytest.mark.parametrize(
@@ -154,31 +193,155 @@ def test_a_file_cannot_name_anything_but_models(tmp_path, name):
         (lambda s: s.update(version=99), "version 99"),
         (lambda s: s.update(kind="other"), "not a model saved by coassoc"),
         (lambda s: s.pop("model"), "damaged model file"),
-        (lambda s: s["model"]["@object"].update(labels_={"@array": 999}), "damaged model file"),
+        (lambda s: s.update(model=[1, 2]), "holds a list"),
+        (state(labels_={"@array": 999}), "number of an array must be an integer from 0"),
+        (state(labels_={"@array": 0}), "labels_ holds values out of range"),
+        (state(labels_=[0, 1]), "labels_ must be an array"),
+        (state(predict=3), "no attribute 'predict'"),
+        (state(__class__=3), "no attribute '__class__'"),
+        (state(density_=7.5), "density_ must be a number from 0 to 1"),
+        (state(engine="rm"), "engine 'rm' is unknown"),
+        (state(n_features_in_=6), "5 partitions in the vocabulary, not 6"),
+        (state(_table={"@tuple": ["/etc/passwd"], "class": "coassoc.ensemble.ensemble:Ensemble"}), "unknown kind"),
+        (state(_vocabulary={"@object": {}, "class": "Ensemble"}), "damaged model file"),
+        (state(x_={"@scalar": "V2000000000", "value": 0}), "damaged model file"),
+        (state(x_={"@dtype": "V2000000000"}), "damaged model file"),
+        (part("_table", bits=10**9), "bits must be an integer"),
+        (part("_table", values={"@array": 1}), "damaged model file"),
+        (part("_vocabulary", n_clusters={"@array": 2}), "damaged model file"),
+        (part("_vocabulary", names=["a"]), "names must be 5 strings"),
     ],
 )
-def test_damage_is_told(tmp_path, change, message):
-    path = tmp_path / "m.npz"
-    ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE).save(path)
-    rewritten(path, change)
-    with pytest.raises(ValueError, match=message):
-        ca.load(path)
+def test_what_is_no_fitted_model_is_refused_even_with_a_forged_digest(saved, change, message):
+    rewritten(saved, change)
+    with pytest.raises(ValueError, match=message) as told:
+        ca.load(saved)
+    assert "m.npz" in str(told.value)
 
 
-def test_other_files_are_no_models(tmp_path):
+def test_an_edit_is_noticed(saved):
+    rewritten(saved, state(density_=0.5), digest=False)
+    with pytest.raises(ValueError, match=r"m\.npz is a damaged model file \(.*changed after it was saved"):
+        ca.load(saved)
+    members = members_of(saved)
+    del members["sha256.txt"]
+    write_members(saved, members, digest=False)
+    with pytest.raises(ValueError, match="digest is missing"):
+        ca.load(saved)
+
+
+def test_memory_is_taken_for_what_the_file_holds_only(saved):
+    members = members_of(saved)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<U0", "fortran_order": False, "shape": (10**9,)})
+    write_members(saved, {**members, "array_0.npy": header.getvalue()}, digest=True)
+    with pytest.raises(ValueError, match="damaged model file"):
+        ca.load(saved)
+    bomb = json.dumps({"kind": "coassoc model", "version": 2, "model": [[]] * 3_000_000}).encode()
+    write_members(saved, {**members, "model.json": bomb}, digest=True)
+    with pytest.raises(ValueError, match=r"declares .* max_bytes"):
+        ca.load(saved)
+
+
+# -- files of the first version --------------------------------------------------------------------------------
+
+
+def old_rows(name: str):
+    words = np.array(["x", "y", "z"], dtype=object)
+    return {"words": words[old.TABLE], "ConsensusClustering": old.X}.get(name, old.TABLE)
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERS))
+def test_models_of_the_first_version_load_and_answer_the_same(tmp_path, name):
+    model = ca.load(MODELS / f"{name}.npz")
+    assert old.answers(model, old_rows(name)) == ANSWERS[name]
+    model.save(tmp_path / "again.npz")
+    assert old.answers(ca.load(tmp_path / "again.npz"), old_rows(name)) == ANSWERS[name]
+    stored = members_of(tmp_path / "again.npz")["model.json"].decode()
+    assert "coassoc." not in stored  # no module path: classes may move
+
+
+# -- edited files ----------------------------------------------------------------------------------------------
+
+VALUES = [None, True, -1, 0, 2**31, 2**80, 1e308, 0.5, "x", "/etc/passwd", [], [[0]], {}, {"@array": 0}, {"@array": 3},
+          {"@float": "nan"}, {"@tuple": []}, {"@dict": []}, {"@object": {}, "class": "Counts"},
+          {"@objects": [1], "shape": [10**9]}, {"@scalar": "<f8", "value": 1}]  # fmt: skip
+
+
+def places(node, found):
+    """Every (container, key) of a JSON value."""
+    for key in list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+        found.append((node, key))
+        places(node[key], found)
+    return found
+
+
+def edited(members: dict[str, bytes], rng) -> dict[str, bytes]:
+    name = sorted(members)[rng.integers(len(members))]
+    data = bytearray(members[name])
+    how = rng.integers(4)
+    if name == "model.json" or how == 0:
+        structure = json.loads(members["model.json"])
+        found = places(structure, [])
+        node, key = found[rng.integers(len(found))]
+        if how == 1:
+            del node[key]
+        else:
+            node[key] = VALUES[rng.integers(len(VALUES))]
+        return {**members, "model.json": json.dumps(structure).encode()}
+    if how == 1:
+        return {**members, name: members[sorted(members)[rng.integers(len(members))]]}
+    if how == 2:
+        return {**members, name: bytes(data[: rng.integers(len(data))])}
+    data[rng.integers(len(data))] = rng.integers(256)
+    return {**members, name: bytes(data)}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # sums of forged numbers overflow
+@pytest.mark.parametrize("n_edits", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("digest", [False, True], ids=["as edited", "digest forged"])
+def test_edited_models_answer_the_same_or_are_refused(tmp_path, n_edits, digest):
+    path = tmp_path / "edited.npz"
+    files = {}
+    for name in sorted(ANSWERS):
+        ca.load(MODELS / f"{name}.npz").save(path, force=True)
+        files[name] = members_of(path)
+    rng = np.random.default_rng(11)
+    n_loaded = 0
+    for _ in range(n_edits):
+        name = sorted(files)[rng.integers(len(files))]
+        write_members(path, edited(files[name], rng), digest=digest)
+        try:
+            model = ca.load(path)
+        except ValueError as error:
+            assert "edited.npz" in str(error)
+            continue
+        n_loaded += 1
+        if not digest:
+            assert old.answers(model, old_rows(name)) == ANSWERS[name]
+        else:  # a forger may have written another model, but it must not crash the process
+            with contextlib.suppress(ValueError, TypeError, AttributeError):
+                old.answers(model, old_rows(name))
+    assert n_loaded < n_edits / 2
+
+
+def test_other_files_are_no_models(saved, tmp_path):
     np.savez(tmp_path / "a.npz", a=np.arange(3))
     with pytest.raises(ValueError, match="not a model saved by coassoc"):
         ca.load(tmp_path / "a.npz")
     (tmp_path / "b.npz").write_bytes(b"hello")
-    with pytest.raises(ValueError, match="not a readable model file"):
+    with pytest.raises(ValueError, match="damaged model file"):
         ca.load(tmp_path / "b.npz")
-    path = tmp_path / "m.npz"
-    ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE).save(path)
     with pytest.raises(ValueError, match="declares"):
-        ca.load(path, max_bytes=10)
-    path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(ValueError, match="not a readable model file"):
-        ca.load(path)
+        ca.load(saved, max_bytes=10)
+    for cut in (50, 500):
+        saved.write_bytes(saved.read_bytes()[:-cut])
+        with pytest.raises(ValueError, match="damaged model file"):
+            ca.load(saved)
+    os.mkfifo(tmp_path / "pipe.npz")
+    for name, error in (("pipe.npz", ValueError), (".", ValueError), ("absent.npz", FileNotFoundError)):
+        with pytest.raises(error, match=name):
+            ca.load(tmp_path / name)
 
 
 def test_base_clusterers_without_predict_say_so():

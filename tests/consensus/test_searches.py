@@ -36,7 +36,7 @@ def set_partitions(n, k):
 def test_density_finds_the_exhaustive_maximum_on_small_tables(seed):
     table = np.random.default_rng(seed).integers(0, 3, size=(8, 4))
     best = max(ca.density(table, labels) for labels in set_partitions(8, 3))
-    found = ca.DensityConsensus(3, n_over_segment=3, random_state=0).fit(table)
+    found = ca.DensityConsensus(3, random_state=0).fit(table)
     assert found.density_ == pytest.approx(best, abs=1e-12)
     assert found.density_ == ca.density(table, found.labels_)
     assert found.converged_
@@ -147,7 +147,7 @@ def test_too_few_different_rows_are_named():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"n_init": 0, "n_over_segment": 0}, "nothing to start from"),
+        ({"n_init": 0, "micro_clusters": None}, "nothing to start from"),
         ({"partition_weights": "best"}, "'agreement'"),
         ({"init": [0, 0, 1, 1, 2, 2]}, "init must have n_clusters=2"),
         ({"n_trials": 0}, "n_trials must be at least 1"),

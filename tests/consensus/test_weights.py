@@ -8,7 +8,9 @@ from scipy.spatial.distance import squareform
 import coassoc as ca
 from coassoc.consensus.grow import stack_columns, stack_rows
 from coassoc.consensus.lloyd import lloyd
-from coassoc.consensus.weights import ClusterWeightObjective, resolve_partition_weights
+from coassoc.consensus.registry import METHODS
+from coassoc.consensus.weights import ClusterWeightObjective
+from coassoc.metrics.weights import resolve_partition_weights
 
 
 def blocks(seed=0, n=200, p=8, k=4, noise=0.2):
@@ -26,8 +28,30 @@ def test_agreement_weights_are_the_mean_nmi_with_the_others():
     scores = ca.partition_agreement(ens)
     assert v == pytest.approx(scores / scores.mean())
     assert v.argmin() == 3 and v[3] < 0.2
-    named, given = (ca.KMeansConsensus(4, partition_weights=w, random_state=0).fit(ens) for w in ("agreement", scores))
-    assert named.labels_.tolist() == given.labels_.tolist()
+
+
+@pytest.mark.parametrize(
+    "method", [m.estimator for m in METHODS.values() if "partition_weights" in m.estimator._get_param_names()]
+)
+def test_every_method_with_partition_weights_takes_agreement(method):
+    table, _ = blocks(noise=0.5)
+    copies = np.arange(len(table)) % 3
+    scores = ca.partition_agreement(table, sample_weight=copies)
+    named, given = (method(4, partition_weights=w, random_state=0) for w in ("agreement", scores))
+    assert (named.fit(table, sample_weight=copies).labels_ == given.fit(table, sample_weight=copies).labels_).all()
+    assert named.density_ == given.density_
+    repeated = method(4, partition_weights="agreement", random_state=0).fit(np.repeat(table, copies, axis=0))
+    assert (np.repeat(named.labels_, copies) == repeated.labels_).all()
+
+
+@pytest.mark.parametrize("name", ["density", "inter_weight", "kmeans_loss", "ensemble_nmi", "item_memberships"])
+def test_scores_take_agreement_too(name):
+    table, truth = blocks(noise=0.5)
+    score, weights = getattr(ca.metrics, name), ca.partition_agreement(table)
+    named, given = (score(table, truth, partition_weights=w) for w in ("agreement", weights))
+    np.testing.assert_array_equal(named, given)
+    with pytest.raises(ValueError, match="partition_weights must be None, 'agreement' or one number per partition"):
+        score(table, truth, partition_weights="best")
 
 
 def test_partitions_that_share_nothing_weigh_the_same():
@@ -122,7 +146,7 @@ def test_lwea_is_average_linkage_on_the_weighted_matrix(micro):
     v = rng.random(8) + 0.5  # leaves no ties
     v *= 8 / v.sum()
     ens = ca.Ensemble(table)
-    u = ca.cluster_uncertainty(ens)
+    u = ca.metrics.cluster_uncertainty(ens)
     h = ens.one_hot().toarray()
     together = (h * (u * np.repeat(v, ens.n_clusters))) @ h.T / 8
     distances = 1.0 - together

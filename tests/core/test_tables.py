@@ -25,7 +25,7 @@ def random_state_of(rng):
     k = int(rng.integers(1, 5))
     labels = rng.integers(k, size=len(case.table))
     rows = loaded(case.table, case.copies)
-    return case, k, labels, rows.counts(rows.labelling_of(labels, k))
+    return case, k, labels, rows.counts(rows.labelling(k, labels))
 
 
 def test_counts_are_those_of_the_written_out_matrix():

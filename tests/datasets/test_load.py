@@ -17,12 +17,8 @@ from coassoc.datasets import (
     list_datasets,
     load,
 )
-from coassoc.datasets import (
-    load as _load,
-)
-from coassoc.datasets import (
-    registry as _registry,
-)
+from coassoc.datasets import loading as _load
+from coassoc.datasets import registry as _registry
 from coassoc.datasets.sources import (
     SourceUnavailable,
     from_folder,

@@ -1,6 +1,6 @@
-"""The CUDA engine against the plain NumPy one, with ==.
+"""What is particular to CUDA: settings, arrays on the device, narrow tables and their bounds, memory.
 
-Every test runs twice: through the NumPy twin of the kernels, anywhere, and on a card, where there is one.
+Most tests run twice: on the NumPy twin of the kernels, anywhere, and on a GPU, where there is one.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.consensus.lloyd import lloyd, random_rows, seed_rows
-from coassoc.core.counts import Counts, ScoreTable
-from coassoc.core.moves import AgreementState, DensityState
+from coassoc.consensus.lloyd import lloyd, seed_rows
+from coassoc.core.counts import Counts
 from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Cuda, Numpy
 from coassoc.engines.cuda.device import has_device
 from coassoc.engines.cuda.tables import narrow_table
 from coassoc.ensemble.gpu import DeviceEnsemble, ensemble_from_device
 from twins import fixtures as twin
+from twins.cases import planted
 from twins.device import NumpyDevice, OnCard
-from twins.fixtures import Twin, planted
-
-N_SEEDS = {"Twin": 24, "Cuda": 120}
+from twins.fixtures import Twin
 
 make = twin.engines  # a fixture
 
@@ -37,33 +35,6 @@ def fitted(engine, ensemble, copies, k, seed, weights=None, max_iter=25):
     return seeds, rows.labels(fit.labelling), fit
 
 
-def clusters_of(ensemble, copies, seed) -> int:
-    """From 2 to 500 clusters, as many as there are different rows."""
-    codes = ensemble.codes if copies is None else ensemble.codes[copies > 0]
-    seen = np.unique(codes[(codes < ensemble.n_clusters).any(axis=1)], axis=0)
-    k = int(np.random.default_rng(seed).choice([2, 3, 5, 20, 33, 70, 257, 500]))
-    return max(1, min(k, len(seen) // 3))
-
-
-@pytest.mark.parametrize("block", range(8))
-def test_labels_equal_the_numpy_engine_on_many_seeds(make, block):
-    for seed in range(block, N_SEEDS[make.kind.__name__], 8):
-        ensemble, copies = planted(seed)
-        k = clusters_of(ensemble, copies, seed)
-        v = np.random.default_rng(seed).random(ensemble.n_partitions) * 2 if seed % 4 == 0 else None
-        try:
-            expected = fitted(Numpy(), ensemble, copies, k, seed, v)
-        except ValueError as error:  # too few rows that differ, missing labels counted as alike
-            with pytest.raises(ValueError, match="different label rows"):
-                fitted(make(), ensemble, copies, k, seed, v)
-            assert "different label rows" in str(error)
-            continue
-        found = fitted(make(), ensemble, copies, k, seed, v)
-        np.testing.assert_array_equal(found[0], expected[0], err_msg=f"seeds of {seed}")
-        np.testing.assert_array_equal(found[1], expected[1], err_msg=f"labels of {seed}, k={k}")
-        assert found[2].losses == expected[2].losses and found[2].stop == expected[2].stop
-
-
 @pytest.mark.parametrize("options", [{"skip": False}, {"skip": "auto"}, {"stream": True, "piece_rows": 8192}])
 def test_settings_change_no_label(make, options):
     for seed in range(3):
@@ -72,154 +43,6 @@ def test_settings_change_no_label(make, options):
         found = fitted(make(**options), ensemble, copies, 9, seed)
         np.testing.assert_array_equal(found[1], expected[1])
         assert found[2].losses == expected[2].losses
-
-
-def test_bisecting_tree_equals_the_numpy_engine(make):
-    pytest.importorskip("sklearn")
-    for seed in range(6):
-        ensemble, copies = planted(seed, n=700, missing=0.2 * (seed % 2))
-        for criterion in ("gain", "size"):
-            one, two = (
-                ca.BisectingConsensus(max_leaves=9, criterion=criterion, random_state=seed, engine=e).fit(
-                    ensemble, sample_weight=copies
-                )
-                for e in (make(), Numpy())
-            )
-            np.testing.assert_array_equal(one.labels_, two.labels_)
-            assert one.loss_ == two.loss_
-
-
-def test_estimator_equals_the_numpy_engine_with_restarts(make):
-    pytest.importorskip("sklearn")
-    ensemble, _ = planted(3, n=1500, p=8)
-    one, two = (ca.KMeansConsensus(6, n_init=4, random_state=1, engine=e).fit(ensemble) for e in (make(), Numpy()))
-    np.testing.assert_array_equal(one.labels_, two.labels_)
-    assert one.losses_ == two.losses_
-
-
-@pytest.fixture(params=range(6))
-def both(request, make):
-    """The same rows on both engines, with one labelling each."""
-    ensemble, copies = planted(1000 + request.param, n=9000 if request.param % 3 == 0 else 700)
-    rng = np.random.default_rng(request.param)
-    k = int(rng.choice([2, 5, 40, 300]))
-    labels = rng.integers(k, size=ensemble.n_samples)
-    options = {"stream": True, "piece_rows": 8192} if request.param % 2 else {}
-    rows = make(**options).load(ensemble, copies), Numpy().load(ensemble, copies)
-    return rows, [r.labelling_of(labels, k) for r in rows], rng
-
-
-def test_counts_of_given_labels(both):
-    (ours, theirs), (mine, yours), _ = both
-    for _ in range(2):
-        np.testing.assert_array_equal(ours.counts(mine).alpha, theirs.counts(yours).alpha)
-        np.testing.assert_array_equal(ours.counts(mine).sizes, theirs.counts(yours).sizes)
-
-
-def test_passes_over_random_tables_keep_labels_counts_and_moves(both):
-    (ours, theirs), (mine, yours), rng = both
-    d, k = theirs.layout.n_codes, mine.n_clusters
-    base = rng.normal(size=(d, k))
-    for scale in (1.0, 1.0, 0.1, 0.01, 0.01, 1e-4, 0.0, 1.0):
-        base += scale * rng.normal(size=(d, k))
-        table = fix_table(base * rng.choice([0.4, 1.0]), theirs.layout)
-        assert ours.assign(mine, table) == theirs.assign(yours, table)
-        np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
-        np.testing.assert_array_equal(ours.counts(mine).alpha, theirs.counts(yours).alpha)
-        np.testing.assert_array_equal(ours.counts(mine).sizes, theirs.counts(yours).sizes)
-
-
-def test_ties_go_to_the_lowest_cluster(make):
-    ensemble, _ = planted(5, n=333, p=4, width=np.uint8, missing=0.0)
-    rows = make().load(ensemble)
-    for k in (2, 3, 20, 33, 500):
-        labelling = rows.labelling(k)
-        values = np.zeros((ensemble.n_codes, k), np.int32)
-        values[:, k // 2 :] = 123_456_789 // ensemble.n_partitions
-        assert rows.assign(labelling, ScoreTable(values, 20)) == rows.n_rows
-        assert (rows.labels(labelling) == k // 2).all()
-        values[:, -1] += 1  # less than a 16-bit step: only the exact table can see it
-        rows.assign(labelling, ScoreTable(values, 20))
-        assert (rows.labels(labelling) == k - 1).all()
-
-
-def test_worst_rows_differ_and_go_down(both):
-    (ours, theirs), (mine, yours), rng = both
-    for m in (1, 4, 9):
-        cost = fix_table(rng.integers(-2, 3, size=(theirs.layout.n_codes, mine.n_clusters)) * 0.5, theirs.layout)
-        found, expected = ours.worst_rows(mine, cost, m), theirs.worst_rows(yours, cost, m)
-        np.testing.assert_array_equal(found[0], expected[0])
-        np.testing.assert_array_equal(found[1], expected[1])
-
-
-def test_seeding_verbs(both):
-    (ours, theirs), _, rng = both
-    p = theirs.layout.n_partitions
-    for weights in (np.ones(p, np.int64), rng.integers(0, 3, size=p), rng.integers(1, 60_000 // p, size=p)):
-        one, two = ours.seeding(weights), theirs.seeding(weights)
-        for _ in range(4):
-            if two.total == 0:
-                break
-            targets = np.append(rng.integers(two.total, size=11), [0, two.total - 1])
-            rows = two.locate(targets)
-            np.testing.assert_array_equal(one.locate(targets), rows)
-            np.testing.assert_array_equal(one.potentials(rows), two.potentials(rows))
-            one.add(rows[0])
-            two.add(rows[0])
-            assert one.total == two.total
-
-
-def test_random_rows_agree(both):
-    (ours, theirs), _, _ = both
-    one, two = (random_rows(r, 3, np.random.default_rng(8)) for r in (ours, theirs))
-    np.testing.assert_array_equal(one, two)
-
-
-def test_split_keeps_order_and_scatter_puts_back(both):
-    (ours, theirs), (mine, yours), _ = both
-    leaves, expected = ours.split(mine), theirs.split(yours)
-    for one, two in zip(leaves, expected, strict=True):
-        assert (one.n_rows, one.n_copies) == (two.n_rows, two.n_copies)
-        np.testing.assert_array_equal(one.codes_at(np.arange(one.n_rows)), two.codes)
-    np.testing.assert_array_equal(ours.scatter(leaves), theirs.scatter(expected))
-    biggest = int(np.argmax([leaf.n_rows for leaf in expected]))
-    halves = [rows[biggest].labelling_of(np.arange(rows[biggest].n_rows) % 2, 2) for rows in (leaves, expected)]
-    again = [rows[biggest].split(half) for rows, half in zip((leaves, expected), halves)]
-    np.testing.assert_array_equal(ours.scatter(again[0]), theirs.scatter(again[1]))
-
-
-@pytest.mark.parametrize("state", [DensityState, AgreementState])
-def test_moves_proposed_and_applied(both, state):
-    (ours, theirs), (mine, yours), rng = both
-    p = theirs.layout.n_partitions
-    v = np.ones(p) if rng.random() < 0.5 else rng.random(p) + 0.1
-    counts = ours.counts(mine), theirs.counts(yours)
-    live = [state(c, v, least=1, vanish=True) for c in counts]
-    table = live[1].table()
-    start, made = 0, 0
-    for limit in (3, 50, 200, 10_000):
-        found = ours.propose_moves(mine, table, start, limit)
-        expected = theirs.propose_moves(yours, table, start, limit)
-        for name in ("indices", "sources", "targets", "codes", "copies", "stop"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-        made += ours.apply_moves(mine, live[0], found, 0.0)
-        theirs.apply_moves(yours, live[1], expected, 0.0)
-        np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
-        np.testing.assert_array_equal(ours.counts(mine).alpha, live[1].alpha)
-        start = found.stop
-    assert made > 0 or theirs.n_rows == start
-
-
-def test_overlaps(make):
-    for seed in range(6):
-        n = 70_000 if seed == 2 else 2000  # weighted sums are added in parts of 65536 rows
-        ensemble, copies = planted(seed, n=n, p=5, most=30 if seed else 400)
-        options = {"stream": True, "piece_rows": 8192} if seed % 2 == 0 else {}
-        ours, theirs = make(**options).load(ensemble, copies), Numpy().load(ensemble, copies)
-        np.testing.assert_array_equal(ours.overlap(), theirs.overlap())
-        weights = np.random.default_rng(seed).random(ensemble.n_codes)
-        weights[::7] = 0.0
-        np.testing.assert_array_equal(ours.weighted_overlap(weights), theirs.weighted_overlap(weights))
 
 
 def test_codes_on_the_card_stay_there_and_labels_too(make):

@@ -13,7 +13,8 @@ from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.ensemble.gpu_inputs import known_rows
 from twins import fixtures as twin
-from twins.fixtures import Watch, as_if_on_card, on_card, planted
+from twins.cases import planted
+from twins.fixtures import Watch, as_if_on_card, on_card
 
 STARTED = ("KMeansConsensus", "SEC", "ECC", "DensityConsensus", "AgreementConsensus")
 ALL = (*STARTED, "BisectingConsensus")
@@ -22,7 +23,7 @@ make = twin.engines  # a fixture
 
 
 def model_of(method, engine, **options):
-    fast = {"max_rounds": 1, "over_segment": 20} if method.startswith(("Den", "Agr")) else {}
+    fast = {"max_rounds": 1, "micro_clusters": 20} if method.startswith(("Den", "Agr")) else {}
     return getattr(ca, method)(5, random_state=0, engine=engine, **fast, **options)
 
 

@@ -16,7 +16,8 @@ from coassoc.engines import Numpy
 from coassoc.engines.cuda.device import has_device
 from twins import fixtures as twin
 from twins import settle as _cuda_twin_settle
-from twins.fixtures import Watch, as_if_on_card, on_card, planted
+from twins.cases import WIDTHS, planted
+from twins.fixtures import Watch, as_if_on_card, on_card
 
 SEARCHES = ("DensityConsensus", "AgreementConsensus")
 
@@ -28,31 +29,10 @@ def fitted(method, engine, ensemble, copies=None, **options):
     return model.fit(ensemble, sample_weight=copies)
 
 
-@pytest.mark.parametrize("method", SEARCHES)
-@pytest.mark.parametrize("seed", range(5))
-def test_searches_equal_the_numpy_engine(make, method, seed):
-    host, copies = planted(seed, n=500, p=8, most=12, missing=0.15 * (seed % 2))
-    options = {
-        "partition_weights": np.random.default_rng(seed).random(8) + 0.1 if seed % 3 == 0 else None,
-        "over_segment": 300 if seed == 4 else 40,  # labels of two bytes on the way
-    }
-    options |= {"at_most": True} if method == "AgreementConsensus" and seed > 2 else {}
-    expected = fitted(method, Numpy(), host, copies, **options)
-    resident, engine, card = on_card(make, host)
-    for found in (
-        fitted(method, engine, resident, copies, **options),
-        fitted(method, make(stream=bool(seed % 2), piece_rows=8192), host, copies, **options),
-    ):
-        labels = card.get(found.labels_)
-        np.testing.assert_array_equal(labels, expected.labels_)
-        assert found.density_ == expected.density_ and found.n_rounds_ == expected.n_rounds_
-    assert expected.n_rounds_ > 0
-
-
 def small_tables():
     """Many items, and tables so small that nothing that grows with the items, or the moves, could pass for one."""
     host, _ = planted(6, n=12_000, p=4, width=np.uint8, most=6, missing=0.0)
-    return host, {"over_segment": 20, "max_rounds": 2}
+    return host, {"micro_clusters": 20, "max_rounds": 2}
 
 
 @pytest.mark.parametrize("start", ["over-segmentation", "init"])
@@ -97,7 +77,7 @@ def test_items_of_the_host_cross_once_each_way(make, method, stream, monkeypatch
 @pytest.mark.parametrize("k", [2, 20, 120, 500])
 def test_moves_settled_on_the_card_equal_the_plain_loop(make, state, p, k, monkeypatch):
     """Codes of every width, resident and streamed, counts in shared and in global memory, tickets shared or not."""
-    for case, width in enumerate(twin.WIDTHS):
+    for case, width in enumerate(WIDTHS):
         missing, weighted, repeated = 0.2 * (case % 2), (case + k // 20) % 2 == 0, (case + p) % 2
         host, _ = planted(
             100 * k + p + case, n=9000 if case == 2 and k == 20 else 700, p=p, width=width, most=9, missing=missing
@@ -112,7 +92,7 @@ def test_moves_settled_on_the_card_equal_the_plain_loop(make, state, p, k, monke
         monkeypatch.setattr(engine.open(), "settle_limit", 0 if case == 0 else 232_448, raising=False)
         monkeypatch.setattr(_cuda_twin_settle, "SLOTS", 7 if case == 0 else 1024)
         ours, theirs = engine.load(host, copies), Numpy().load(host, copies)
-        mine, yours = ours.labelling_of(labels, k), theirs.labelling_of(labels, k)
+        mine, yours = ours.labelling(k, labels), theirs.labelling(k, labels)
         least = 1 + case
         live = [state(rows.counts(those), v, least, case > 0) for rows, those in ((ours, mine), (theirs, yours))]
         table, start, made = live[1].table(), 0, 0
@@ -143,13 +123,13 @@ def test_many_moves_on_a_card_again_and_again(state, k):
     host, _ = planted(5, n=40_000, p=5, width=np.uint8, most=12, missing=0.1)
     labels = np.random.default_rng(0).integers(k, size=host.n_samples)
     theirs = Numpy().load(host)
-    yours = theirs.labelling_of(labels, k)
+    yours = theirs.labelling(k, labels)
     plain = state(theirs.counts(yours), np.ones(5))
     table = plain.table()
     made = theirs.apply_moves(yours, plain, theirs.propose_moves(yours, table, 0, 1 << 20), table.threshold)
     for repeat in range(8):
         ours = twin.Cuda(stream=bool(repeat % 2)).load(host)
-        mine = ours.labelling_of(labels, k)
+        mine = ours.labelling(k, labels)
         live = state(ours.counts(mine), np.ones(5))
         ours.device.settle_limit = 0 if repeat % 4 > 1 else ours.device.shared_limit
         assert ours.apply_moves(mine, live, ours.propose_moves(mine, table, 0, 1 << 20), table.threshold) == made > 9000
@@ -163,7 +143,7 @@ def test_moves_of_the_card_leave_it_as_plain_ones(make):
     labels = np.random.default_rng(0).integers(6, size=host.n_samples)
     for stream in (False, True):
         ours, theirs = make(stream=stream).load(host, copies), Numpy().load(host, copies)
-        mine, yours = ours.labelling_of(labels, 6), theirs.labelling_of(labels, 6)
+        mine, yours = ours.labelling(6, labels), theirs.labelling(6, labels)
         live = DensityState(theirs.counts(yours), np.ones(8))
         table = live.table()
         found, expected = ours.propose_moves(mine, table, 10, 99), theirs.propose_moves(yours, table, 10, 99)
@@ -203,32 +183,3 @@ def test_votes_of_meta_clusters_stay_on_the_card(make):
     resident, engine, card = on_card(make, host)
     found = fitted("ECPCS", engine, resident, copies)
     np.testing.assert_array_equal(card.get(found.labels_), expected.labels_)
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_renumbered_and_joined_labellings(make, stream):
-    for seed, k in enumerate((2, 7, 300)):
-        host, copies = planted(seed, n=9000 if seed else 700)
-        rng = np.random.default_rng(seed)
-        labels = rng.integers(k, size=host.n_samples)
-        labels[:k] = np.arange(k)  # a part may not be empty below
-        rows = make(stream=stream, piece_rows=8192).load(host, copies)
-        labelling = rows.labelling_of(labels, k)
-        for after in (3, 290):
-            numbers = rng.integers(after, size=k)
-            other = rows.renumbered(labelling, numbers, after)
-            np.testing.assert_array_equal(rows.labels(other), numbers[labels])
-            np.testing.assert_array_equal(rows.labels(labelling), labels)
-            expected = Numpy().load(host, copies)
-            counts = expected.counts(expected.labelling_of(numbers[labels], after))
-            np.testing.assert_array_equal(rows.counts(other).alpha, counts.alpha)
-        parts = rows.split(labelling)
-        own = [None if c % 3 == 1 else part.labelling_of(np.arange(part.n_rows) % 2, 2) for c, part in enumerate(parts)]
-        first, expected = 0, np.zeros(host.n_samples, np.int64)
-        for c in range(k):
-            here = np.flatnonzero(labels == c)
-            expected[here] = first + (0 if own[c] is None else np.arange(len(here)) % 2)
-            first += 1 if own[c] is None else 2
-        joined = rows.joined(parts, own)
-        assert joined.n_clusters == first
-        np.testing.assert_array_equal(rows.labels(joined), expected)

@@ -1,4 +1,4 @@
-"""Dask: the labels of the memory engines, whatever the chunks, the input and the fate of the workers."""
+"""What is particular to Dask: distributed input, the placing of chunks, cancelled fits, workers that die."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from sklearn.base import clone
 
 import coassoc as ca
-from coassoc.core.moves import DensityState
 from coassoc.engines import Numpy
+from twins.cases import noisy_table
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -54,15 +54,6 @@ def client(cluster):
         yield connected
 
 
-def noisy_table(seed, n, p=5, k=4, missing=0.0):
-    rng = np.random.default_rng(seed)
-    group = rng.integers(k, size=n)
-    table = np.where(rng.random((n, p)) < 0.6, group[:, None], rng.integers(k, size=(n, p)))
-    table[rng.random((n, p)) < missing] = -1
-    table[0] = 0
-    return table
-
-
 def fit_on(estimator, engine, table, **kwargs):
     return clone(estimator).set_params(engine=engine).fit(table, **kwargs)
 
@@ -85,17 +76,6 @@ ESTIMATORS = [
     ca.ECC(3, n_init=1, max_iter=4, random_state=1),
     ca.HBGF(3, random_state=1),
 ]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-def test_estimators_give_the_labels_of_the_memory_engines(client, estimator):
-    table = noisy_table(0, 700, missing=0.2)
-    table[5:8] = -1  # items without any label
-    expected = fit_on(estimator, "numpy", table)
-    for rows in (300, None):
-        found = fit_on(estimator, ca.engines.Dask(client, chunk_rows=rows), table)
-        assert found.labels_.tolist() == expected.labels_.tolist()
-        assert found.density_ == expected.density_
 
 
 def test_chunks_are_spread_evenly_and_stay_where_they_are():
@@ -167,38 +147,6 @@ def test_short_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatc
     assert tasks_left(client) == []
 
 
-def test_verbs_equal_the_oracle(client):
-    rng = np.random.default_rng(2)
-    ensemble, copies = ca.Ensemble(noisy_table(1, 300, missing=0.2)), rng.integers(0, 3, size=300)
-    oracle, rows = Numpy().load(ensemble, copies), ca.engines.Dask(client, chunk_rows=70).load(ensemble, copies)
-    assert (rows.n_rows, rows.n_copies) == (oracle.n_rows, oracle.n_copies)
-    assert (rows.overlap() == oracle.overlap()).all()
-    weights = rng.random(ensemble.n_codes)
-    assert (rows.weighted_overlap(weights) == oracle.weighted_overlap(weights)).all()
-    indices = rng.integers(300, size=6)
-    assert (rows.codes_at(indices) == oracle.codes_at(indices)).all()
-    labels, ends = rng.integers(3, size=300), []
-    for kind in (oracle, rows):
-        labelling = kind.labelling_of(labels, 3)
-        parts = kind.split(labelling)
-        halves = [h for part in parts for h in part.split(part.labelling_of(np.arange(part.n_rows) % 2, 2))]
-        state = DensityState(kind.counts(labelling), np.ones(5))
-        table, applied = state.table(), 0
-        moves = kind.propose_moves(labelling, table, 50, 40)
-        applied += kind.apply_moves(labelling, state, moves, table.threshold)
-        alpha = kind.counts(labelling).alpha
-        ends.append(
-            (
-                [p.n_rows for p in parts],
-                kind.scatter(halves).tolist(),
-                (moves.indices.tolist(), moves.stop, applied, alpha.tolist()),
-                np.asarray(kind.labels(labelling)).tolist(),
-            )
-        )
-        assert applied > 0
-    assert ends[0] == ends[1]
-
-
 def test_labels_of_a_dask_array_stay_distributed_in_its_chunks(client):
     table = noisy_table(3, 600, missing=0.3)
     table[17] = -1
@@ -216,7 +164,7 @@ def test_labels_of_a_dask_array_stay_distributed_in_its_chunks(client):
 def test_searches_take_items_without_a_label_from_a_dask_array(client, method):
     table = noisy_table(5, 600, missing=0.2)
     table[[5, 77]] = -1
-    estimator = getattr(ca, method)(3, n_init=1, over_segment=8, max_rounds=2, n_trials=1, random_state=0)
+    estimator = getattr(ca, method)(3, n_init=1, micro_clusters=8, max_rounds=2, n_trials=1, random_state=0)
     found = fit_on(estimator, ca.engines.Dask(client), da.from_array(table, chunks=(350, 5)))
     assert isinstance(found.labels_, da.Array) and found.labels_.chunks == ((350, 250),)
     expected = fit_on(estimator, "numpy", table)

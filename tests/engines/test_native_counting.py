@@ -169,22 +169,16 @@ def test_split_and_scatter_over_threads(n, k):
     for engine in (Native(n_threads=1), Native(n_threads=3), Native(n_threads=3, chunk_rows=64)):
         for times in (None, copies):
             for labels in shares:
-                for rest in (False, True):
-                    rows = engine.load(ensemble, times)
-                    labelling = rows.labelling_of(labels, k)
-                    if rest:
-                        rows.rest(labelling)
-                    parts = rows.split(labelling)
-                    for c, part in enumerate(parts):
-                        assert np.array_equal(part.ids, np.flatnonzero(labels == c))
-                        assert times is None or np.array_equal(part.copies, times[labels == c])
-                    assert np.array_equal(rows.scatter(parts), labels)
-                    again = parts[labels[0]]
-                    own = rng.integers(2, size=again.n_rows)
-                    zero, one = again.split(again.labelling_of(own, 2))
-                    assert np.array_equal(zero.ids, again.ids[own == 0]) and np.array_equal(
-                        one.ids, again.ids[own == 1]
-                    )
+                rows = engine.load(ensemble, times)
+                parts = rows.split(rows.labelling_of(labels, k))
+                for c, part in enumerate(parts):
+                    assert np.array_equal(part.ids, np.flatnonzero(labels == c))
+                    assert times is None or np.array_equal(part.copies, times[labels == c])
+                assert np.array_equal(rows.scatter(parts), labels)
+                again = parts[labels[0]]
+                own = rng.integers(2, size=again.n_rows)
+                zero, one = again.split(again.labelling_of(own, 2))
+                assert np.array_equal(zero.ids, again.ids[own == 0]) and np.array_equal(one.ids, again.ids[own == 1])
 
 
 def test_scatter_refuses_rows_that_are_not_there():
@@ -193,43 +187,6 @@ def test_scatter_refuses_rows_that_are_not_there():
     for wrong in (70_000, 2**32 - 1):
         with pytest.raises(ValueError, match="not there"):
             rows.core.scatter([np.arange(70_000, dtype=np.uint32), np.array([5, wrong], np.uint32)], labels)
-
-
-# -- what an ended start hands over ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 50])
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_labelling_may_be_used_after_its_counts_and_table_were_taken(k, missing):
-    rng = np.random.default_rng(k)
-    ensemble = make_ensemble(rng, 800, 5, 9, missing=missing, noise=0.6)
-    copies = without_bare(ensemble, None)
-    plain = Numpy().load(ensemble, copies)
-    for engine in natives((1, 3)):
-        rows = engine.load(ensemble, copies)
-        labelling = rows.labelling_of(rng.integers(k, size=800), k)
-        rows.kmeans_passes(labelling, np.ones(5), None, 3)
-        before = rows.last_table(labelling)
-        table, counts = rows.ended(labelling)
-        assert table.bits == before.bits and np.array_equal(table.values, before.values)
-        wanted = brute_counts(ensemble, rows.labels(labelling), copies, k)
-        check(counts, wanted)
-        check(rows.counts(labelling), wanted)
-        # passes from here on, from its own counts: those of a labelling that holds the same labels
-        twin = rows.labelling_of(rows.labels(labelling), k)
-        assert rows.kmeans_passes(labelling, np.ones(5), None, 4) == rows.kmeans_passes(twin, np.ones(5), None, 4)
-        rows.ended(labelling)
-        other = ScoreTable(rng.integers(-999, 999, size=(ensemble.n_codes, k)).astype(np.int32), 4)
-        truth = plain.labelling_of(rows.labels(labelling).copy(), k)
-        assert rows.assign(labelling, other) == plain.assign(truth, other)
-        check(rows.counts(labelling), brute_counts(ensemble, plain.labels(truth), copies, k))
-        check(counts, wanted)  # what was handed over is not written to any more
-        if k > 2:
-            rows.ended(labelling)
-            with pytest.raises(ValueError, match="no table"):
-                rows.last_table(labelling)
-        for side, part in enumerate(rows.split(labelling)):
-            assert np.array_equal(part.ids, np.flatnonzero(plain.labels(truth) == side))
 
 
 def test_one_cluster_of_counts_and_the_gain_of_a_split():

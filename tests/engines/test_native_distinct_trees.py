@@ -83,7 +83,7 @@ def described(tree, table):
 
 TREES = [
     {"max_leaves": 12},
-    {"n_clusters": 3, "max_leaves": 9, "n_init": 3, "criterion": "loss", "finish": True},
+    {"n_clusters": 3, "max_leaves": 9, "n_init": 3, "criterion": "loss", "refine": "kmeans"},
     {"n_clusters": 4, "criterion": "size"},
     {"n_clusters": 5, "max_iter": 2},
     {},  # as many leaves as the root of the number of items

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.engines import Native, Numpy
+from coassoc.engines import Native, Numpy, Start
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 from forked import exit_code
@@ -88,7 +88,7 @@ def test_fork_in_the_middle_of_fits_of_other_threads():
     def busy(seed):
         rows = engine.load(ensemble)
         while not over.is_set():
-            engine.kmeans_starts([(rows, np.random.default_rng(seed))], 3, 3, ones, np.ones(4), 2)
+            engine.kmeans_fits([Start(rows, np.random.default_rng(seed))], 3, 3, ones, np.ones(4), 2)
 
     workers = [threading.Thread(target=busy, args=(seed,)) for seed in range(2)]
     for worker in workers:

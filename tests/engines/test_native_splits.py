@@ -9,7 +9,6 @@ import pytest
 
 from by_hand import LEVELS, WIDTHS, ByHand, make_ensemble, natives
 from coassoc.core.counts import ScoreTable
-from coassoc.core.tables import KMeansObjective, fix_table
 from coassoc.engines import Numpy
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
@@ -70,19 +69,17 @@ def test_whole_counts_and_halves_are_brute_force_down_a_tree(with_copies, missin
                 if depth == 0 or len(ids) == 0:
                     continue
                 break_off = labels[: len(ids) // 2].all() or depth == 1
-                for counted, resting in ((True, True), (False, False), (True, False), (False, True)):
+                for counted in (True, False):
                     labelling = node.labelling_of(labels, 2)
                     if counted:
                         node.counts(labelling)
-                    if resting:
-                        node.rest(labelling)
                     parts = node.split(labelling)
                     for side, part in enumerate(parts):
                         kept = ids[labels == side]
                         assert np.array_equal(part.codes_at(np.arange(part.n_rows)), ensemble.codes[kept])
                         wanted = brute_counts(ensemble.codes[kept], layout, times[kept], np.zeros(len(kept), int), 1)
                         check_counts(part.whole_counts(), wanted)
-                        if counted and resting and not break_off:
+                        if counted and not break_off:
                             check(part, kept, depth - 1)
 
         check(rows, np.arange(n), 2 if engine.n_threads == 3 and engine.chunk_rows else 1)
@@ -126,123 +123,6 @@ def test_whole_counts_of_many_rows_on_three_threads():
                         assert np.array_equal(found.alpha[start : start + size, c], line)
 
 
-@pytest.mark.parametrize("with_copies", [False, True])
-def test_passes_on_the_halves_of_a_split_are_those_of_rows_loaded_alone(with_copies):
-    rng = np.random.default_rng(3)
-    n = 400
-    ensemble = make_ensemble(rng, n, 7, 6, missing=0.1, noise=0.5)
-    copies = rng.integers(0, 3, size=n) + (np.arange(n) < 2) if with_copies else None
-    split = (rng.random(n) < 0.35).astype(int)
-    for engine in natives((3,)):
-        rows = engine.load(ensemble, copies)
-        labelling = rows.labelling_of(split, 2)
-        rows.kmeans_passes(labelling, np.ones(7), None, 2)
-        split = rows.labels(labelling).copy()
-        rows.rest(labelling)
-        for side, child in enumerate(rows.split(labelling)):
-            ids = np.flatnonzero(split == side)
-            alone = engine.load(
-                Ensemble.from_codes(ensemble.codes[ids], ensemble.n_clusters), None if copies is None else copies[ids]
-            )
-            for k in (1, 2, 3):
-                start = rng.integers(k, size=len(ids))
-                one, other = child.labelling_of(start, k), alone.labelling_of(start, k)
-                found = child.kmeans_passes(one, np.ones(7), None, 20)
-                assert found == alone.kmeans_passes(other, np.ones(7), None, 20)
-                assert np.array_equal(child.labels(one), alone.labels(other))
-                assert np.array_equal(child.counts(one).alpha, alone.counts(other).alpha)
-                hand = ByHand(
-                    Ensemble.from_codes(ensemble.codes[ids], ensemble.n_clusters),
-                    None if copies is None else copies[ids],
-                    np.ones(7),
-                )
-                if engine.chunk_rows is None:
-                    assert found[:2] == hand.passes(start.tolist(), k, hand.counts(start, k)[0], 20)[:2]
-
-
-# -- labellings at rest, memory handed down ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 130, 255, 256, 257, 300])
-@pytest.mark.parametrize("with_copies", [False, True])
-def test_a_labelling_at_rest_splits_rightly_and_nothing_else(k, with_copies):
-    rng = np.random.default_rng(k)
-    n = 1500
-    ensemble = make_ensemble(rng, n, 5, 9)
-    copies = rng.integers(0, 3, size=n) if with_copies else None
-    labels = np.append(rng.integers(k, size=n - k), np.arange(k))
-    labels[labels == k // 3] = k - 1  # one cluster is empty, unless it is the only one
-    for engine in natives((2,)):
-        rows = engine.load(ensemble, copies)
-        for counted in (True, False):
-            labelling = rows.labelling_of(labels, k)
-            before = rows.counts(labelling) if counted else None
-            rows.rest(labelling)
-            if counted:
-                check_counts(rows.counts(labelling), (before.alpha, before.sizes))
-            if k <= 256:
-                with pytest.raises(ValueError, match="rests: nothing but a split"):
-                    rows.assign(labelling, ScoreTable(np.zeros((ensemble.n_codes, k), np.int32), 0))
-                with pytest.raises(ValueError, match="rests: nothing but a split"):
-                    rows.kmeans_passes(labelling, np.ones(5), None, 1)
-                with pytest.raises(ValueError, match="rests: nothing but a split"):
-                    rows.worst_rows(labelling, ScoreTable(np.zeros((ensemble.n_codes, k), np.int32), 0), 1)
-                if not counted:
-                    with pytest.raises(ValueError, match="rests: nothing but a split"):
-                        rows.counts(labelling)
-            with pytest.raises(ValueError, match="no table"):
-                rows.last_table(labelling)
-            if k > 256:  # not packed, so passes are still possible, if without what sped them up
-                table = fix_table(rng.normal(size=(ensemble.n_codes, k)), rows.layout)
-                twin = rows.labelling_of(labels, k)
-                rows.kmeans_passes(twin, np.ones(5), None, 1)
-                rows.rest(twin)
-                plain = Numpy().load(ensemble, copies)
-                truth = plain.labelling(k)
-                plain.assign(truth, table)
-                rows.assign(twin, table)
-                assert np.array_equal(rows.counts(twin).alpha, plain.counts(truth).alpha)
-                assert rows.assign(twin, table) == 0
-            parts = rows.split(labelling)
-            assert len(parts) == k
-            for c, part in enumerate(parts):
-                ids = np.flatnonzero(labels == c)
-                own = np.arange(n) if part.ids is None else part.ids
-                assert np.array_equal(own, ids)
-                assert part.n_copies == (len(ids) if copies is None else copies[ids].sum())
-            assert np.array_equal(rows.scatter(parts), labels)
-
-
-def test_memory_of_a_parent_serves_its_children():
-    """Large rows (their copy is mapped), split twice; the kin take the memory over and still see their own rows."""
-    rng = np.random.default_rng(6)
-    n, p = 300_000, 12
-    ensemble = make_ensemble(rng, n, p, 9, noise=0.5)
-    weights = np.ones(p)
-    for level in LEVELS:
-        rows = _native.Native(n_threads=2, simd=level).load(ensemble)
-        waiting = [(rows, np.arange(n))]
-        for turn in range(4):
-            node, ids = waiting.pop(turn % len(waiting))
-            node.seeding(np.ones(p, np.int64))
-            assert node.core.has_blocked
-            start = (rng.random(len(ids)) < (0.3, 0.5, 0.15, 0.6)[turn]).astype(int)
-            labelling = node.labelling_of(start, 2)
-            found = node.kmeans_passes(labelling, weights, None, 3)
-            alone = Numpy().load(Ensemble.from_codes(ensemble.codes[ids], ensemble.n_clusters))
-            truth = alone.labelling_of(start, 2)
-            for moved, loss in zip(*found[:2]):
-                moved_there, loss_there = numpy_pass(alone, truth, weights)
-                assert (moved, loss) == (moved_there, loss_there)
-            labels = node.labels(labelling).copy()
-            assert np.array_equal(labels, alone.labels(truth))
-            if turn % 2:
-                node.rest(labelling)
-                assert not node.core.has_blocked
-            waiting += [(part, ids[labels == side]) for side, part in enumerate(node.split(labelling))]
-            assert not node.core.has_blocked
-
-
 def test_memory_too_small_for_kin_is_left_alone():
     """A half that is done leaves its memory to a whole that needs more, over and over."""
     rng = np.random.default_rng(8)
@@ -267,12 +147,6 @@ def test_memory_too_small_for_kin_is_left_alone():
             assert total[-1] == (own != own[5]).sum()
         for part in kept:
             part.core.free_blocked()
-
-
-def numpy_pass(rows, labelling, weights):
-    objective = KMeansObjective(weights)
-    moved = rows.assign(labelling, fix_table(objective.table(rows.counts(labelling)), rows.layout))
-    return moved, objective.loss(rows.counts(labelling))
 
 
 def test_memory_that_is_being_read_is_not_handed_on():

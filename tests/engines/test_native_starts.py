@@ -1,4 +1,4 @@
-"""Starts of k-means side by side in one compiled call: seeds, passes, labellings used again, too few rows."""
+"""Whole k-means starts in one compiled call against the NumPy engine and against seeding by brute force."""
 
 from __future__ import annotations
 
@@ -8,26 +8,74 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
-from by_hand import LEVELS, WIDTHS, ByHand, flat, make_ensemble
-from coassoc.consensus.lloyd import Fit, TooFewRows, seeded_fits
+from by_hand import LEVELS, WIDTHS, ByHand, make_ensemble, natives
+from coassoc.consensus import lloyd as _lloyd
+from coassoc.consensus.lloyd import TooFewRows, lloyd, seeded_fits
+from coassoc.core.checks import stream
 from coassoc.core.counts import Counts, ScoreTable
-from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
-from coassoc.engines import Native, Numpy
+from coassoc.core.tables import ECCObjective, KMeansObjective, fix_table, seeding_weights
+from coassoc.engines import Fit, Native, Numpy, Start
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 
 
-def natives():
-    return [
-        Native(n_threads=threads, chunk_rows=rows, simd=level, blocked_copy=copy)
-        for level in LEVELS
-        for threads, rows, copy in ((1, None, True), (3, 64, True), (2, None, False))
-    ]
+def facts(rows, fit):
+    """Everything a fit holds."""
+    if not isinstance(fit, Fit):
+        return fit.n_different
+    labels = np.asarray(rows.labels(fit.labelling)).tolist()
+    counts = [getattr(fit.counts, name).tolist() for name in ("alpha", "sizes", "cells", "squares")]
+    return labels, fit.losses, fit.stop, counts, fit.table.values.tolist(), fit.table.bits
 
 
-# -- the same in plain NumPy -------------------------------------------------------------------------------
+def fits_on(engine, data, v, k, max_iter, seed, labelling=None):
+    """One start for each (ensemble, copies), all in one call."""
+    starts = [Start(engine.load(*one), np.random.default_rng([seed, at])) for at, one in enumerate(data)]
+    fits = seeded_fits(engine, starts, KMeansObjective(v), k, seeding_weights(v), max_iter, labelling)
+    draws = [int(start.rng.integers(1 << 60)) for start in starts]  # the same numbers were taken from the generators
+    return [facts(start.rows, fit) for start, fit in zip(starts, fits, strict=True)], draws
+
+
+@st.composite
+def cases(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    p = draw(st.sampled_from([1, 2, 3, 4, 5, 9, 20]))
+    width = draw(st.sampled_from(WIDTHS))
+    missing = draw(st.sampled_from([0.0, 0.0, 0.15]))
+    most = draw(st.sampled_from([3, 30, 64, 140, 250]))
+    sizes = draw(st.lists(st.sampled_from([1, 2, 63, 64, 65, 200, 700, 2049]), min_size=1, max_size=3))
+    n_clusters = rng.integers(1, most + 1, size=p)
+    data = []
+    for n in sizes:
+        codes = np.minimum(make_ensemble(rng, n, p, most, width=width).codes, (n_clusters - 1).astype(width))
+        if missing:
+            codes = np.where(rng.random(codes.shape) < missing, n_clusters, codes).astype(width)
+            codes[0] = 0
+        copies = rng.integers(0, draw(st.sampled_from([2, 4, 10**5])), size=n) if draw(st.booleans()) else None
+        data.append((Ensemble.from_codes(codes, n_clusters), copies))
+    v = draw(st.sampled_from(["ones", "equal", "unequal"]))
+    v = {"ones": np.ones(p), "equal": np.full(p, 0.3), "unequal": rng.random(p) + 0.05}[v]
+    k = draw(st.sampled_from([2, 2, 3, 9, 20, 70, 130]))
+    return data, v, k, draw(st.sampled_from([1, 2, 30])), draw(st.integers(0, 10**6))
+
+
+@settings(max_examples=80)
+@given(cases())
+def test_fits_are_those_of_numpy_start_by_start(case):
+    truth = fits_on(Numpy(), *case)
+    for engine in natives():
+        assert fits_on(engine, *case) == truth, engine
+
+
+@pytest.mark.parametrize("k", [2, 3, 20, 255, 256, 257])
+def test_many_rows_with_default_chunks_and_threads(k):
+    rng = np.random.default_rng(k)
+    data = [(make_ensemble(rng, 20_000, 12, 9, missing=0.02 * (k % 2), noise=0.4), None)]
+    truth = fits_on(Numpy(), data, np.ones(12), k, 6, 0)
+    for level in LEVELS:
+        assert fits_on(Native(n_threads=3, simd=level), data, np.ones(12), k, 6, 0) == truth, level
 
 
 def brute_seeds(ensemble, copies, weights, k, m, rng):
@@ -50,229 +98,277 @@ def brute_seeds(ensemble, copies, weights, k, m, rng):
     return ensemble.codes[chosen]
 
 
-def numpy_passes(ensemble, copies, v, seeds, limit):
-    """Passes from rows by the verbs of the NumPy engine: moves, losses, empty clusters, labels, counts, tables."""
-    rows, objective = Numpy().load(ensemble, copies), KMeansObjective(v)
-    labelling, counts = rows.labelling(len(seeds)), Counts.of_rows(seeds, rows.layout)
-    moves, losses, tables = [], [], []
-    while len(losses) < limit:
-        tables.append(fix_table(objective.table(counts), rows.layout))
-        moves.append(rows.assign(labelling, tables[-1]))
-        counts = rows.counts(labelling)
-        losses.append(objective.loss(counts))
-        empty = int((counts.sizes == 0).sum())
-        if empty or (len(losses) > 1 and not (moves[-1] and losses[-1] < losses[-2])):
-            break
-    return moves, losses, empty, rows.labels(labelling).tolist(), counts, tables
-
-
-def check_start(rows, start, seeds, passes, k):
-    assert start.seeds.tolist() == seeds.tolist()
-    if passes is None:
-        assert len(start.seeds) < k and start.passes == ([], [], 0)
-        return
-    moves, losses, empty, labels, counts, tables = passes
-    assert start.passes == (moves, losses, empty)
-    assert rows.labels(start.labelling).tolist() == labels
-    for table, earlier in zip(tables[:-3:-1], (False, True)):
-        found = rows.last_table(start.labelling, earlier)
-        assert found.bits == table.bits and np.array_equal(found.values, table.values)
-    for found in (rows.counts(start.labelling), rows.ended(start.labelling)[1], rows.counts(start.labelling)):
-        assert np.array_equal(found.alpha, counts.alpha) and np.array_equal(found.sizes, counts.sizes)
-        assert np.array_equal(found.cells, counts.cells) and np.array_equal(found.squares, counts.squares)
-
-
-@st.composite
-def cases(draw):
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    p = draw(st.sampled_from([1, 2, 3, 4, 5, 9, 20]))
-    width = draw(st.sampled_from(WIDTHS))
-    missing = draw(st.sampled_from([0.0, 0.0, 0.15]))
-    most = draw(st.sampled_from([3, 30, 64, 140]))
-    sizes = draw(st.lists(st.sampled_from([1, 2, 63, 64, 65, 200, 700, 2049, 4200]), min_size=1, max_size=4))
-    n_clusters = rng.integers(1, most + 1, size=p)
-    data = []
-    for n in sizes:
-        codes = np.minimum(make_ensemble(rng, n, p, most, width=width).codes, (n_clusters - 1).astype(width))
-        if missing:
-            codes = np.where(rng.random(codes.shape) < missing, n_clusters, codes).astype(width)
-            codes[0] = 0
-        copies = rng.integers(0, 4, size=n) if draw(st.booleans()) else None
-        data.append((Ensemble.from_codes(codes, n_clusters), copies))
-    v = draw(st.sampled_from(["ones", "equal", "unequal"]))
-    v = {"ones": np.ones(p), "equal": np.full(p, 0.3), "unequal": rng.random(p) + 0.05}[v]
-    k = draw(st.sampled_from([2, 2, 3, 20, 60]))
-    limit = draw(st.sampled_from([1, 2, 30]))
-    return data, v, k, limit, draw(st.integers(1, 9)), draw(st.integers(0, 10**6))
-
-
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(cases())
-def test_starts_are_those_of_numpy_task_by_task(case):
-    data, v, k, limit, m, seed = case
-    weights = seeding_weights(v)
-    truth = []
-    for at, (ensemble, copies) in enumerate([*data, data[0]]):  # the first rows twice, with draws of their own
-        seeds = brute_seeds(ensemble, copies, weights, k, m, np.random.default_rng([seed, at]))
-        truth.append((seeds, numpy_passes(ensemble, copies, v, seeds, limit) if len(seeds) == k else None))
-    for engine in natives():
-        loaded = [engine.load(*one) for one in data]
-        loaded.append(loaded[0])
-        tasks = [(rows, np.random.default_rng([seed, at])) for at, rows in enumerate(loaded)]
-        starts = engine.kmeans_starts(tasks, k, m, weights, v, limit)
-        for rows, start, (seeds, passes) in zip(loaded, starts, truth, strict=True):
-            check_start(rows, start, seeds, passes, k)
-
-
-@pytest.mark.parametrize("k", [2, 3, 20, 255, 256, 257, 300])
-@pytest.mark.parametrize("missing", [0.0, 0.02])
-@pytest.mark.parametrize("v", ["equal", "unequal"])
-def test_starts_are_the_verbs_one_by_one_for_any_number_of_clusters(k, missing, v):
-    rng = np.random.default_rng(k)
-    p = 7
-    ensembles = [make_ensemble(rng, n, p, 12, missing=missing, noise=0.7) for n in (3000, 400, 1100)]
-    v = np.full(p, 2.0) if v == "equal" else rng.random(p) + 0.2
-    weights = seeding_weights(v)
-    for engine in natives():
-        loaded = [engine.load(ensemble) for ensemble in ensembles]
-        tasks = [(rows, np.random.default_rng(at)) for at, rows in enumerate(loaded)]
-        starts = engine.kmeans_starts(tasks, k, 3, weights, v, 8)
-        for at, (rows, start) in enumerate(zip(loaded, starts, strict=True)):
-            rng_here = np.random.default_rng(at)
-            seeds = rows.seeding(weights).choose_all(k, 3, rng_here)
-            assert start.seeds.tolist() == seeds.tolist() and len(seeds) == k
-            assert tasks[at][1].integers(1 << 60) == rng_here.integers(1 << 60), "as many draws"
-            labelling = rows.labelling(k)
-            assert start.passes == rows.kmeans_passes(labelling, v, Counts.of_rows(seeds, rows.layout), 8)
-            assert np.array_equal(rows.labels(start.labelling), rows.labels(labelling))
-            one, other = rows.last_table(start.labelling), rows.last_table(labelling)
-            assert one.bits == other.bits and np.array_equal(one.values, other.values)
-            assert np.array_equal(rows.counts(start.labelling).alpha, rows.counts(labelling).alpha)
-
-
-@pytest.mark.parametrize("with_copies", [False, True])
-@pytest.mark.parametrize("p", [1, 2, 6])
-def test_first_pass_gives_ties_to_the_first_seed(p, with_copies):
-    """Few clusters in few partitions: most rows are equally far from several seeds."""
-    rng = np.random.default_rng(p)
-    ensemble = Ensemble.from_codes(rng.integers(4, size=(3000, p)).astype(np.uint8), np.full(p, 4))
-    copies = rng.integers(0, 3, size=3000) if with_copies else None
-    for engine in natives():
+def test_a_first_pass_is_that_from_brute_force_seeds(case):
+    data, v, k, _, seed = case
+    weights, objective = seeding_weights(v), KMeansObjective(v)
+    (ensemble, copies), m = data[0], 2 + int(np.log(k))
+    seeds = brute_seeds(ensemble, copies, weights, k, m, np.random.default_rng(seed))
+    for engine in natives((2,)):
         rows = engine.load(ensemble, copies)
-        for seed in range(3):
-            (start,) = engine.kmeans_starts([(rows, np.random.default_rng(seed))], 4, 2, np.ones(p, int), np.ones(p), 1)
-            apart = (ensemble.codes[:, None, :] != start.seeds[None]).sum(axis=2)
-            assert (np.sort(apart, axis=1)[:, 0] == np.sort(apart, axis=1)[:, 1]).mean() > 0.2 or p == 1
-            assert np.array_equal(rows.labels(start.labelling), apart.argmin(axis=1))
+        (fit,) = engine.kmeans_fits([Start(rows, np.random.default_rng(seed))], k, m, weights, v, 1)
+        if len(seeds) < k:
+            assert fit == len(seeds)
+            continue
+        plain = Numpy().load(ensemble, copies)
+        table = fix_table(objective.table(Counts.of_rows(seeds, plain.layout)), plain.layout)
+        labelling = plain.labelling(k)
+        plain.assign(labelling, table)
+        assert fit.table.bits == table.bits and np.array_equal(fit.table.values, table.values)
+        assert np.array_equal(rows.labels(fit.labelling), plain.labels(labelling))
 
 
-@pytest.mark.parametrize("p", [254, 255, 256, 300])
-def test_distances_beyond_a_byte_are_not_followed_in_one(p):
+@pytest.mark.parametrize("p", [1, 2, 6, 254, 255, 256, 300])
+def test_first_pass_gives_ties_to_the_first_seed(p):
+    """Few clusters: most rows are equally far from several seeds. From 256 on a distance needs more than a byte."""
     rng = np.random.default_rng(p)
-    ensemble = Ensemble.from_codes(rng.integers(200, size=(150, p)).astype(np.uint8), np.full(p, 200))
-    for engine in natives():
-        rows = engine.load(ensemble)
-        (start,) = engine.kmeans_starts([(rows, np.random.default_rng(1))], 5, 3, np.ones(p, int), np.ones(p), 1)
-        apart = (ensemble.codes[:, None, :] != start.seeds[None]).sum(axis=2)
-        assert np.array_equal(rows.labels(start.labelling), apart.argmin(axis=1))
+    n = 3000 if p < 100 else 200
+    ensemble = Ensemble.from_codes(rng.integers(4, size=(n, p)).astype(np.uint8), np.full(p, 4))
+    ones = np.ones(p, int)
+    for copies in (None, rng.integers(1, 3, size=n)):
+        for seed in range(3):
+            seeds = brute_seeds(ensemble, copies, ones, 4, 2, np.random.default_rng(seed))
+            apart = (ensemble.codes[:, None, :] != seeds[None]).sum(axis=2)
+            for engine in natives((2,)):
+                rows = engine.load(ensemble, copies)
+                (fit,) = engine.kmeans_fits([Start(rows, np.random.default_rng(seed))], 4, 2, ones, np.ones(p), 1)
+                assert np.array_equal(rows.labels(fit.labelling), apart.argmin(axis=1))
 
 
-def test_first_pass_by_hand_with_unequal_weights():
-    """Seeds by whole weights, labels by those of the table: neither stands for the other."""
-    rng = np.random.default_rng(4)
-    ensemble = make_ensemble(rng, 150, 5, 4, noise=0.6)
-    v = np.array([1.0, 0.4, 0.3, 0.2, 0.1])
-    hand = ByHand(ensemble, None, v)
-    for engine in natives():
-        rows = engine.load(ensemble)
-        for weights in (np.ones(5, int), seeding_weights(v)):
-            (start,) = engine.kmeans_starts([(rows, np.random.default_rng(0))], 4, 2, weights, v, 1)
-            alpha, _ = hand.counts([0] * 150, 4)
-            for part, line in enumerate(start.seeds.T):
-                alpha[part] = [[int(x == code) for x in line] for code in range(hand.sizes[part])]
-            moves, losses, labels, (counts, _), _ = hand.passes([-1] * 150, 4, alpha, 1)
-            assert start.passes[:2] == (moves, losses)
-            assert rows.labels(start.labelling).tolist() == labels
-            assert rows.counts(start.labelling).alpha.tolist() == flat(counts)
+# -- every way to end --------------------------------------------------------------------------------------
+
+
+def test_a_pass_without_gain_is_undone():
+    """Rows that count once between clusters of many millions: a pass moves some, but the rounded loss does not fall."""
+    found = 0
+    for seed in range(3000):
+        rng = np.random.default_rng(seed)
+        n, p = int(rng.integers(6, 11)), int(rng.integers(2, 4))
+        copies = rng.integers(1, 3, size=n)
+        heavy = rng.random(n) < 0.4
+        copies[heavy] = 300_000_000 * rng.integers(1, 4, size=heavy.sum()) + rng.integers(0, 2, size=heavy.sum())
+        if copies.sum() > 3 * 10**9:
+            continue
+        data = [(ca.Ensemble(rng.integers(0, 3, size=(n, p))), copies)]
+        v = np.ones(p) if seed % 2 else rng.random(p) + 0.1
+        truth = fits_on(Numpy(), data, v, 2, 300, seed)
+        if isinstance(truth[0][0], tuple) and truth[0][0][2] == "no_gain":
+            found += 1
+            for engine in natives() if found < 4 else natives()[-1:]:
+                assert fits_on(engine, data, v, 2, 300, seed) == truth
+    assert found > 3
+
+
+def test_a_pass_that_moves_only_rows_without_weight_is_a_fixed_point(monkeypatch):
+    compared = []
+    real = np.array_equal
+    found = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        copies = (rng.random(40) < 0.3).astype(np.int64)
+        copies[:4] = 1
+        data = [(make_ensemble(rng, 40, 4, 6, noise=0.6), copies)]
+        compared.clear()
+        with monkeypatch.context() as patched:  # the loop compares counts when a pass did not lower the loss
+            patched.setattr(_lloyd.np, "array_equal", lambda a, b: compared.append(real(a, b)) or compared[-1])
+            truth = fits_on(Numpy(), data, np.ones(4), 2 + seed % 3, 300, seed)
+        if compared == [True]:
+            found += 1
+            assert truth[0][0][2] == "fixed_point"
+            for engine in natives() if found < 4 else natives()[-1:]:
+                assert fits_on(engine, data, np.ones(4), 2 + seed % 3, 300, seed) == truth
+    assert found > 4
+
+
+def test_a_start_that_leaves_a_cluster_empty_is_carried_on(monkeypatch):
+    """Rare: these seeds were found by trying thousands."""
+    resumed = []
+    real = _lloyd.lloyd
+
+    def spy(rows, objective, start, *rest):
+        if isinstance(start, Fit):
+            resumed.append(len(start.losses))
+        return real(rows, objective, start, *rest)
+
+    monkeypatch.setattr(_lloyd, "lloyd", spy)
+    for seed in (1925, 2317, 2334, 2720, 2880, 3221):
+        rng = np.random.default_rng(seed)
+        n, p, k = int(rng.integers(20, 300)), int(rng.integers(2, 9)), int(rng.integers(3, 20))
+        most, noise, missing = int(rng.integers(2, 9)), float(rng.random()), float(rng.choice([0.2, 0.5]))
+        ensemble = make_ensemble(rng, n, p, most, noise=noise, missing=missing)
+        v, copies = rng.random(p) ** 3 + 0.01, rng.integers(0, 3, size=n)
+        for max_iter in (1, 2, 3, 100):
+            found = []
+            for engine in (Numpy(), Native(n_threads=1), Native(n_threads=3, chunk_rows=64)):
+                rows = engine.load(ensemble, copies)
+                start = [Start(rows, np.random.default_rng(seed))]
+                (fit,) = seeded_fits(engine, start, KMeansObjective(v), k, seeding_weights(v), max_iter)
+                found.append(facts(rows, fit))
+            assert found[0] == found[1] == found[2]
+    assert resumed
+
+
+def test_resuming_a_fit_is_one_long_fit(engine):
+    rng = np.random.default_rng(2)
+    ensemble = make_ensemble(rng, 400, 6, 6, noise=0.8)
+    rows, objective = engine.load(ensemble), KMeansObjective(np.ones(6))
+    begin = rows.counts(rows.labelling_of(rng.integers(5, size=400), 5))
+    whole = facts(rows, lloyd(rows, objective, begin, 300))
+    assert len(whole[1]) > 5
+    for first in (1, 3, len(whole[1])):
+        half = lloyd(rows, objective, begin, first)
+        assert half.stop == "max_iter"
+        assert facts(rows, lloyd(rows, objective, half, 300)) == whole
+
+
+# -- one call ----------------------------------------------------------------------------------------------
 
 
 def test_reused_labelling_is_as_good_as_a_new_one():
     rng = np.random.default_rng(6)
     ensemble = make_ensemble(rng, 900, 6, 9, noise=0.6)
-    ones = np.ones(6, int)
     for engine in natives():
         rows = engine.load(ensemble)
         for k in (2, 5):
             used = rows.labelling(k)
-            for seed, dirt in enumerate(("new", "passes", "ended", "assigned", "relabelled")):
-                if dirt == "ended":
-                    rows.ended(used)
-                elif dirt == "assigned":
+            for seed, history in enumerate(("new", "fitted", "assigned", "relabelled")):
+                if history == "assigned":
                     values = rng.integers(-1000, 1000, size=(ensemble.n_codes, k)).astype(np.int32)
                     rows.assign(used, ScoreTable(values, 3))
-                elif dirt == "relabelled":
+                elif history == "relabelled":
                     rows.relabel(used, np.arange(300), np.zeros(300, np.int32))
-                for limit in (1, 20):
-                    task = [(rows, np.random.default_rng(seed))]
-                    (again,) = engine.kmeans_starts(task, k, 3, ones, np.ones(6), limit, used)
-                    task = [(rows, np.random.default_rng(seed))]
-                    (fresh,) = engine.kmeans_starts(task, k, 3, ones, np.ones(6), limit)
-                    assert again.labelling is used and np.array_equal(again.seeds, fresh.seeds)
-                    assert again.passes[1:] == fresh.passes[1:] and again.passes[0][1:] == fresh.passes[0][1:]
-                    assert np.array_equal(rows.labels(used), rows.labels(fresh.labelling))
-                    assert np.array_equal(rows.counts(used).alpha, rows.counts(fresh.labelling).alpha)
+                for max_iter in (1, 20):
+                    (fresh,) = fits_on(engine, [(ensemble, None)], np.ones(6), k, max_iter, seed)[0]
+                    start = [Start(rows, np.random.default_rng([seed, 0]))]
+                    objective, ones = KMeansObjective(np.ones(6)), np.ones(6, int)
+                    (again,) = seeded_fits(engine, start, objective, k, ones, max_iter, used)
+                    assert again.labelling is used and facts(rows, again) == fresh
 
 
-def test_reused_labelling_forgets_how_far_its_rows_were_from_other_clusters():
-    """Centres hardly move from their seeds, and yet one row, as far from both, must change in the second pass."""
-    codes = np.zeros((2101, 4), np.uint8)
-    codes[:1000] = 1
-    codes[2000:2100, 0] = 2  # blurs the first centre
-    codes[2100] = [0, 0, 1, 1]
-    ensemble = Ensemble.from_codes(codes, [3, 3, 3, 3])
-    sure = np.tile([1 << 28, -(1 << 28)], (12, 1)).astype(np.int32)  # every row far on one side
-    changed = 0
-    for engine in natives():
-        rows = engine.load(ensemble)
+def test_large_rows_run_alone_with_the_same_fits(monkeypatch):
+    rng = np.random.default_rng(9)
+    n_clusters = np.full(5, 6)
+    data = [
+        (Ensemble.from_codes(rng.integers(6, size=(n, 5)).astype(np.uint8), n_clusters), None)
+        for n in (300, 900, 80, 1000)
+    ]
+    truth = fits_on(Numpy(), data, np.ones(5), 3, 50, 1)
+    for large in (1, 500, 1 << 19):
+        monkeypatch.setattr(_native, "_LARGE_ROWS", large)
+        assert fits_on(Native(n_threads=3), data, np.ones(5), 3, 50, 1) == truth
+
+
+def test_only_plain_k_means_without_reports_goes_in_one_call(monkeypatch):
+    calls = []
+    real = Native.kmeans_fits
+    monkeypatch.setattr(Native, "kmeans_fits", lambda self, *rest: calls.append(rest) or real(self, *rest))
+    ensemble = make_ensemble(np.random.default_rng(1), 90, 4, 5)
+    engine, ones = Native(), np.ones(4, int)
+    for objective, report, n in (
+        (KMeansObjective(np.ones(4)), None, 1),
+        (KMeansObjective(np.ones(4)), lambda *_: None, 0),
+        (ECCObjective(np.ones(4), 0.5), None, 0),
+    ):
+        calls.clear()
+        starts = [Start(engine.load(ensemble), np.random.default_rng(0))]
+        seeded_fits(engine, starts, objective, 3, ones, 20, None, report)
+        assert len(calls) == n
+
+
+def test_other_draws_than_numpys_send_starts_over_the_verbs(monkeypatch):
+    data = [(make_ensemble(np.random.default_rng(1), 90, 4, 5), None)]
+    truth = fits_on(Numpy(), data, np.ones(4), 3, 50, 1)
+    monkeypatch.setattr(_native, "draws_like_numpy", lambda: False)
+    assert Native().kmeans_fits([], 3, 3, np.ones(4, int), np.ones(4), 5) is None
+    assert fits_on(Native(), data, np.ones(4), 3, 50, 1) == truth
+
+
+@pytest.mark.parametrize("how", ["plain", "missing", "copies", "weights"])
+def test_restarts_and_trees_are_those_of_numpy(how, capsys):
+    rng = np.random.default_rng(3)
+    ensemble = make_ensemble(rng, 1500, 6, 12, missing=0.1 * (how == "missing"), noise=0.6)
+    copies = rng.integers(0, 3, size=1500) if how == "copies" else None
+    weights = rng.random(6) + 0.1 if how == "weights" else None
+
+    def everything(engine):
+        found = []
+        for k in (2, 7):
+            for verbose in (0, 1):
+                model = ca.KMeansConsensus(
+                    k, n_init=5, random_state=1, partition_weights=weights, engine=engine, verbose=verbose
+                ).fit(ensemble, sample_weight=copies)
+                found += [model.labels_.tolist(), model.losses_, model.stop_reason_, model.loss_, model._alpha.tolist()]
+                found += [capsys.readouterr().out, model.predict(ensemble).tolist()]
+        for criterion in ("gain", "size", "loss"):
+            tree = ca.BisectingConsensus(
+                max_leaves=9,
+                n_clusters=5,
+                criterion=criterion,
+                n_init=2,
+                random_state=1,
+                partition_weights=weights,
+                engine=engine,
+            ).fit(ensemble, sample_weight=copies)
+            found += [tree.labels_.tolist(), tree.to_newick(), repr(tree.tree_.gain), tree.cut(9).tolist(), tree.loss_]
+        return found
+
+    truth = everything(Numpy())
+    assert "start 4, pass 2, loss" in truth[12]
+    engines = [Native(n_threads=t, chunk_rows=rows, simd=s) for s in LEVELS for t, rows in ((1, None), (3, 64))]
+    for engine in [*engines, Native(n_threads=2, blocked_copy=False)]:
+        for mine, theirs in zip(everything(engine), truth, strict=True):
+            assert mine == theirs, engine
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_first_of_equally_good_starts_is_kept(threads):
+    codes = np.repeat(np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]], np.uint8), 40, axis=0)
+    ensemble = ca.Ensemble.from_codes(codes, [3, 3, 3])
+    for engine in (Native(n_threads=threads), Numpy()):
+        orders = []
         for seed in range(6):
-            used = rows.labelling(2)
-            rows.assign(used, ScoreTable(sure, 28))
-            found = []
-            for labelling in (used, None):
-                task = [(rows, np.random.default_rng(seed))]
-                (start,) = engine.kmeans_starts(task, 2, 2, np.ones(4, int), np.ones(4), 20, labelling)
-                found.append((rows.labels(start.labelling).tolist(), start.passes[1:], start.passes[0][1:]))
-            assert found[0] == found[1]
-            changed += 1 in found[0][2]
-    assert changed
+            one = ca.KMeansConsensus(3, n_init=1, random_state=seed, engine=engine).fit(ensemble)
+            many = ca.KMeansConsensus(3, n_init=7, random_state=seed, engine=engine).fit(ensemble)
+            assert many.labels_.tolist() == one.labels_.tolist() and many.loss_ == one.loss_ == 0
+            orders.append(one.labels_[::40].tolist())
+        assert len({tuple(order) for order in orders}) > 2
 
 
-def test_no_task_and_no_pass():
-    for engine in natives():
-        assert engine.kmeans_starts([], 2, 2, np.ones(3, int), np.ones(3), 5) == []
-        assert seeded_fits(engine, [], KMeansObjective(np.ones(3)), 2, np.ones(3, int), 5) == []
+def test_a_split_is_the_best_of_its_starts():
+    ensemble = make_ensemble(np.random.default_rng(8), 400, 5, 6, noise=0.9)
+    objective, ones = KMeansObjective(np.ones(5)), np.ones(5, int)
+    firsts = []
+    for seed in range(5):
+        plain = Numpy()
+        starts = [Start(plain.load(ensemble), stream(seed, restart)) for restart in range(6)]
+        fits = seeded_fits(plain, starts, objective, 2, ones, 300)
+        best = min(range(6), key=lambda i: fits[i].loss)
+        firsts.append(best)
+        for engine in (plain, Native(n_threads=1), Native(n_threads=3)):
+            tree = ca.BisectingConsensus(max_leaves=2, n_clusters=2, n_init=6, random_state=seed, engine=engine)
+            assert np.array_equal(tree.fit(ensemble).labels_, fits[best].labelling.labels)
+    assert max(firsts) > 0
 
 
-# -- too few rows ------------------------------------------------------------------------------------------
+# -- too few rows, wrong arguments -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("different", [1, 2, 5])
-def test_too_few_different_rows_are_named_and_spoil_no_other_task(different):
+def test_too_few_different_rows_are_named_and_spoil_no_other_start(different):
     rng = np.random.default_rng(different)
     some = np.arange(different)[:, None] * np.ones(3, int)
     few = Ensemble.from_codes(some[rng.integers(different, size=500)].astype(np.uint8), np.full(3, 6))
-    enough = make_ensemble(rng, 300, 3, 9, noise=0.9)
-    enough = Ensemble.from_codes(np.minimum(enough.codes, 5), np.full(3, 6))
+    enough = Ensemble.from_codes(np.minimum(make_ensemble(rng, 300, 3, 9, noise=0.9).codes, 5), np.full(3, 6))
     objective, ones = KMeansObjective(np.ones(3)), np.ones(3, int)
     for engine in [Numpy(), *natives()]:
-        tasks = [(engine.load(e), np.random.default_rng(7)) for e in (few, enough, few)]
-        fits = seeded_fits(engine, tasks, objective, 6, ones, 50)
+        starts = [Start(engine.load(e), np.random.default_rng(7)) for e in (few, enough, few)]
+        fits = seeded_fits(engine, starts, objective, 6, ones, 50)
         for short in (fits[0], fits[2]):
             assert isinstance(short, TooFewRows) and short.n_different == different
             assert f"n_clusters=6 is larger than the number of different label rows, {different};" in str(short)
         assert isinstance(fits[1], Fit) and (fits[1].counts.sizes > 0).all()
-        with pytest.raises(TooFewRows, match=f"label rows, {different}; ask for at most {different} clusters"):
-            ca.KMeansConsensus(n_clusters=6, n_init=3, random_state=0, engine=engine).fit(few)
+        assert seeded_fits(engine, [], objective, 6, ones, 50) == []
 
 
 def test_rows_that_do_not_count_are_no_seeds():
@@ -280,30 +376,25 @@ def test_rows_that_do_not_count_are_no_seeds():
     copies = np.where(np.arange(143) < 140, 1, 0)
     for engine in natives():
         rows = engine.load(Ensemble.from_codes(codes, [3, 3]), copies)
-        task = [(rows, np.random.default_rng(0))]
-        (start,) = engine.kmeans_starts(task, 3, 2, np.ones(2, int), np.ones(2), 5)
-        assert sorted(start.seeds.tolist()) == [[0, 0], [1, 1]] and start.passes == ([], [], 0)
+        start = Start(rows, np.random.default_rng(0))
+        assert engine.kmeans_fits([start], 3, 2, np.ones(2, int), np.ones(2), 5) == [2]
 
 
-def test_what_does_not_fit_is_refused():
+def test_arguments_that_do_not_fit_are_refused():
     rows = Native().load(Ensemble.from_codes(np.eye(3, dtype=np.uint8), [2, 2, 2]))
     other = Native().load(Ensemble.from_codes(np.eye(4, dtype=np.uint8)[:, :3].copy(), [2, 2, 2]))
-    engine, rng = Native(n_threads=2), np.random.default_rng(0)
+    engine, start = Native(n_threads=2), Start(rows, np.random.default_rng(0))
     ones, v = np.ones(3, int), np.ones(3)
     for call in (
-        lambda: engine.kmeans_starts([(rows, rng)], 2, 2, ones[:2], v, 5),
-        lambda: engine.kmeans_starts([(rows, rng)], 2, 2, ones, v[:2], 5),
-        lambda: engine.kmeans_starts([(rows, rng)], 2, 0, ones, v, 5),
-        lambda: engine.kmeans_starts([(rows, rng)], 2, 2, ones, v, 5, other.labelling(2)),
-        lambda: engine.kmeans_starts([(rows, rng)], 2, 2, ones, v, 5, rows.labelling(3)),
+        lambda: engine.kmeans_fits([start], 2, 2, ones[:2], v, 5),
+        lambda: engine.kmeans_fits([start], 2, 2, ones, v[:2], 5),
+        lambda: engine.kmeans_fits([start], 2, 0, ones, v, 5),
+        lambda: engine.kmeans_fits([start], 2, 2, ones, v, 5, other.labelling(2)),
+        lambda: engine.kmeans_fits([start], 2, 2, ones, v, 5, rows.labelling(3)),
     ):
         with pytest.raises(ValueError, match="do not fit the rows"):
             call()
     with pytest.raises(ValueError, match="negative"):
-        engine.kmeans_starts([(rows, rng), (other, np.random.default_rng(1))], 2, 2, -ones, v, 5)
-    at_rest = rows.labelling_of(np.array([0, 1, 0]), 2)
-    rows.rest(at_rest)
-    with pytest.raises(ValueError, match="rests"):
-        engine.kmeans_starts([(rows, rng)], 2, 2, ones, v, 5, at_rest)
-    with pytest.raises(ValueError, match="one task, got 2"):
-        engine.kmeans_starts([(rows, rng), (rows, rng)], 2, 2, ones, v, 5, rows.labelling(2))
+        engine.kmeans_fits([start, Start(other, np.random.default_rng(1))], 2, 2, -ones, v, 5)
+    with pytest.raises(ValueError, match="one start, got 2"):
+        engine.kmeans_fits([start, start], 2, 2, ones, v, 5, rows.labelling(2))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 from coassoc.consensus.lloyd import lloyd
-from coassoc.core.counts import Counts, RowCounts
-from coassoc.core.tables import KMeansObjective, fix_table
+from coassoc.core.counts import Counts
+from coassoc.core.tables import KMeansObjective
 from coassoc.engines.contract import Seeding
 from coassoc.engines.native import engine as _native
 from coassoc.engines.native import rows as _native_rows
@@ -113,25 +113,6 @@ def test_seeding_that_runs_out_gives_what_there_is():
     for engine in (ca.engines.Native(), ca.engines.Numpy()):
         chosen = engine.load(ensemble).seeding(np.ones(2, np.int64)).choose_all(5, 3, np.random.default_rng(0))
         assert len(chosen) == 3 and len({tuple(row) for row in chosen.tolist()}) == 3
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-def test_first_table_from_rows_is_that_of_their_counts(dtype):
-    rng = np.random.default_rng(2)
-    sizes = np.array([5, 9, 3])
-    codes = np.column_stack([rng.integers(m + 1, size=400) for m in sizes]).astype(dtype)  # the last code is missing
-    codes[:6] = np.minimum(codes[:6], sizes - 1)
-    ensemble = ca.Ensemble.from_codes(codes, sizes)
-    weights = np.array([1.0, 0.7, 1.3])
-    rows = ca.engines.Native().load(ensemble)
-    seeds = ensemble.codes[:6].copy()
-    seeds[2, 1] = sizes[1]  # a centre without a label there
-    given = RowCounts(seeds, rows.layout)
-    labelling = rows.labelling(6)
-    rows.kmeans_passes(labelling, weights, given, 1)
-    expected = fix_table(KMeansObjective(weights).table(given), rows.layout)
-    found = rows.last_table(labelling)
-    assert found.bits == expected.bits and np.array_equal(found.values, expected.values)
 
 
 @pytest.mark.parametrize("threads", [2, 3])

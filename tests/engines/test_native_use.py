@@ -205,6 +205,45 @@ def test_ctrl_c_stops_a_pass_soon(arguments, call):
     assert seconds_to_stop(ENDLESS.format(arguments=arguments, call=call)) < 5
 
 
+STARTS = """
+import os
+import numpy as np
+import coassoc as ca
+from coassoc.engines import Start
+codes = np.random.default_rng(0).integers(30, size=(50_000, 10)).astype(np.uint8)
+ensemble = ca.Ensemble.from_codes(codes, np.full(10, 30))
+engine = ca.engines.Native(n_threads={threads})
+rows = engine.load(ensemble)
+starts = [Start(rows, np.random.default_rng(seed)) for seed in range(3000)]
+many = dict(n_init=10**6, engine=engine, random_state=0)
+models = [ca.KMeansConsensus(20, **many), ca.BisectingConsensus(max_leaves=2, **many)]
+weights = np.ones(10, int), np.ones(10)
+long = engine.load(ca.Ensemble.from_codes(np.tile(codes, (6, 1)), np.full(10, 30)))
+engine.kmeans_fits(starts[:1], 2, 2, *weights, 2)
+os.write(1, b"ready\\n")
+{call}
+"""
+# thousands of rounds of seeding, each far shorter than the time between two looks for a signal
+LONG_SEEDING = "engine.kmeans_fits([Start(long, start.rng) for start in starts[:3]], 20_000, 9, *weights, 1)"
+
+
+@needs_kernels
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+@pytest.mark.parametrize(
+    ("call", "threads"),
+    [
+        ("engine.kmeans_fits(starts, 40, 5, *weights, 100)", 3),
+        (LONG_SEEDING, 1),
+        (LONG_SEEDING, 3),
+        ("models[0].fit(ensemble)", 3),
+        ("models[1].fit(ensemble)", 1),
+    ],
+    ids=["starts", "seeding", "seeding in threads", "k-means", "tree"],
+)
+def test_ctrl_c_stops_starts_soon(call, threads):
+    assert seconds_to_stop(STARTS.format(threads=threads, call=call)) < 5
+
+
 @needs_kernels
 def test_labelling_survives_an_interrupted_pass():
     rows = make_rows(engines.Native(n_threads=2, chunk_rows=64))

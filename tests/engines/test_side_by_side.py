@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from by_hand import make_ensemble
+from coassoc.consensus.lloyd import lloyd
 from coassoc.core.counts import ScoreTable
+from coassoc.core.tables import KMeansObjective
 from coassoc.engines.native import engine as _native
 from forked import exit_code
 
@@ -20,9 +22,9 @@ pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="t
 
 
 def fit_once(rows, seed):
-    labelling = rows.labelling_of(np.random.default_rng(seed).integers(4, size=rows.n_rows), 4)
-    found = rows.kmeans_passes(labelling, np.ones(rows.layout.n_partitions), None, 8)
-    return found, rows.labels(labelling).tolist()
+    start = rows.counts(rows.labelling_of(np.random.default_rng(seed).integers(4, size=rows.n_rows), 4))
+    fit = lloyd(rows, KMeansObjective(np.ones(rows.layout.n_partitions)), start, 8)
+    return fit.losses, rows.labels(fit.labelling).tolist()
 
 
 @pytest.fixture
@@ -135,28 +137,6 @@ def test_an_interrupt_while_tasks_are_handed_out_stops_those_under_way(some_rows
     with pytest.raises(KeyboardInterrupt):
         engine.side_by_side(work, range(3))
     assert ends == ["stopped"]
-
-
-def test_a_stopped_pass_leaves_a_labelling_that_can_be_used(some_rows):
-    """Passes that a token stops raise, and the labelling counts anew what it holds."""
-    start = np.random.default_rng(1).integers(2, size=some_rows.n_rows)
-    for counted in (False, True):
-        labelling = some_rows.labelling_of(start, 2)
-        if counted:
-            some_rows.counts(labelling)
-        token = _native._kernels.Token()
-        token.cancel()
-        _native._kernels.use_token(token)
-        try:
-            with pytest.raises(_native._kernels.Stopped):
-                some_rows.kmeans_passes(labelling, np.ones(8), None, 5)
-        finally:
-            _native._kernels.use_token(None)
-        labelling.labels[:] = start
-        other = some_rows.labelling_of(start, 2)
-        assert np.array_equal(some_rows.counts(labelling).alpha, some_rows.counts(other).alpha)
-        found = some_rows.kmeans_passes(labelling, np.ones(8), None, 5)
-        assert found == some_rows.kmeans_passes(other, np.ones(8), None, 5)
 
 
 def test_user_threads_share_out_tasks_at_once(some_rows):

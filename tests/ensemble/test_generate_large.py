@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.ensemble.io import blocks as _blocks
+from coassoc.ensemble.io import table as _table
 
 pq = pytest.importorskip("pyarrow.parquet")
 pa = pytest.importorskip("pyarrow")
@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow")
 
 @pytest.fixture
 def features(tmp_path, monkeypatch):
-    monkeypatch.setattr(_blocks, "BLOCK_ROWS", 128)
+    monkeypatch.setattr(_table, "BLOCK_ROWS", 128)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 5)) + 4 * rng.integers(3, size=(700, 1))
     np.save(tmp_path / "X.npy", X)

@@ -271,7 +271,7 @@ def test_full_disk_in_the_middle_keeps_earlier_rows(table, tmp_path, monkeypatch
 def killed_runs(table, folder, n_kills, n_repeats, jobs):
     """Run the command, kill it at random moments, let it finish; returns how often it was caught at work."""
     rng = random.Random(n_kills)
-    words = [sys.executable, "-m", "coassoc.cli", *command(table, folder, "--no-page", "--jobs", str(jobs))]
+    words = [sys.executable, "-m", "coassoc", *command(table, folder, "--no-page", "--jobs", str(jobs))]
     words[words.index("--repeats") + 1] = str(n_repeats)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     caught = 0

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from coassoc.cli import bench
 from coassoc.experiments import speed as _speed
 from coassoc.experiments.synthetic import voronoi_ensemble
 
@@ -30,11 +31,11 @@ def test_slope_of_exactly_linear_times_is_one():
 
 def test_a_small_run_gives_a_table_and_json(tmp_path, capsys):
     parser = argparse.ArgumentParser()
-    _speed.add_arguments(parser)
+    bench.add_arguments(parser)
     methods = ["coassoc-numpy", "sklearn-sparse"]
     options = ["--sizes", "400", "-k", "3", "--rounds", "1", "--fits", "2", "--starts", "3", "--cells", "2", "5"]
     arguments = [*options, "--methods", *methods, "-o", str(tmp_path)]
-    assert _speed.run(parser.parse_args(arguments)) == 0
+    assert bench.run(parser.parse_args(arguments)) == 0
     assert "sklearn-sparse" in capsys.readouterr().out
     report = json.loads((tmp_path / "bench.json").read_text())
     assert [row["method"] for row in report["runs"]] == methods

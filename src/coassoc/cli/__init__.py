@@ -1,14 +1,19 @@
-"""The command line: parse, call the library, print. A command's module is imported only when it is chosen."""
+"""The command line: parse, call the library, print. The module of a command is imported when it is chosen."""
 
 from __future__ import annotations
 
 import argparse
-import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
+from typing import Any, NoReturn
+
+from .terminal import check_streams, discard_output, messages, say, sentence
 
 # command -> (module, what the list of commands says about it). The module has EPILOG, add_arguments and run.
 COMMANDS = {
@@ -23,74 +28,96 @@ COMMANDS = {
     "bench": ("coassoc.cli.bench", "time this machine against scikit-learn and faiss"),
     "completion": ("coassoc.cli.completion", "print the completion script of a shell"),
 }
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: partial files are removed on the way out, as after Ctrl-C."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose usage errors are one line, printed where all other errors are."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; see {self.prog} --help.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 a fault of ours, 2 bad input or usage, 130 Ctrl-C."""
+    """Run one command and return its exit code.
+
+    0: done; 1: an internal error; 2: bad input or usage; 130: Ctrl-C; 143: terminated.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
-    if not debug:
-        warnings.formatwarning = _one_line_warning
+    messages.json = "--json" in words
     try:
-        try:
+        with _settings(debug):
+            check_streams()
             name, rest = _split(words)
-            if name is None:
-                return _no_command(rest)
-            return _run(name, rest)
-        finally:
-            sys.stdout.flush()
-    except KeyboardInterrupt:
+            try:
+                return _no_command(rest) if name is None else _run(name, rest)
+            finally:
+                sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        discard_output()
+        return OK
+    except KeyboardInterrupt as error:
         if debug:
             raise
-        print("coassoc: interrupted; nothing was left half written.", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        what, code = ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+        messages.error(f"{what}; nothing was left half written.", code)
+        return code
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         if debug:
             raise
-        print(f"coassoc: {sentence(error)}", file=sys.stderr)
+        messages.error(sentence(error), BAD_INPUT)
+        _give_up_output()
         return BAD_INPUT
-    except Exception as error:  # a fault of ours: say so, and how to learn more
+    except Exception as error:
         if debug:
             raise
-        print(
-            f"coassoc: internal error, {type(error).__name__}: {sentence(error)} "
-            "Run the command again with --debug to see where.",
-            file=sys.stderr,
-        )
+        if type(error).__module__.startswith(("distributed", "dask", "concurrent")):
+            text = f"the Dask cluster failed ({sentence(error)}); start it and run the command again."
+            messages.error(text, BAD_INPUT)
+            return BAD_INPUT
+        text = f"internal error, {type(error).__name__}: {sentence(error)} Run the command with --debug to see where."
+        messages.error(text, FAILED)
         return FAILED
 
 
-def sentence(error: BaseException) -> str:
-    """An error as one line that says what to do."""
-    if isinstance(error, FileNotFoundError):
-        text = f"there is no file {_name(error)}; check the path."
-    elif isinstance(error, IsADirectoryError):
-        text = f"{_name(error)} is a folder; name a file in it."
-    elif isinstance(error, PermissionError):
-        text = f"no permission to open {_name(error)}; check who owns it."
-    elif isinstance(error, OSError) and error.strerror:
-        text = f"{_name(error)}: {error.strerror}."
-    elif isinstance(error, MemoryError):
-        text = f"not enough memory ({error}); use fewer rows or columns." if str(error) else "not enough memory."
-    else:
-        text = str(error) or type(error).__name__
-    return " ".join(text.split())
+@contextmanager
+def _settings(debug: bool) -> Iterator[None]:
+    """Warnings as one line, and signals that end the process as exceptions; both restored afterwards."""
+
+    def stop(number: int, frame: Any) -> NoReturn:
+        raise Terminated
+
+    format_before, caught = warnings.formatwarning, {}
+    if not debug:
+        warnings.formatwarning = lambda message, *_, **__: messages.line(str(message), "note") + "\n"
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                caught[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        warnings.formatwarning = format_before
+        for number, handler in caught.items():
+            signal.signal(number, handler)
 
 
-def _one_line_warning(message: Warning | str, *_: object, **__: object) -> str:
-    return f"coassoc: note: {' '.join(str(message).split())}\n"
-
-
-def _name(error: OSError) -> str:
-    return repr(str(error.filename)) if error.filename is not None else "input or output"
+def _give_up_output() -> None:
+    """Drop text that standard output did not take, so that the interpreter does not fail on it again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_output()
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str]]:
-    """The command and what follows it; --debug may stand anywhere."""
+    """The command and its arguments. Options may come before the command."""
     for i, word in enumerate(words):
         if not word.startswith("-"):
             return word, words[:i] + words[i + 1 :]
@@ -120,7 +147,7 @@ def load(name: str) -> ModuleType:
 
 def command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
     """The parser of one command, with the options every command has."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"coassoc {name}",
         description=getattr(module, "DESCRIPTION", None) or COMMANDS[name][1],
         epilog=getattr(module, "EPILOG", None),
@@ -137,20 +164,21 @@ def command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
 
 
 def _no_command(rest: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="coassoc",
         description="Many clusterings in, one trustworthy partition out, in linear time.",
         epilog=_commands_list() + "\n\nexample:\n  coassoc demo\n  coassoc fit labels.csv -k 10 -o consensus.csv\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="coassoc [--version] [--help] COMMAND ...",
+        usage="coassoc [-V | --version] [--help] COMMAND ...",
     )
-    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    parser.add_argument("--json", action="store_true", help="print errors as JSON, for programs")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     args = parser.parse_args(rest)
     if args.version:
         import coassoc
 
-        print(f"coassoc {coassoc.__version__}")
+        say(f"coassoc {coassoc.__version__}")
         return OK
     parser.print_help(sys.stderr)
     return BAD_INPUT

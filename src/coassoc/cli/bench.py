@@ -1,4 +1,4 @@
-"""The command `coassoc bench`: speed, memory and quality beside scikit-learn and faiss."""
+"""`coassoc bench`: speed, memory and quality beside scikit-learn and faiss."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..experiments.speed import METHODS, compare, growth, machine, plot, table, write
+from ..ensemble.io.output import replacing
+from ..experiments.speed import METHODS, compare, growth, machine, plot, table
+from . import common
 
 DESCRIPTION = "measure speed, memory and quality side by side with scikit-learn and faiss"
 EPILOG = """examples:
@@ -41,11 +43,12 @@ def run(args: argparse.Namespace) -> int:
     report: dict[str, Any] = {"machine": machine(), "options": vars(args) | {"output": None}}
     report["runs"] = [row for n in args.sizes for row in compare(n, args) if args.methods]
     report["growth"] = growth(args.growth, args) if args.growth else []
-    text = json.dumps(report, indent=1, default=str) if args.json else table(report)
-    print(text)
+    numbers = json.dumps(report, indent=1, default=str)
+    common.say(numbers if args.json else table(report))
     if args.output is not None:
         args.output.mkdir(parents=True, exist_ok=True)
-        write(args.output / "bench.json", json.dumps(report, indent=1, default=str))
-        write(args.output / "bench.md", table(report))
+        for name, text in (("bench.json", numbers), ("bench.md", table(report))):
+            with replacing(args.output / name, force=True) as partial:
+                partial.write_text(text, encoding="utf-8")
         plot(report, args.output / "bench.png")
     return 0

@@ -1,17 +1,21 @@
-"""What commands share: options for input and output, progress, tables on a terminal, JSON."""
+"""What the commands share: options for input and output, reading, checks of paths."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+from .terminal import Progress, note, plain, say, say_json
+
+__all__ = [
+    "Clock", "Progress", "add_input", "add_output", "add_seed_and_engine", "check_paths", "input_paths", "note",
+    "plain", "positive", "read_input", "say", "say_json", "seed", "size", "whole_number",
+]  # fmt: skip
 
 MISSING_HELP = (
     "negative: empty cells and negative labels (HDBSCAN's noise) are missing (default); nan: only empty cells are; "
@@ -20,7 +24,7 @@ MISSING_HELP = (
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
-    """The label files and which of their columns play which part."""
+    """The label files, and what each of their columns is."""
     parser.add_argument(
         "labels",
         nargs="+",
@@ -48,43 +52,52 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     head = group.add_mutually_exclusive_group()
     head.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     head.add_argument("--no-header", dest="header", action="store_false", help="the first row is data already")
-    group.add_argument("--max-bytes", type=int, metavar="N", help="let compressed files unpack to this many bytes")
+    group.add_argument("--max-bytes", type=size, metavar="N",
+                       help="let compressed files unpack to this many bytes")  # fmt: skip
 
 
 def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
-    """The ensemble the options describe."""
+    """The ensemble that the options describe."""
     from ..ensemble import read_ensemble
 
-    ensemble = read_ensemble(
-        paths[0] if len(paths) == 1 else list(paths),
-        columns=args.columns,
-        exclude=args.exclude,
-        id_column=False if args.no_id else args.id,
-        class_column=args.class_column,
-        missing=args.missing,
-        format=args.format,
-        delimiter=args.delimiter,
-        header=args.header,
-        max_bytes=args.max_bytes,
-    )
-    if args.columns is None and "consensus" in ensemble.names:
-        print(
-            "coassoc: note: the column 'consensus' is taken as one of the clusterings; leave it out with "
-            "--exclude consensus.",
-            file=sys.stderr,
+    try:
+        ensemble = read_ensemble(
+            paths[0] if len(paths) == 1 else list(paths),
+            columns=args.columns,
+            exclude=args.exclude,
+            id_column=False if args.no_id else args.id,
+            class_column=args.class_column,
+            missing=args.missing,
+            format=args.format,
+            delimiter=args.delimiter,
+            header=args.header,
+            max_bytes=args.max_bytes,
         )
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise ValueError(f"{', '.join(args.labels)} cannot be read ({error.strerror}); write it again.") from None
+    if args.columns is None and "consensus" in ensemble.names:
+        note("the column 'consensus' is taken as one of the clusterings; leave it out with --exclude consensus.")
     return ensemble
+
+
+def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any) -> None:
+    """Check the output files of a command, by option, against its inputs and each other, before any work."""
+    from ..ensemble.io.output import check_outputs
+
+    check_outputs(outputs, [*getattr(args, "labels", []), *inputs], force=args.force)
 
 
 @contextmanager
 def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
-    """The files to read, standard input among them spooled to disk while the command runs."""
-    from contextlib import ExitStack
-
+    """The files to read; standard input is copied to a temporary file while the command runs."""
     from ..ensemble.io.reading import standard_input
 
     if args.labels.count("-") > 1:
         raise ValueError("standard input (-) can be read once only.")
+    if "-" in args.labels and sys.stdin is None:
+        raise ValueError("standard input is closed; name a file instead of -.")
     with ExitStack() as stack:
         yield [stack.enter_context(standard_input(args.format)) if one == "-" else Path(one) for one in args.labels]
 
@@ -95,46 +108,29 @@ def add_output(parser: argparse.ArgumentParser, help: str, **settings: Any) -> N
 
 
 def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, default=0, help="random seed: the same seed, the same labels (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0,
+                        help="random seed: the same seed, the same labels (default: 0)")  # fmt: skip
     parser.add_argument("--engine", default="auto", metavar="NAME", help="auto, native, numpy (default: auto)")
 
 
-def positive(text: str) -> int:
-    """An argparse type: a whole number of at least 1."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return value
+def whole_number(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
+    """An argparse type: a whole number from `low` to `high`."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            rule = f"of at least {low}" if value < low else f"of at most {high}"
+            raise argparse.ArgumentTypeError(f"must be a whole number {rule}, got {text!r}")
+        return value
+
+    return convert
 
 
-class Progress:
-    """One rewritten line on a terminal, nothing elsewhere; call it as (done, total)."""
-
-    def __init__(self, what: str, quiet: bool = False):
-        self.what, self.shown = what, False
-        self.active = not quiet and sys.stderr.isatty()
-
-    def __call__(self, done: int, total: int) -> None:
-        if self.active:
-            filled = round(24 * done / max(total, 1))
-            bar = "█" * filled + "░" * (24 - filled)
-            print(f"\r\x1b[2K{self.what} {bar} {done}/{total}", end="", file=sys.stderr, flush=True)
-            self.shown = True
-
-    def step(self, text: str) -> None:
-        if self.active:
-            print(f"\r\x1b[2K{self.what}: {text}", end="", file=sys.stderr, flush=True)
-            self.shown = True
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.shown:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+positive = whole_number(1)
+seed, size = whole_number(0, 2**63 - 1), whole_number(1, 2**63 - 1)
 
 
 class Clock:
@@ -146,22 +142,3 @@ class Clock:
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.start
-
-
-def print_json(data: Any) -> None:
-    print(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def plain(value: Any) -> Any:
-    """NumPy values, paths and NaN as JSON knows them."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, os.PathLike):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

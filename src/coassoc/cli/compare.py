@@ -1,12 +1,13 @@
-"""The command `coassoc compare`: several consensus methods on one ensemble, side by side."""
+"""`coassoc compare`: several consensus methods on one ensemble, side by side."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from ..ensemble.io.guard import check_writable, replacing
-from ..report.comparison import VARIANTS, Comparison, check_methods, compare, new_axes
+from ..consensus.registry import compared_methods
+from ..ensemble.io.output import replacing
+from ..report.comparison import Comparison, check_methods, compare, new_axes
 from . import common
 
 DESCRIPTION = """run every consensus method (or some) on one ensemble, and score them alike.
@@ -25,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     parser.add_argument("-k", "--clusters", type=common.positive, default=8, metavar="K",
                         help="clusters asked of every method (default: 8)")  # fmt: skip
-    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {', '.join(VARIANTS)} (default: all)")
+    names = ", ".join(compared_methods())
+    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {names} (default: all)")
     common.add_seed_and_engine(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw density against agreement (png, svg or pdf)")
     parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")
@@ -35,9 +37,10 @@ def run(args: argparse.Namespace) -> int:
     methods = None if args.methods is None else [name for name in args.methods.replace(",", " ").split() if name]
     if methods is not None:
         check_methods(methods)
+    common.check_paths(args, {"--plot": args.plot})
     if args.plot is not None:
-        check_writable(args.plot, force=args.force)
-        new_axes()  # matplotlib is there, before the work and not after it
+        check_plot_path(args.plot)
+        new_axes()  # fails before the work when matplotlib is missing
     with common.input_paths(args) as paths, common.Progress("coassoc compare") as progress:
         progress.step("reading")
         ensemble = common.read_input(args, paths)
@@ -47,15 +50,20 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         _save_plot(result, args.plot, args.force)
     if args.json:
-        common.print_json(result.as_dict())
+        common.say_json(result.as_dict())
     else:
-        print(result.to_text())
+        common.say(result.to_text())
         if args.plot is not None:
-            print(f"Drew {args.plot}.")
+            common.say(f"Drew {args.plot}.")
     return 0
 
 
+def check_plot_path(path: str) -> None:
+    """Refuse a name whose ending is not a picture that matplotlib draws."""
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--plot must be a .png, .svg or .pdf file, got {path!r}.")
+
+
 def _save_plot(result: Comparison, path: str, force: bool) -> None:
-    kind = Path(path).suffix[1:].lower() or "png"
     with replacing(path, force=force) as partial:
-        result.plot().figure.savefig(partial, format=kind, dpi=150)
+        result.plot().figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, field
 
+from .terminal import say, say_json
+
 DESCRIPTION = """print a script that teaches your shell to complete coassoc's commands, options and choices."""
 
 EPILOG = """examples:
@@ -30,11 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     commands = _commands()
     if args.json:
-        from .common import print_json
-
-        print_json({name: {"options": list(c.options), "choices": c.choices} for name, c in commands.items()})
+        say_json({name: {"options": list(c.options), "choices": c.choices} for name, c in commands.items()})
         return 0
-    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](commands), end="")
+    say({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](commands), end="")
     return 0
 
 

@@ -32,23 +32,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..ensemble.io.guard import check_writable
-
     folder = Path(args.output) if args.output is not None else _free_folder("coassoc-demo", args.force)
     files = {"labels": folder / "consensus.csv", "picture": folder / "coassociation.png"}
     if not args.force and any(path.exists() for path in files.values()):
         raise FileExistsError(f"{folder} already holds a demo; run coassoc demo --force, or --output another folder.")
     if not folder.is_dir():
         folder.mkdir(parents=True)
-    for path in files.values():
-        check_writable(path, force=args.force)
+    common.check_paths(args, {str(path): path for path in files.values()})
     result, labels, ensemble, digits = _work(args)
     _write(files, labels, ensemble, digits, args.force)
     result["files"] = {name: str(path) for name, path in files.items()}
     if args.json:
-        common.print_json(result)
+        common.say_json(result)
     else:
-        print(_text(result))
+        common.say(_text(result))
     return 0
 
 
@@ -114,7 +111,7 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
 
 
 def _write(files: dict[str, Path], labels: dict[str, Any], ensemble: Any, digits: Any, force: bool) -> None:
-    from ..ensemble.io.guard import replacing
+    from ..ensemble.io.output import replacing
     from ..ensemble.io.writing import write_columns
     from ..report.blocks import block_means
     from ..report.png import heat_map_png

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import Any
 
 from ..datasets.prepare import SCALINGS, fill_missing, scale
 from ..ensemble import Ensemble, make_ensemble
-from ..ensemble.io.guard import check_writable
-from ..ensemble.io.writing import write_ensemble
+from ..ensemble.io.writing import table_format, write_ensemble
 from ..experiments.features import read_features
 from ..experiments.progress import Progress
+from . import common
+from .common import positive, seed
 
 DESCRIPTION = """cluster a table of features many times, each time with another number of clusters, and write one column
 of labels per clustering: the input of `coassoc fit`."""
@@ -41,17 +40,17 @@ CLUSTERERS: dict[str, tuple[str, str, dict[str, Any]]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("features", help="table of numbers: .csv, .tsv (a header, .gz too), .parquet or .npy")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
-    parser.add_argument("-p", "--partitions", type=int, default=20, help="number of clusterings (default: 20)")
+    parser.add_argument("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
     parser.add_argument(
         "-k", "--clusters", metavar="K|LOW:HIGH",
         help="clusters in each, or the range they are drawn from (default: 2 to the root of n, at most 100)",
     )  # fmt: skip
-    parser.add_argument("--classes", type=int, metavar="K0", help="lower end of the default range")
+    parser.add_argument("--classes", type=positive, metavar="K0", help="lower end of the default range")
     parser.add_argument(
         "--clusterer", nargs="+", choices=tuple(CLUSTERERS), default=["kmeans"],
         help="what clusters; several take turns (default: kmeans)",
     )  # fmt: skip
-    parser.add_argument("--n-init", type=int, default=10, help="restarts of kmeans and minibatch (default: 10)")
+    parser.add_argument("--n-init", type=positive, default=10, help="restarts of kmeans and minibatch (default: 10)")
     parser.add_argument("--scaling", choices=SCALINGS, default="raw", help="features raw (default), z or on [0, 1]")
     parser.add_argument("--fill-missing", action="store_true", help="empty cells take the mean of their column")
     parser.add_argument("--exclude", nargs="+", default=[], metavar="COLUMN", help="columns that are not features")
@@ -60,24 +59,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--feature-fraction", type=float, default=1.0, help="share of the features each one sees")
     parser.add_argument("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
     parser.add_argument("--predict", action="store_true", help="label the rows a clustering did not see")
-    parser.add_argument("--fit-sample", type=int, metavar="N", help="large tables: fit on N rows, label the rest")
+    parser.add_argument("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
     parser.add_argument(
         "--large", action="store_true",
         help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
     )  # fmt: skip
-    parser.add_argument("--workers", type=int, metavar="N", help="like --large, on a Dask cluster of N processes here")
+    parser.add_argument("--workers", type=positive, metavar="N",
+                        help="like --large, on a Dask cluster of N processes here")  # fmt: skip
     parser.add_argument("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
     parser.add_argument("--jobs", type=int, default=1, help="processes; -1 is one per core (default: 1)")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same labels (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
     parser.add_argument("--force", action="store_true", help="overwrite the output")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.output != "-":
-        check_writable(args.output, force=args.force)
+    common.check_paths(args, {"-o": args.output}, args.features)
     if args.large or args.workers is not None or args.dask is not None:
         return _run_large(args)
+    table_format(args.output)
     features = read_features(
         args.features, exclude=args.exclude, id_column=args.id_column, class_column=args.class_column
     )
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         X = fill_missing(X, features.names)
     if args.scaling != "raw":
         X = scale(X, args.scaling)
-    progress = Progress(quiet=args.quiet, every=5.0)
+    progress = Progress(quiet=args.quiet or args.json, every=5.0)
     ensemble = make_ensemble(
         X,
         args.partitions,
@@ -123,7 +123,7 @@ def _run_large(args: argparse.Namespace) -> int:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
     names = source_of(args.features).names
     columns = [name for name in names if name not in args.exclude] if args.exclude else None
-    progress = Progress(quiet=args.quiet, every=5.0)
+    progress = Progress(quiet=args.quiet or args.json, every=5.0)
     with open_client(args) as client:
         ensemble = make_ensemble_large(
             args.features,
@@ -176,12 +176,11 @@ def _tell(ensemble: Ensemble, args: argparse.Namespace) -> None:
         "clusters": ensemble.n_clusters.tolist(),
         "output": str(args.output),
     }
-    if getattr(args, "json", False):
-        print(json.dumps(facts))
+    if args.json:
+        common.say_json(facts, indent=None)
     elif str(args.output) != "-":
         counts = sorted(facts["clusters"])
-        print(
+        common.say(
             f"{facts['items']} items, {facts['partitions']} clusterings of {counts[0]} to {counts[-1]} clusters, "
-            f"in {args.output}",
-            file=sys.stdout,
+            f"in {args.output}"
         )

@@ -26,13 +26,13 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..consensus.registry import METHODS
+    from ..consensus.registry import method_names
 
     common.add_input(parser)
     parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters of the consensus "
                         "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
     parser.add_argument(
-        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(METHODS)} (default: kmeans)"
+        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(method_names())} (default: kmeans)"
     )
     parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
     common.add_seed_and_engine(parser)
@@ -47,19 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..ensemble.io.guard import check_writable
-
-    for target in (args.output, args.save):
-        if target is not None and target != "-":
-            check_writable(target, force=args.force)
+    _check_outputs(args)
     clock = common.Clock()
     with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress:
         if large.is_wanted(args, paths):
             result = large.run(args, paths[0], progress)
-            common.print_json(result) if args.json else print(large.text(result))
+            common.say_json(result) if args.json else common.say(large.text(result))
             return 0
         progress.step("reading")
         ensemble = common.read_input(args, paths)
+        _check_name(args, paths, ensemble)
         read = clock.seconds
         progress.step(f"{args.method} on {ensemble.n_samples:,} items")
         model, labels = fit(args, ensemble)
@@ -70,17 +67,38 @@ def run(args: argparse.Namespace) -> int:
         if args.save is not None:
             model.save(args.save, force=args.force)
             result["saved"] = str(args.save)
-    if args.json:
-        # the result goes where the labels do not
-        if args.output == "-":
-            import json
-
-            print(json.dumps(common.plain(result)), file=sys.stderr)
-        else:
-            common.print_json(result)
+    if result["chance"] is not None and not result["chance"]["exceeded"]:
+        common.note(result["chance"]["warning"], "warning")
+    if args.json and args.output == "-":  # standard output holds the labels
+        common.say_json(result, file=sys.stderr, indent=None)
+    elif args.json:
+        common.say_json(result)
     elif args.output != "-":
-        print(_text(result))
+        common.say(_text(result))
     return 0
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
+    from ..consensus.persist import check_model_path
+    from ..ensemble.io.writing import table_format
+
+    common.check_paths(args, {"-o": args.output, "--save": args.save})
+    if args.output is not None:
+        table_format(args.output)
+    if args.save is not None:
+        check_model_path(args.save)
+
+
+def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> None:
+    """Refuse a name of the new column that the output will have already, before the fit."""
+    from ..ensemble.io.formats import find_format
+    from ..ensemble.io.writing import table_format
+
+    if args.output is None or len(paths) != 1 or args.name not in (*ensemble.names, *args.exclude, args.class_column):
+        return
+    kinds = {"csv" if kind == "tsv" else kind for kind in (table_format(args.output), find_format(paths[0]).name)}
+    if kinds == {"csv"} or kinds == {"parquet"}:
+        raise ValueError(f"{args.labels[0]} already has a column {args.name!r}; choose another name with --name.")
 
 
 def fit(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
@@ -97,11 +115,14 @@ def fit(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
 
 
 def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[str, Any]:
+    """What the command reports, as plain values."""
     import numpy as np
 
+    from ..consensus.chance import check_chance
     from ..metrics import cluster_density, density, ensemble_nmi, nmi, zero_effort
 
     low, high = int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())
+    chance = check_chance(ensemble, random_state=args.seed)
     sizes = np.bincount(labels[labels >= 0])
     densities = cluster_density(ensemble, labels, engine=args.engine)
     scores: dict[str, Any] = {
@@ -123,6 +144,7 @@ def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[s
         "clusters": len(sizes),
         "unlabelled_items": int((labels < 0).sum()),
         "scores": scores,
+        "chance": None if chance is None else {**chance.as_dict(), "warning": chance.warning},
         "cluster_sizes": sizes.tolist(),
         "cluster_density": densities.tolist(),
         "seconds": {"read": round(read, 4), "fit": round(fitted, 4)},

@@ -1,11 +1,10 @@
-"""`coassoc fit` beyond memory: the label file stays where it is, in chunks on this machine or on a Dask cluster."""
+"""`coassoc fit` on files larger than memory: labels are read in blocks, here or on a Dask cluster."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,13 @@ import numpy as np
 from ..report import plain_text
 from . import common as common
 
-_WRITE_ROWS = 1 << 20
+_PART_ROWS = 1 << 20
+_LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("scale (Parquet file or folder, or NPY)")
-    group.add_argument("--memory", metavar="SIZE", help="stream the file within this much memory, such as 2GB")
+    group = parser.add_argument_group("scale (files larger than memory, and folders of Parquet files)")
+    group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")
     group.add_argument("--workers", type=common.positive, metavar="N", help="start a Dask cluster of N processes here")
     group.add_argument("--dask", metavar="ADDRESS", help="use a running Dask cluster, such as tcp://host:8786")
 
@@ -34,26 +34,25 @@ def is_wanted(args: argparse.Namespace, paths: list[Path]) -> bool:
         return True
     from ..core.memory import available_bytes
 
-    return len(paths) == 1 and _bytes_in_memory(paths[0]) > available_bytes() // 2
+    return len(paths) == 1 and _bytes_in_memory(args, paths[0]) > available_bytes() // 2
 
 
-def _bytes_in_memory(path: Path) -> int:
-    if path.is_dir():
-        return sum(_bytes_in_memory(file) for file in path.rglob("*.parquet"))
-    if path.suffix == ".npy" and path.exists():
-        return 2 * path.stat().st_size
-    if path.suffix in (".parquet", ".pq") and path.exists():
-        from ..ensemble.io.guard import allowed_bytes
-        from ..ensemble.io.parquet import import_parquet
+def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
+    """Estimate of what reading the whole file takes; 0 when that is not known or the reader will refuse it."""
+    from ..ensemble.io.formats import open_table
+    from ..ensemble.io.limits import table_bytes
+    from ..ensemble.io.table import Options
 
-        try:
-            with import_parquet().ParquetFile(path) as file:
-                cells = file.metadata.num_rows * file.metadata.num_columns
-        except (ValueError, OSError):  # damaged: the reader says how
-            return 0
-        # a file that declares far more than it can hold is not a large one: the reader refuses it
-        return 9 * cells if 4 * cells <= allowed_bytes(path, None) else 0
-    return 0
+    if not path.exists() or args.missing == "singletons":
+        return 0
+    try:
+        table, found = open_table(path, args.format, Options(args.delimiter, args.header, args.max_bytes))
+    except (ValueError, OSError, ImportError):  # the reader says what is wrong
+        return 0
+    if found.is_text:
+        return 4 * path.stat().st_size
+    needed = table_bytes(table.n_rows or 0, len(table.names))
+    return needed if needed <= table.limit.allowed else 0
 
 
 def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
@@ -65,13 +64,23 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
     clock = common.Clock()
     with _engine(args) as engine, PeakMemory() as memory:
         progress.step("reading")
-        ensemble = StoredEnsemble(path, missing=args.missing, columns=_columns(args, path))
+        ensemble = StoredEnsemble(
+            path,
+            columns=args.columns,
+            exclude=args.exclude,
+            id_column=False if args.no_id else args.id,
+            class_column=args.class_column,
+            missing=args.missing,
+            format=args.format,
+            delimiter=args.delimiter,
+            header=args.header,
+            max_bytes=args.max_bytes,
+        )
         progress.step(f"{args.method} with {engine!r}")
         model = make_method(
             args.method, n_clusters=args.clusters, n_init=args.n_init, random_state=args.seed, engine=engine
         )
         model.fit(ensemble)
-        ran_on = repr(engine)
         fitted = clock.seconds
         sizes = np.asarray(model.cluster_sizes_)
         order = np.argsort(-sizes, kind="stable") if args.order == "size" else np.arange(len(sizes))
@@ -79,7 +88,7 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
         rank[order], rank[-1] = np.arange(len(sizes)), -1  # the last entry is read by label −1
         if args.output is not None:
             progress.step("writing")
-            _write(args, model.labels_, rank)
+            _write(args, path, ensemble, model.labels_, rank)
         if args.save is not None:
             model.save(args.save, force=args.force)
     return {
@@ -89,7 +98,7 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
         "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
         "missing_labels": ensemble.has_missing,
         "method": type(model).__name__,
-        "engine": ran_on,
+        "engine": repr(engine),
         "clusters": len(sizes),
         "scores": {"density": model.density_},
         "cluster_sizes": sizes[order].tolist(),
@@ -102,6 +111,7 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
 
 
 def text(result: dict[str, Any]) -> str:
+    """The result for people."""
     from ..core.memory import format_size
 
     low, high = result["base_clusters"]
@@ -111,7 +121,7 @@ def text(result: dict[str, Any]) -> str:
         f"{plain_text.number(result['scores']['density'])}, {plain_text.seconds(result['seconds']['fit'])}",
     ]
     if result["peak_anonymous_bytes"] is not None:
-        lines.append(f"peak memory of this process, mapped files apart: {format_size(result['peak_anonymous_bytes'])}")
+        lines.append(f"peak memory of this process without mapped files: {format_size(result['peak_anonymous_bytes'])}")
     if result["output"] is not None:
         lines.append(f"wrote {result['output']}")
     return "\n".join(lines)
@@ -119,73 +129,49 @@ def text(result: dict[str, Any]) -> str:
 
 @contextmanager
 def _engine(args: argparse.Namespace) -> Iterator[Any]:
+    """The engine that the options ask for."""
     from ..core.memory import available_bytes
-    from ..engines import Dask, Stream
+    from ..engines import Dask, Stream, resolve
 
+    local = "auto" if args.engine in ("stream", "dask") else args.engine
     with open_client(args) as client:
-        yield Dask(client) if client is not None else Stream(args.memory or available_bytes() // 2)
+        if client is not None or args.memory is not None:
+            asked = "--memory" if client is None else "--dask and --workers"
+            fits = (*_LOCAL_ENGINES, "stream" if client is None else "dask")
+            if args.engine not in fits:
+                raise ValueError(f"--engine with {asked} must be one of {', '.join(fits)}, got {args.engine!r}.")
+            yield Stream(args.memory, local=local) if client is None else Dask(client, local=local)
+        elif args.engine in (*_LOCAL_ENGINES, "stream"):
+            yield Stream(available_bytes() // 2, local=local)
+        else:
+            yield resolve(args.engine)
 
 
 @contextmanager
 def open_client(args: argparse.Namespace) -> Iterator[Any]:
     """A client of the cluster that --dask names or --workers starts; None without either."""
-    if args.dask is None and args.workers is None:
-        yield None
-        return
-    try:
-        from distributed import Client
+    from ..engines.dask.session import open_client as connect
 
-        from ..engines.dask.session import local_cluster
-    except ImportError:
-        raise ImportError("--dask and --workers need dask and distributed: pip install 'coassoc[dask]'.") from None
-    if args.dask is not None:
-        with Client(args.dask) as client:
-            yield client
-        return
-    with local_cluster(args.workers) as cluster, Client(cluster) as client:
+    with connect(args.dask, args.workers) as client:
         yield client
 
 
-def _columns(args: argparse.Namespace, path: Path) -> list[str] | None:
-    """Names of the columns that hold clusterings; None for all of a file without names."""
-    from ..ensemble.io.blocks import source_of
+def _write(args: argparse.Namespace, path: Path, ensemble: Any, labels: Any, rank: np.ndarray) -> None:
+    """The labels, in a temporary file, written as `coassoc fit` writes them in memory."""
+    from ..core.memory import file_array
+    from ..ensemble import write_labels
+    from ..ensemble.io.writing import joins_source
 
-    source = source_of(path)
-    if source.kind == "npy":
-        return None
-    apart = {args.class_column, args.id, *args.exclude}
-    if args.id is None and not args.no_id and source.names[0].lower() == "id":
-        apart.add(source.names[0])
-    patterns = args.columns or ["*"]
-    chosen = [n for n in source.names if n not in apart and any(fnmatchcase(n, pattern) for pattern in patterns)]
-    if not chosen:
-        raise ValueError(f"no column of {path.name} is left as a clustering; it has {source.names}.")
-    return chosen
-
-
-def _write(args: argparse.Namespace, labels: Any, rank: np.ndarray) -> None:
-    """Labels as one column, a part at a time."""
-    from ..ensemble.io.guard import replacing
-
-    target = Path(args.output)
-    if target.suffix not in (".npy", ".parquet"):
-        raise ValueError(f"at this scale labels are written to .parquet or .npy, got {args.output!r}.")
-    with replacing(target, force=args.force) as partial:
-        if target.suffix == ".npy":
-            out = np.lib.format.open_memmap(partial, mode="w+", dtype=np.int32, shape=(len(labels),))
-            start = 0
-            for part in _parts(labels):
-                out[start : start + len(part)] = rank[part]
-                start += len(part)
-            out.flush()
-            del out
-            return
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        with pq.ParquetWriter(partial, pa.schema([(args.name, pa.int32())])) as writer:
-            for part in _parts(labels):
-                writer.write_table(pa.table({args.name: rank[part]}))
+    ranked = file_array((ensemble.n_samples,), np.int32)
+    start = 0
+    for part in _parts(labels):
+        ranked[start : start + len(part)] = rank[part]
+        start += len(part)
+    kind = "tsv" if args.output == "-" and args.format == "tsv" else None
+    ids = None if joins_source(args.output, path, kind) else ensemble.item_ids
+    write_labels(
+        args.output, ranked, name=args.name, source=path, ids=ids, format=kind, header=args.header, force=args.force
+    )
 
 
 def _parts(labels: Any) -> Iterator[np.ndarray]:
@@ -193,5 +179,5 @@ def _parts(labels: Any) -> Iterator[np.ndarray]:
         for i in range(labels.numblocks[0]):
             yield labels.blocks[i].compute()
         return
-    for start in range(0, len(labels), _WRITE_ROWS):
-        yield labels[start : start + _WRITE_ROWS]
+    for start in range(0, len(labels), _PART_ROWS):
+        yield labels[start : start + _PART_ROWS]

@@ -19,12 +19,12 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..consensus.registry import METHODS
+    from ..consensus.registry import method_names
 
     common.add_input(parser)
     parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters (default: 8)")
     parser.add_argument(
-        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(METHODS)} (default: kmeans)"
+        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(method_names())} (default: kmeans)"
     )
     parser.add_argument(
         "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
@@ -43,10 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..ensemble import read_ensemble
-    from ..ensemble.io.guard import check_writable, replacing
+    from ..ensemble.io.output import replacing
 
-    if args.output != "-":
-        check_writable(args.output, force=args.force)
+    if args.json and args.output == "-":
+        raise ValueError("--json and --output - both write to standard output; name a file.")
+    common.check_paths(args, {"-o": args.output}, args.features)
     clock = common.Clock()
     with common.input_paths(args) as paths, common.Progress("coassoc report") as progress:
         progress.step("reading")
@@ -77,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
         )
         progress.step("drawing")
         page = render(summary)
+    if summary.consensus["chance"] is not None and summary.consensus["chance"]["warning"] is not None:
+        common.note(summary.consensus["chance"]["warning"], "warning")
     if args.output == "-":
-        if args.json:
-            raise ValueError("--json and --output - both want standard output; name a file.")
-        print(page)
+        print(page)  # HTML, in which names are escaped already
         return 0
     with replacing(args.output, force=args.force) as partial:
         partial.write_text(page, encoding="utf-8")
@@ -91,15 +92,16 @@ def run(args: argparse.Namespace) -> int:
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
         **{name: summary.consensus[name] for name in ("method", "n_clusters", "density", "ensemble_nmi", "class_nmi")},
+        "chance": summary.consensus["chance"],
         "pac": summary.distribution.pac,
         "outlying_partitions": [
             row["name"] for row, odd in zip(summary.input["partitions"], summary.partitions.outlier) if odd
         ],
     }
     if args.json:
-        common.print_json(facts)
+        common.say_json(facts)
     else:
-        print(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
+        common.say(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
     return 0
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from pathlib import Path
 
+from ..ensemble.io.output import replacing
 from ..experiments.claims import claims_markdown
 from ..experiments.compact import read_rows, write_compact
 from ..experiments.methods import PAPER_METHODS, find_method, known_methods
@@ -17,6 +16,9 @@ from ..experiments.protocol import PAPER_SETS, QUICK_SETS, SCALINGS, Protocol
 from ..experiments.runner import DataSource, Outcome, Step, run_evaluation
 from ..experiments.store import RowStore
 from ..experiments.tables import gaps_markdown, make_tables, to_csv, to_latex, to_markdown
+from . import common
+from .common import positive, seed
+from .terminal import printable
 
 DESCRIPTION = """run the published evaluation again: for each data set, 20 times, make 20 base k-means, run every
 consensus method at k = 20, score it by ensemble NMI and density, and print the six tables beside the paper's.
@@ -48,14 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method", action="append", default=[], metavar="NAME=MODULE:ESTIMATOR",
         help="a method of your own: any estimator whose fit takes a label table or an Ensemble",
     )  # fmt: skip
-    parser.add_argument("--repeats", type=int, metavar="N", help="ensembles per data set (default: 20)")
-    parser.add_argument("--partitions", type=int, default=20, metavar="P", help="base partitions (default: 20)")
-    parser.add_argument("-k", "--clusters", type=int, default=20, help="clusters of a consensus (default: 20)")
+    parser.add_argument("--repeats", type=positive, metavar="N", help="ensembles per data set (default: 20)")
+    parser.add_argument("--partitions", type=positive, default=20, metavar="P", help="base partitions (default: 20)")
+    parser.add_argument("-k", "--clusters", type=positive, default=20, help="clusters of a consensus (default: 20)")
     parser.add_argument(
         "--scaling", choices=SCALINGS, default="paper",
         help="features raw, z-normalised, on [0, 1], or as fits the printed figures: raw, abalone on [0, 1] (default)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="root of all random draws (default: 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="root of all random draws (default: 0)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1 is one per core (default: 1)")
     parser.add_argument("-o", "--output", default="evaluation", metavar="DIR", help="folder for rows, tables and page")
     parser.add_argument("--cache", metavar="DIR", help="folder of base ensembles (default: inside the output folder)")
@@ -84,10 +86,10 @@ def run(args: argparse.Namespace) -> int:
         scaling=args.scaling,
     )
     folder = _output_folder(args.output)
-    for note in (*skipped_sets, *skipped_methods):
-        print(f"coassoc: {note}", file=sys.stderr)
+    for text in (*skipped_sets, *skipped_methods):
+        common.note(text)
     store = RowStore(folder / "rows.jsonl")
-    progress = Progress(quiet=args.quiet)
+    progress = Progress(quiet=args.quiet or args.json)
     jobs = args.jobs if args.jobs > 0 else (os.cpu_count() or 1)
     try:
         outcome = run_evaluation(
@@ -97,11 +99,11 @@ def run(args: argparse.Namespace) -> int:
         )  # fmt: skip
     except KeyboardInterrupt:
         progress.close()
-        print("coassoc: stopped; the rows so far are kept, run the same command to go on.", file=sys.stderr)
+        common.note("stopped; the rows so far are kept, run the same command to go on.")
         raise
     progress.close()
     for complaint in outcome.complaints:
-        print(f"coassoc: {complaint}", file=sys.stderr)
+        common.note(complaint)
     _write_results(folder, outcome, protocol, sources, methods, args)
     return _report(outcome, folder, args)
 
@@ -189,7 +191,7 @@ def _output_folder(path: str) -> Path:
 def _tell(progress: Progress, step: Step) -> None:
     row = step.row
     text = f"{step.done}/{step.total} runs, {row['dataset']} {row['repeat'] + 1} {row['method']}"
-    progress.update(step.work_done / step.work_total, text)
+    progress.update(step.work_done / step.work_total, printable(text))
 
 
 def _write_results(
@@ -215,33 +217,28 @@ def _write_results(
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file under another name, then give it its own."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path, force=True) as partial:
         partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _report(outcome: Outcome, folder: Path, args: argparse.Namespace) -> int:
-    if getattr(args, "json", False):
+    if args.json:
         facts = {
             "rows": len(outcome.rows),
             "done_now": outcome.done_now,
             "failures": len(outcome.failures),
             "output": str(folder),
         }
-        print(json.dumps(facts))
+        common.say_json(facts, indent=None)
     else:
         for table in make_tables(outcome.rows):
-            print(to_markdown(table))
-        print(gaps_markdown(outcome.rows))
+            common.say(to_markdown(table))
+        common.say(gaps_markdown(outcome.rows))
         spent = sum(row.get("seconds", 0.0) for row in outcome.rows)
-        print(
+        common.say(
             f"{len(outcome.rows)} runs ({outcome.done_now} now, {outcome.done_before} before), "
             f"{duration(spent)} of consensus; rows, tables and page are in {folder}"
         )
     for row in outcome.failures[:5]:
-        print(f"coassoc: {row['method']} failed on {row['dataset']}: {row['error']}", file=sys.stderr)
+        common.note(f"{row['method']} failed on {row['dataset']}: {row['error']}", "warning")
     return 1 if outcome.failures else 0

@@ -1,4 +1,4 @@
-"""`coassoc score`: how well a partition stands for an ensemble."""
+"""`coassoc score`: how well a partition agrees with an ensemble."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..ensemble.io.guard import check_writable
-
-    if args.items is not None and args.items != "-":
-        check_writable(args.items, force=args.force)
+    common.check_paths(args, {"--items": args.items}, args.labels_file)
+    if args.items is not None:
+        _items_format(args.items)
     with common.input_paths(args) as paths, common.Progress("coassoc score") as progress:
         progress.step("reading")
         if args.labels_file is None:
@@ -47,20 +46,26 @@ def run(args: argparse.Namespace) -> int:
             result["items_file"] = str(args.items)
             _write_items(args, ensemble, labels)
     if args.json:
-        common.print_json(result)
+        common.say_json(result)
     elif args.items != "-":
-        print(_text(result))
+        common.say(_text(result))
     return 0
 
 
+def _items_format(path: str) -> str:
+    from ..ensemble.io.writing import table_format
+
+    kind = table_format(path)
+    if kind not in ("csv", "tsv", "parquet"):
+        raise ValueError(f"--items must be a .csv, .tsv or .parquet file, got {path!r}.")
+    return kind
+
+
 def _write_items(args: argparse.Namespace, ensemble: Any, labels: Any) -> None:
-    from ..ensemble.io.writing import table_format, write_columns
+    from ..ensemble.io.writing import write_columns
     from ..report import item_table
 
-    kind = table_format(args.items)
-    if kind not in ("csv", "tsv", "parquet"):
-        raise ValueError(f"--items must be a .csv, .tsv or .parquet file, got {args.items!r}.")
-    write_columns(args.items, kind, item_table(ensemble, labels, engine=args.engine), args.force)
+    write_columns(args.items, _items_format(args.items), item_table(ensemble, labels, engine=args.engine), args.force)
 
 
 def _partition(args: argparse.Namespace, paths: list, ensemble: Any) -> Any:

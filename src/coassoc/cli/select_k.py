@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from . import common
+from .compare import check_plot_path
+
 HELP = "how many clusters the ensemble supports"
 
 DESCRIPTION = """suggest a number of clusters, or say that nothing speaks for any.
@@ -22,8 +25,6 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from . import common as common
-
     common.add_input(parser)
     for action in parser._actions:  # label files are not needed with --features
         if action.dest == "labels":
@@ -41,15 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..consensus.choose_k import select_k
-    from ..ensemble.io.guard import check_writable
-    from . import common as common
 
     if bool(args.labels) == (args.features is not None):
         raise ValueError("give either label files or --features FILE, not both and not neither.")
     if args.max_k < args.min_k:
         raise ValueError(f"--max-k {args.max_k} must be at least --min-k {args.min_k}.")
+    common.check_paths(args, {"--plot": args.plot}, args.features)
     if args.plot is not None:
-        check_writable(args.plot, force=args.force)
+        check_plot_path(args.plot)
     settings: dict[str, Any] = {
         "n_references": args.references,
         "random_state": args.seed,
@@ -72,9 +72,9 @@ def run(args: argparse.Namespace) -> int:
 
         save_select_k(found, args.plot, force=args.force)
     if args.json:
-        common.print_json(found.to_dict())
+        common.say_json(found.to_dict())
     else:
-        print(found)
+        common.say(str(found))
     return 0
 
 

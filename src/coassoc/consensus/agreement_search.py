@@ -12,13 +12,12 @@ from .search import (
     AgreementGoal,
     Found,
     SearchConsensus,
+    check_micro_clusters,
     mean_nmi,
     merged_start,
-    micro_clusters,
     split_merge,
     without_empty,
 )
-from .weights import resolve_partition_weights
 
 
 class AgreementConsensus(SearchConsensus):
@@ -40,8 +39,8 @@ class AgreementConsensus(SearchConsensus):
         reached that way means nothing. Smaller clusters that average linkage itself found are left as they are.
     n_init : int, default=1
         Over-segmentations tried; the one that ends highest is kept.
-    over_segment : int, default=None
-        Clusters of an over-segmentation; by default 100, or 5 * `n_clusters` when that is more.
+    micro_clusters : int or "auto", default="auto"
+        Clusters of an over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more.
     init : array-like of shape (n_samples,), default=None
         A partition to start from instead.
     max_iter : int, default=300
@@ -102,7 +101,7 @@ class AgreementConsensus(SearchConsensus):
         at_most=False,
         min_cluster_size=2,
         n_init=1,
-        over_segment=None,
+        micro_clusters="auto",
         init=None,
         max_iter=300,
         max_rounds=50,
@@ -116,7 +115,7 @@ class AgreementConsensus(SearchConsensus):
         self.at_most = at_most
         self.min_cluster_size = min_cluster_size
         self.n_init = n_init
-        self.over_segment = over_segment
+        self.micro_clusters = micro_clusters
         self.init = init
         self.max_iter = max_iter
         self.max_rounds = max_rounds
@@ -145,7 +144,9 @@ class AgreementConsensus(SearchConsensus):
         k = check_integer(self.n_clusters, "n_clusters")
         least = check_integer(self.min_cluster_size, "min_cluster_size")
         n_init = check_integer(self.n_init, "n_init")
-        micro = None if self.over_segment is None else check_integer(self.over_segment, "over_segment")
+        micro = check_micro_clusters(self.micro_clusters, k)
+        if micro is None:
+            raise TypeError("micro_clusters must be an integer or 'auto', got None.")
         max_iter = check_integer(self.max_iter, "max_iter")
         max_rounds = check_integer(self.max_rounds, "max_rounds", 0)
         n_trials = check_integer(self.n_trials, "n_trials")
@@ -153,7 +154,7 @@ class AgreementConsensus(SearchConsensus):
             raise TypeError(f"at_most must be True or False, got {self.at_most!r}.")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            v = resolve_partition_weights(self.partition_weights, ensemble, sample_weight, self.engine)
+            v = self._resolve_weights(ensemble, sample_weight)
             goal = AgreementGoal(v, least, bool(self.at_most))
 
             best: Found | None = None
@@ -185,7 +186,7 @@ class AgreementConsensus(SearchConsensus):
             return self
 
     def _start(self, rows, goal: AgreementGoal, k: int, micro, max_iter: int, seed: int, restart: int) -> Found:
-        n_micro = micro_clusters(micro, k, rows.n_rows)
+        n_micro = min(micro, rows.n_rows)
         try:
             return merged_start(rows, goal, k, n_micro, "average", max_iter, max_iter, seed, restart)
         except TooFewRows as few:

@@ -16,13 +16,17 @@ from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import lies_on_card
 from ..ensemble.io.blocks import is_dask
-from ..metrics.labels import check_copies
+from ..metrics.labels import check_copies, check_partition_weights
 from ..metrics.stability import membership_strengths
+from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
 
 
 class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Base of the estimators: `fit` takes an Ensemble or a label table (n_samples, n_partitions) as `X`."""
+
+    engine: Any
+    partition_weights: Any
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit and return the consensus labels.
@@ -53,6 +57,14 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_card=True)
         with engine.load(ensemble, copies) as rows:
             yield ensemble, rows, engine
+
+    def _resolve_weights(self, ensemble: Ensemble, sample_weight: Any) -> np.ndarray:
+        """The partition weights of a fit, brought to mean 1."""
+        weights = self.partition_weights
+        if not isinstance(weights, str):  # counting the items of a stored ensemble may take a pass: only when needed
+            return check_partition_weights(weights, ensemble.n_partitions)
+        copies = check_copies(sample_weight, ensemble.n_samples)
+        return resolve_partition_weights(weights, ensemble, copies, self.engine)
 
     def _check_input(self, X: Any) -> Ensemble:
         """The ensemble behind `X`; sets ``n_features_in_`` and ``feature_names_in_``."""
@@ -200,4 +212,3 @@ def _check_place(engine: Engine, **given: Any) -> None:
                 f"{name} lies on a card, where engine {engine.name!r} does not work; copy it to the host, or pass "
                 "engine=coassoc.engines.Cuda()."
             )
-

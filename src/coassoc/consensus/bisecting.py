@@ -12,12 +12,11 @@ from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts, ScoreTable
 from ..core.densities import cluster_densities, density_from_counts, gain_of_split, loss_from_counts
 from ..core.tables import KMeansObjective, seeding_weights
-from ..engines import Engine, Rows
+from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.ensemble import lies_on_card
 from ..ensemble.io.blocks import is_dask
-from ..metrics.labels import check_partition_weights
 from .base import ConsensusEstimator
-from .lloyd import Fit, TooFewRows, lloyd, seeded_fits
+from .lloyd import TooFewRows, lloyd, seeded_fits
 from .tree import Tree
 
 
@@ -58,8 +57,8 @@ class BisectingConsensus(ConsensusEstimator):
         Starts of each two-means; the one with the lowest loss is kept.
     max_iter : int, default=300
         Passes per start at most.
-    finish : bool, default=False
-        Finish ``labels_`` by k-means passes over all items, started from the cut of the tree.
+    refine : {"kmeans"} or None, default=None
+        ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
     partition_weights : array-like of shape (n_partitions,), default=None
         Weight of each base partition, brought to mean 1; all 1 when None.
     random_state : int, Generator, RandomState or None, default=None
@@ -113,7 +112,7 @@ class BisectingConsensus(ConsensusEstimator):
         criterion="gain",
         n_init=1,
         max_iter=300,
-        finish=False,
+        refine=None,
         partition_weights=None,
         random_state=None,
         engine="auto",
@@ -124,7 +123,7 @@ class BisectingConsensus(ConsensusEstimator):
         self.criterion = criterion
         self.n_init = n_init
         self.max_iter = max_iter
-        self.finish = finish
+        self.refine = refine
         self.partition_weights = partition_weights
         self.random_state = random_state
         self.engine = engine
@@ -151,11 +150,13 @@ class BisectingConsensus(ConsensusEstimator):
         if k is not None and most is not None and most < k:
             raise ValueError(f"max_leaves={most} must be at least n_clusters={k}.")
         criterion = check_choice(self.criterion, "criterion", ("gain", "loss", "size"))
+        if self.refine is not None:
+            check_choice(self.refine, "refine", ("kmeans",))
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+            v = self._resolve_weights(ensemble, sample_weight)
             most = most or k or max(1, math.isqrt(rows.n_copies))
 
             different = rows if self.verbose else rows.distinct(2 * n_init)
@@ -226,7 +227,7 @@ class BisectingConsensus(ConsensusEstimator):
         return self._predict(X)
 
     def _labels_of(self, rows: Rows) -> Any:
-        if self._table is not None:  # finished by passes over all items: one table says it all
+        if self._table is not None:  # refined by k-means: the labels are those of one table
             return super()._labels_of(rows)
         clusters = {node: cluster for cluster, node in enumerate(self.tree_.leaves(len(self.cluster_sizes_)))}
         reached, parts, waiting = [], [], [(0, rows)]
@@ -247,7 +248,7 @@ class BisectingConsensus(ConsensusEstimator):
     def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
         counts = _merged(self._leaf_counts, self.tree_.cut(k), k)
         labels, table = self.cut(k), None
-        if self.finish:
+        if self.refine is not None:
             fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
             if fit.loss <= loss_from_counts(counts, v):  # a rounded table might lose at the last digit
                 labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
@@ -267,10 +268,6 @@ class _Grower:
         self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
         self.n_iter = 1
         self.tables: dict[int, ScoreTable] = {}  # of the nodes that were split
-
-    def __getstate__(self) -> dict:
-        # a split may be tried on another machine, which needs neither the rows of the whole nor other splits
-        return {**self.__dict__, "rows": None, "tables": {}}
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree = Tree()
@@ -314,7 +311,8 @@ class _Grower:
         order = _by_worth(worth)
         for at, node in enumerate(order):
             if not open_leaves[node].tried:  # the next in line come along: they will hardly be overtaken for good
-                self._try([open_leaves[other] for other in order[at : at + min(n_splits, self.engine.tasks_at_once)]])
+                width = self.engine.starts_at_once(open_leaves[node].rows)
+                self._try([open_leaves[other] for other in order[at : at + min(n_splits, width)]])
             if open_leaves[node].pieces is not None:
                 return node
         return None
@@ -322,10 +320,11 @@ class _Grower:
     def _ahead(self, open_leaves: dict[int, _Leaf], n_splits: int, n_tasks: int) -> list[_Leaf]:
         """Halves of the leaf that comes next, to keep every thread busy: they are as good as certain to be needed."""
         ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
-        if self.engine.tasks_at_once < 2 or n_tasks > 2 or n_splits < 3 or not ready:
+        if n_tasks > 2 or n_splits < 3 or not ready:
             return []
         leaf = open_leaves[ready[0]]
-        return [] if self._large(leaf) else [half for half in self._children(leaf) if not half.tried]
+        several = self.engine.starts_at_once(leaf.rows) > 1
+        return [half for half in self._children(leaf) if not half.tried] if several else []
 
     def _children(self, leaf: _Leaf) -> list[_Leaf]:
         if leaf.children is None:
@@ -337,43 +336,26 @@ class _Grower:
             leaf.labelling = None
         return leaf.children
 
-    def _large(self, leaf: _Leaf) -> bool:
-        return self.engine.large_rows is not None and leaf.rows.n_rows >= self.engine.large_rows
-
     def _try(self, leaves: list[_Leaf]) -> None:
-        large = [leaf for leaf in leaves if not leaf.tried and self._large(leaf)]
-        small = [leaf for leaf in leaves if not leaf.tried and not self._large(leaf)]
-        outcomes = [self._one_two_means(leaf) for leaf in large]  # one at a time: they need the most memory
-        if self.engine.fuses_starts:
-            outcomes += self._two_means(small)
-        else:
-            outcomes += self.engine.side_by_side(self._one_two_means, small)
-        for leaf, outcome in zip(large + small, outcomes):
+        leaves = [leaf for leaf in leaves if not leaf.tried]
+        for leaf, fit in zip(leaves, self._two_means(leaves)):
             leaf.tried = True
-            if outcome is not None:
-                leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = outcome
+            if fit is not None:
+                leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = fit.labelling, fit.counts, fit.table, fit.n_iter
                 leaf.densities = cluster_densities(leaf.pieces, self.v)
                 leaf.gain = gain_of_split(leaf.pieces.sizes, leaf.densities, leaf.density)
 
-    def _one_two_means(self, leaf: _Leaf) -> tuple | None:
-        return self._two_means([leaf])[0]
-
-    def _two_means(self, leaves: list[_Leaf]) -> list[tuple | None]:
-        """Labelling and counts of the best two-means of each node, or None when its rows cannot be told apart."""
+    def _two_means(self, leaves: list[_Leaf]) -> list[Fit | None]:
+        """The best two-means of each leaf, or None when its rows are all equal."""
         best: dict[int, Fit] = {}
         several = [i for i, leaf in enumerate(leaves) if leaf.counts.sizes[0] > 1]
         for restart in range(self.n_init):
-            tasks = [(leaves[i].rows, stream(self.seed, restart, *leaves[i].path)) for i in several]
-            fits = seeded_fits(self.engine, tasks, self.objective, 2, self.weights, self.max_iter)
+            starts = [Start(leaves[i].rows, stream(self.seed, restart, *leaves[i].path)) for i in several]
+            fits = seeded_fits(self.engine, starts, self.objective, 2, self.weights, self.max_iter)
             for i, fit in zip(several, fits):
                 if isinstance(fit, Fit) and (fit.counts.sizes > 0).all() and (i not in best or fit.loss < best[i].loss):
                     best[i] = fit
-        for i, fit in best.items():
-            leaves[i].rows.rest(fit.labelling)  # many leaves wait for their split at a time
-        return [
-            (best[i].labelling, best[i].counts, best[i].table, best[i].n_iter) if i in best else None
-            for i in range(len(leaves))
-        ]
+        return [best.get(i) for i in range(len(leaves))]
 
 
 def _look_up(numbers: np.ndarray, items: Any) -> Any:

@@ -13,13 +13,12 @@ from .search import (
     DensityGoal,
     Found,
     SearchConsensus,
+    check_micro_clusters,
     climb_from,
     is_large,
     merged_start,
-    micro_clusters,
     split_merge,
 )
-from .weights import resolve_partition_weights
 
 
 class DensityConsensus(SearchConsensus):
@@ -38,10 +37,9 @@ class DensityConsensus(SearchConsensus):
         Number of clusters, exactly.
     n_init : int, default=10
         k-means starts, as in `KMeansConsensus`; 0 leaves that start out.
-    n_over_segment : int, default=1
-        Over-segmentations tried.
-    over_segment : int, default=None
-        Clusters of an over-segmentation; by default 100, or 5 * `n_clusters` when that is more.
+    micro_clusters : int, "auto" or None, default="auto"
+        Clusters of the over-segmentation; None leaves that start out. ``"auto"``: 100, or 5 * `n_clusters` when that
+        is more.
     init : array-like of shape (n_samples,), default=None
         A partition to start from instead of both.
     max_iter : int, default=300
@@ -87,7 +85,7 @@ class DensityConsensus(SearchConsensus):
     -----
     Every step is linear in the number of items: a sweep of the exchange costs about as much as two k-means passes.
     Above 100 000 items the search goes on from the better start only and gives up on a plan after a few sweeps.
-    Memory is that of `KMeansConsensus` with `over_segment` clusters. ``predict`` gives new rows the cluster with the
+    Memory is that of `KMeansConsensus` with `micro_clusters` clusters. ``predict`` gives new rows the cluster with the
     nearest centre in H, which on the rows of `fit` may differ from ``labels_`` near borders.
 
     Raising S does not raise the agreement with true classes; see the page on choosing a method.
@@ -106,8 +104,7 @@ class DensityConsensus(SearchConsensus):
         n_clusters=8,
         *,
         n_init=10,
-        n_over_segment=1,
-        over_segment=None,
+        micro_clusters="auto",
         init=None,
         max_iter=300,
         max_rounds=50,
@@ -119,8 +116,7 @@ class DensityConsensus(SearchConsensus):
     ):
         self.n_clusters = n_clusters
         self.n_init = n_init
-        self.n_over_segment = n_over_segment
-        self.over_segment = over_segment
+        self.micro_clusters = micro_clusters
         self.init = init
         self.max_iter = max_iter
         self.max_rounds = max_rounds
@@ -148,27 +144,24 @@ class DensityConsensus(SearchConsensus):
         """
         k = check_integer(self.n_clusters, "n_clusters")
         n_init = check_integer(self.n_init, "n_init", 0)
-        n_over = check_integer(self.n_over_segment, "n_over_segment", 0)
-        micro = None if self.over_segment is None else check_integer(self.over_segment, "over_segment")
+        micro = check_micro_clusters(self.micro_clusters, k)
         max_iter = check_integer(self.max_iter, "max_iter")
         max_rounds = check_integer(self.max_rounds, "max_rounds", 0)
         n_trials = check_integer(self.n_trials, "n_trials")
-        if not n_init and not n_over and self.init is None:
-            raise ValueError(
-                "n_init=0 and n_over_segment=0 leave nothing to start from; raise one of them, or give init."
-            )
+        if not n_init and micro is None and self.init is None:
+            raise ValueError("n_init=0 and micro_clusters=None leave nothing to start from; set one, or give init.")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            v = resolve_partition_weights(self.partition_weights, ensemble, sample_weight, self.engine)
+            v = self._resolve_weights(ensemble, sample_weight)
             goal = DensityGoal(v)
 
             starts: list[Found] = []
             if self.init is not None:
                 starts.append(self._given_start(ensemble, rows, goal, k, max_iter))
             else:
-                for restart in range(n_over):
-                    n_micro = micro_clusters(micro, k, rows.n_rows)
-                    starts.append(merged_start(rows, goal, k, n_micro, "density", max_iter, max_iter, seed, restart))
+                if micro is not None:
+                    n_micro = min(micro, rows.n_rows)
+                    starts.append(merged_start(rows, goal, k, n_micro, "density", max_iter, max_iter, seed, 0))
                 if n_init:
                     starts.append(_kmeans_start(rows, engine, goal, k, n_init, max_iter, seed))
             n = int(starts[0].climb.counts.sizes.sum())

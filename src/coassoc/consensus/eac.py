@@ -12,11 +12,12 @@ from ..core.checks import check_choice, check_integer, seed_from
 from ..engines import Rows
 from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
-from ..metrics.labels import check_copies, check_partition_weights
+from ..metrics.labels import check_copies
 from .base import ConsensusEstimator
 from .kmeans import KMeansConsensus
 from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
 from .lloyd import TooFewRows
+from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
     cluster_similarities,
@@ -26,7 +27,7 @@ from .similarity import (
     row_similarities,
     weighted_rows,
 )
-from .weights import check_cluster_weights, uncertainty_from_overlap
+from .weights import resolve_cluster_weights
 
 _FEW_ROWS = 2048  # single linkage of counts: up to here the compiled way is quicker
 _MICRO_PASSES = 30  # micro-clusters need not settle: they are merged anyway
@@ -54,9 +55,10 @@ class EAC(ConsensusEstimator):
         For ``enhanced=True``. ``"walk"``: cosine of the 1..20-step random-walk trajectories on the Jaccard graph of
         base clusters, the reading that fits the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
         two clusters overlap with in the other partitions (their own index is always 0).
-    micro_clusters : int or None, default=None
+    micro_clusters : int, "auto" or None, default=None
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
-        co-association :math:`D(C, C')`: linear in n, for any n. None: exact.
+        co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
+        more. None: exact.
     max_bytes : int, default=2147483648
         Refuse an exact linkage that needs more memory than this.
     partition_weights : array-like of shape (n_partitions,), default=None
@@ -167,12 +169,10 @@ class EAC(ConsensusEstimator):
         k = check_integer(self.n_clusters, "n_clusters")
         check_choice(self.linkage, "linkage", LINKAGES)
         check_choice(self.similarity, "similarity", SIMILARITIES)
-        micro = None if self.micro_clusters is None else check_integer(self.micro_clusters, "micro_clusters")
-        if micro is not None and micro < k:
-            raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
+        micro = check_micro_clusters(self.micro_clusters, k)
         with self._opened(X, sample_weight) as (ensemble, rows, _):
-            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
             copies = check_copies(sample_weight, ensemble.n_samples)
+            v = self._resolve_weights(ensemble, sample_weight)
             if micro is None or not self._link_micro_clusters(ensemble, rows, copies, v, micro):
                 self._link_rows(ensemble, rows, copies, v)
             if k > self.n_leaves_:
@@ -227,14 +227,8 @@ class EAC(ConsensusEstimator):
         if square:
             self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
             return
-        triangle, scale = row_similarities(
-            codes,
-            rows.layout,
-            ensemble.has_missing,
-            v,
-            self._blocks(rows),
-            self._cluster_weights(rows),
-        )
+        u = resolve_cluster_weights(self.cluster_weights, rows)
+        triangle, scale = row_similarities(codes, rows.layout, ensemble.has_missing, v, self._blocks(rows), u)
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
         self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
@@ -271,9 +265,8 @@ class EAC(ConsensusEstimator):
         leaf_of_cluster[found] = np.arange(len(found))
         leaf_of_item = np.where(over.labels_ < 0, -1, leaf_of_cluster[over.labels_])
         counts = rows.counts(rows.labelling_of(np.maximum(leaf_of_item, 0).astype(np.int32), len(found)))
-        together, observed = cluster_sums(
-            counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), self._cluster_weights(rows)
-        )
+        u = resolve_cluster_weights(self.cluster_weights, rows)
+        together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)
         upper = np.triu_indices(len(found), 1)
         triangle, pairs = together[upper], observed[upper]
         if self.linkage != "average":
@@ -288,15 +281,6 @@ class EAC(ConsensusEstimator):
         if not self.enhanced:
             return None
         return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
-
-    def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
-        """Weight of each base cluster (d,): how much a co-occurrence in it counts. None: 1 each."""
-        if self.cluster_weights is None:
-            return None
-        if isinstance(self.cluster_weights, str):
-            check_choice(self.cluster_weights, "cluster_weights", ("uncertainty",))
-            return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets)
-        return check_cluster_weights(self.cluster_weights, rows.layout.n_codes)
 
     def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
         self._merges = merges

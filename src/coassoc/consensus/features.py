@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.checks import check_integer, seed_from
 from ..ensemble import Ensemble
-from ..ensemble.generate import _check_clusterers, _plan, fit_partition, partition_seeds
+from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan
 from .persist import SaveMixin
 from .registry import make_method
 
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 1 << 26
 
 def _can_predict(self: ConsensusClustering) -> bool:
     """Every base clusterer and the consensus method must be able to label new rows."""
-    clusterers = _check_clusterers(self.base, False, 1)
+    clusterers = check_clusterers(self.base, False, 1)
     method = self.method if hasattr(self.method, "fit") else make_method(self.method or "kmeans")
     lacking = [one for one in (*clusterers, method) if not hasattr(one, "predict")]
     if lacking:
@@ -156,11 +156,11 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         if k > X.shape[0]:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
-        recipe = _plan(
-            X,
+        recipe = plan(
+            X.shape,
             self.base_clusters,
             k,
-            _check_clusterers(self.base, False, self.n_init),
+            check_clusterers(self.base, False, self.n_init),
             self.feature_fraction,
             self.sample_fraction,
             "missing",

@@ -11,19 +11,14 @@ from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.moves import DensityState
 from ..core.tables import KMeansObjective, Objective, seeding_weights
-from ..engines import Engine, Rows
+from ..engines import Engine, Fit, Rows, Start
 from ..ensemble import Ensemble
-from ..metrics.labels import check_labels, check_partition_weights, fill_missing
+from ..metrics.labels import check_labels, fill_missing
 from .base import ConsensusEstimator
 from .exchange import exchange
 from .grow import GrowingMixin
-from .lloyd import Fit, TooFewRows, lloyd, random_rows, seed_rows, seeded_fits
-from .weights import (
-    ClusterWeightObjective,
-    check_cluster_weights,
-    resolve_partition_weights,
-    uncertainty_from_overlap,
-)
+from .lloyd import TooFewRows, lloyd, random_rows, seed_rows, seeded_fits
+from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
 class TableConsensus(ConsensusEstimator):
@@ -31,9 +26,6 @@ class TableConsensus(ConsensusEstimator):
 
     def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         raise NotImplementedError
-
-    def _partition_weights(self, ensemble: Ensemble) -> np.ndarray:
-        return check_partition_weights(getattr(self, "partition_weights", None), ensemble.n_partitions)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
         """Find the consensus partition.
@@ -56,7 +48,7 @@ class TableConsensus(ConsensusEstimator):
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            v = self._partition_weights(ensemble)
+            v = self._resolve_weights(ensemble, sample_weight)
             objective = self._objective(rows, v)
             init = self._check_init(ensemble, k)
             best = self._best_start(rows, engine, objective, v, init, k, n_init, max_iter, seed)
@@ -87,22 +79,21 @@ class TableConsensus(ConsensusEstimator):
         every = rows
         if isinstance(init, str) and not self.verbose:  # a report counts the items that move
             rows = every.distinct(n_init)
-        starts = range(n_init if isinstance(init, str) else 1)
-        seeded = isinstance(init, str) and init == "k-means++" and k > 1 and engine.fuses_starts
-        # starts in one call are reported when it is over: one at a time, then
-        at_once = 1 if seeded and self.verbose else min(engine.starts_at_once(rows), len(starts))
-        shared = rows.labelling(k) if at_once == 1 else None  # starts in turn: one labelling in memory
+        restarts = range(n_init if isinstance(init, str) else 1)
+        # starts that run one after the other share one labelling, and their reports do not mix
+        at_once = 1 if self.verbose else min(engine.starts_at_once(rows), len(restarts))
+        shared = rows.labelling(k) if at_once == 1 else None
 
         def run(restart: int) -> Fit:
             start = self._start(rows, init, k, v, stream(seed, restart))
             return lloyd(rows, objective, start, max_iter, shared, self._reporter(restart))
 
-        for first in range(0, len(starts), at_once):
-            some = starts[first : first + at_once]
-            if seeded:
-                tasks = [(rows, stream(seed, restart)) for restart in some]
-                report = self._reporter(first)
-                fits = seeded_fits(engine, tasks, objective, k, seeding_weights(v), max_iter, shared, report)
+        for first in range(0, len(restarts), at_once):
+            some = restarts[first : first + at_once]
+            if isinstance(init, str) and init == "k-means++" and k > 1:
+                starts = [Start(rows, stream(seed, restart)) for restart in some]
+                weights, report = seeding_weights(v), self._reporter(first)
+                fits = seeded_fits(engine, starts, objective, k, weights, max_iter, shared, report)
             else:
                 fits = engine.side_by_side(run, some)
             for fit in fits:
@@ -265,17 +256,10 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         if self.refine is not None:
             check_choice(self.refine, "refine", ("density",))
-        if self.cluster_weights is None:
+        u = resolve_cluster_weights(self.cluster_weights, rows)
+        if u is None:
             return KMeansObjective(v)
-        if isinstance(self.cluster_weights, str):
-            check_choice(self.cluster_weights, "cluster_weights", ("uncertainty",))
-            u = uncertainty_from_overlap(rows.overlap(), rows.layout.offsets)
-        else:
-            u = check_cluster_weights(self.cluster_weights, rows.layout.n_codes)
         return ClusterWeightObjective.of(rows, u * np.repeat(v, rows.layout.n_clusters))
-
-    def _partition_weights(self, ensemble: Ensemble) -> np.ndarray:
-        return resolve_partition_weights(self.partition_weights, ensemble, engine=self.engine)
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
         if self.refine is None:

@@ -1,45 +1,29 @@
-"""The one loop: seed, pass, count, refill, stop. Written over the engine verbs, for every objective."""
+"""The k-means loop: seed, assign, count, refill, stop. Written over the engine verbs, for every objective."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from ..core.counts import Counts, ScoreTable
-from ..core.tables import KMeansObjective, Objective, fix_table
-from ..engines.contract import Engine, Labelling, Rows, Start
-from .descent import descent_on
+from ..core.counts import Counts
+from ..core.tables import Objective, fix_table
+from ..engines.contract import Engine, Fit, Labelling, Rows, Start
 
-
-@dataclass
-class Fit:
-    """Where one start ended."""
-
-    table: ScoreTable  # the labels are exactly its argmax
-    counts: Counts
-    labelling: Labelling
-    losses: list[float]
-    stop: str  # "fixed_point", "no_gain" or "max_iter"
-
-    @property
-    def loss(self) -> float:
-        return self.losses[-1]
-
-    @property
-    def n_iter(self) -> int:
-        return len(self.losses)
+Report = Callable[[int, float, int], None]  # number of the pass, loss, rows that moved
 
 
 class TooFewRows(ValueError):
-    """Seeding ran out of rows that differ."""
+    """There are fewer different rows than clusters asked for."""
 
-    def __init__(self, n_clusters: int, n_different: int):
+    def __init__(self, n_clusters: int, n_different: int, seeded: bool = False):
         super().__init__(
             f"n_clusters={n_clusters} is larger than the number of different label rows, {n_different}; "
             f"ask for at most {n_different} clusters."
+            + (" Rows that differ only where one of them has no label count as equal." if seeded else "")
         )
         self.n_different = n_different
 
@@ -51,7 +35,7 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator,
     """
     chosen = rows.seeding(weights).choose_all(k, _n_candidates(k) if greedy else 1, rng)
     if len(chosen) < k:
-        raise TooFewRows(k, len(chosen))
+        raise TooFewRows(k, len(chosen), seeded=True)
     return chosen
 
 
@@ -68,7 +52,7 @@ def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
     weights = np.ones(rows.layout.n_partitions, dtype=np.int64)
     seeding = rows.seeding(weights)
     if seeding.total < k:
-        raise TooFewRows(k, _count_different(rows, k, weights, rng))
+        raise TooFewRows(k, _count_different(rows, k, weights, rng), seeded=True)
     drawn = seeding.locate(rng.choice(seeding.total, size=k, replace=False))
     different = {row.tobytes() for row in drawn}
     for _ in range(16):
@@ -77,7 +61,7 @@ def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
         different.update(row.tobytes() for row in seeding.locate(rng.integers(seeding.total, size=2 * k)))
     found = _count_different(rows, k, weights, rng)
     if found < k:
-        raise TooFewRows(k, found)
+        raise TooFewRows(k, found, seeded=True)
     return drawn
 
 
@@ -92,78 +76,94 @@ def _count_different(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Gen
 def lloyd(
     rows: Rows,
     objective: Objective,
-    start: Counts | Start,
+    start: Counts | Fit,
     max_iter: int,
     labelling: Labelling | None = None,
-    report: Callable[[int, float, int], None] | None = None,
+    report: Report | None = None,
 ) -> Fit:
-    """Passes from the centres of `start` until the labels stand still or the exact loss stops falling.
+    """Passes from the centers of `start` until the labels stay the same or the exact loss no longer falls.
 
-    `labelling` is reused when given, whatever it holds. A `Start` brings its own, on which passes were made.
+    A `Fit` is resumed where it ended, on its own labelling. Otherwise `labelling` is reused when given, whatever it
+    holds.
     """
-    centres: Counts | None = None
-    if isinstance(start, Start):
-        labelling, begun = start.labelling, start
+    fit: Fit | None = None
+    if isinstance(start, Fit):
+        fit, centers, labelling = start, start.counts, start.labelling
     else:
-        labelling, begun = labelling or rows.labelling(start.n_clusters), None
-        centres = start
-    descent = descent_on(rows, objective, labelling, begun)
-    losses: list[float] = []
-    stop = "max_iter"
-    while stop == "max_iter" and len(losses) < max_iter:
-        for moved, loss in descent.passes(centres, max_iter - len(losses), losses):
-            if losses and moved == 0:
-                stop = "fixed_point"
-            elif losses and not loss < losses[-1]:
-                # a pass that changed no count (rows that count 0 times moved, say) leaves the table as it is
-                stop = "no_gain" if descent.take_back() else "fixed_point"
-            else:
-                losses.append(loss)
-                if report is not None and len(losses) > 1:
-                    report(len(losses), loss, moved)
-        refill = descent.n_empty and stop == "max_iter"
-        centres = _refilled(rows, labelling, descent.counts, objective) if refill else None
-    return Fit(*descent.ended(), labelling, losses, stop)
+        centers, labelling = start, labelling or rows.labelling(start.n_clusters)
+    while fit is None or fit.n_iter < max_iter:
+        if fit is not None:
+            centers = _refilled(rows, labelling, fit.counts, objective)
+        table = fix_table(objective.table(centers), rows.layout)
+        moved = rows.assign(labelling, table)
+        if fit is not None and moved == 0:
+            return replace(fit, table=table, stop="fixed_point")
+        counts = rows.counts(labelling)
+        loss = objective.loss(counts)
+        if fit is not None and not loss < fit.loss:
+            if np.array_equal(counts.alpha, fit.counts.alpha):  # only rows with multiplicity 0 moved, for example
+                return replace(fit, table=table, counts=counts, stop="fixed_point")
+            rows.assign(labelling, fit.table)  # undo the pass: the labels are a function of the table
+            return replace(fit, stop="no_gain")
+        fit = Fit(table, counts, labelling, [*(fit.losses if fit else ()), loss], "max_iter")
+        if report is not None and fit.n_iter > 1:
+            report(fit.n_iter, loss, moved)
+    return fit
 
 
 def seeded_fits(
     engine: Engine,
-    tasks: Sequence[tuple[Rows, np.random.Generator]],
+    starts: Sequence[Start],
     objective: Objective,
     k: int,
     weights: np.ndarray,
     max_iter: int,
     labelling: Labelling | None = None,
-    report: Callable[[int, float, int], None] | None = None,
+    report: Report | None = None,
 ) -> list[Fit | TooFewRows]:
-    """A fit from k-means++ seeds for every (rows, generator), or why there is none.
+    """A fit from k-means++ seeds for every start, or the reason why there is none.
 
-    `weights` are those of `seed_rows`; `labelling` is reused by a single task, whatever it holds. Tasks run side by
-    side where the engine has starts in one call.
+    `weights` are those of `seed_rows`; a single start reuses `labelling`, whatever it holds. Engines that run whole
+    k-means starts do so, unless each pass is to be reported.
     """
+    v = getattr(objective, "kmeans_weights", None)
+    found: list[Fit | int] | None = None
+    if v is not None and report is None:
+        found = engine.kmeans_fits(starts, k, _n_candidates(k), weights, v, max_iter, labelling)
+    if found is None:
+        run = partial(_seeded_fit, objective, k, weights, max_iter, labelling, report)
+        found = engine.side_by_side(run, starts) if labelling is None else [run(start) for start in starts]
     fits: list[Fit | TooFewRows] = []
-    if engine.fuses_starts and type(objective) is KMeansObjective:
-        v = objective.weights
-        starts = engine.kmeans_starts(tasks, k, _n_candidates(k), weights, v, max_iter, labelling)
-        for (rows, _), start in zip(tasks, starts):
-            if len(start.seeds) < k:
-                fits.append(TooFewRows(k, len(start.seeds)))
-            else:
-                fits.append(lloyd(rows, objective, start, max_iter, None, report))
-        return fits
-    for rows, rng in tasks:
-        try:
-            centres = Counts.of_rows(seed_rows(rows, k, weights, rng), rows.layout)
-        except TooFewRows as short:
-            fits.append(short)
+    for start, fit in zip(starts, found):
+        if not isinstance(fit, Fit):
+            fits.append(TooFewRows(k, fit, seeded=True))
         else:
-            fits.append(lloyd(rows, objective, centres, max_iter, labelling, report))
+            fits.append(lloyd(start.rows, objective, fit, max_iter) if fit.stop == "unfinished" else fit)
     return fits
 
 
+def _seeded_fit(
+    objective: Objective,
+    k: int,
+    weights: np.ndarray,
+    max_iter: int,
+    labelling: Labelling | None,
+    report: Report | None,
+    start: Start,
+) -> Fit | int:
+    """One fit over the verbs, or the number of different rows when it is below k."""
+    try:
+        seeds = seed_rows(start.rows, k, weights, start.rng)
+    except TooFewRows as short:
+        return short.n_different
+    return lloyd(start.rows, objective, Counts.of_rows(seeds, start.rows.layout), max_iter, labelling, report)
+
+
 def _refilled(rows: Rows, labelling: Labelling, counts: Counts, objective: Objective) -> Counts:
-    """Counts in which each empty cluster sits on one of the worst-placed rows, so that the loss must fall."""
+    """Counts in which each empty cluster holds one of the worst-placed rows, so that the loss must fall."""
     empty = np.flatnonzero(counts.sizes == 0)
+    if len(empty) == 0:
+        return counts
     cost = fix_table(objective.cost_table(counts), rows.layout)
     worst, costs = rows.worst_rows(labelling, cost, len(empty))
     worst = worst[costs > 0]

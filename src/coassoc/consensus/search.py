@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.checks import stream
+from ..core.checks import check_choice, check_integer, stream
 from ..core.counts import Counts
 from ..core.densities import loss_from_counts
 from ..core.moves import AgreementState, DensityState, agreement_term, fixed_xlogx
@@ -368,9 +368,17 @@ def _split_changes(counts: Counts, c: int, halves: Counts, bits: int) -> tuple[n
     return np.add.reduceat(change, starts), own
 
 
-def micro_clusters(asked: int | None, k: int, n_rows: int) -> int:
-    """How many clusters to over-segment into: 100, or 5 k when that is more, but never more than rows."""
-    return min(max(100, 5 * k) if asked is None else max(asked, k), n_rows)
+def check_micro_clusters(asked: Any, k: int) -> int | None:
+    """Clusters of an over-segmentation: the number asked for, 100 or 5 k when "auto", None for none."""
+    if asked is None:
+        return None
+    if isinstance(asked, str):
+        check_choice(asked, "micro_clusters", ("auto",))
+        return max(100, 5 * k)
+    micro = check_integer(asked, "micro_clusters")
+    if micro < k:
+        raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
+    return micro
 
 
 def better(a: Found | None, b: Found) -> Found:

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 
-def check_integer(value: Any, name: str, minimum: int = 1) -> int:
-    """`value` as an int of at least `minimum`."""
+def check_integer(value: Any, name: str, minimum: int = 1, maximum: int = 2**31 - 1) -> int:
+    """`value` as an int from `minimum` to `maximum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}.")
+    value = int(value)
     if value < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value}.")
-    return int(value)
+    if value > maximum:
+        raise ValueError(f"{name} must be at most {maximum}, got {value if value < 10**40 else 'a larger number'}.")
+    return value
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:

@@ -17,7 +17,11 @@ from .densities import loss_from_counts, weighted_columns
 
 
 class Objective(Protocol):
-    """What a k-means-like method optimises."""
+    """What a k-means-like method optimises.
+
+    An objective that is k-means on H with partition weights v may say so with an attribute `kmeans_weights`, which
+    holds v: engines may then run whole k-means starts.
+    """
 
     def table(self, counts: Counts) -> np.ndarray:
         """Float64 scores (d, k): an item goes to the cluster with the largest sum over its labels."""
@@ -34,6 +38,10 @@ class KMeansObjective:
     r"""Weighted k-means on H: loss :math:`\sum_j v_j (n_j - \sum_C \sum_{f \in j} \alpha_f^2 / n_{Cj})`."""
 
     weights: np.ndarray  # v, one per partition
+
+    @property
+    def kmeans_weights(self) -> np.ndarray:
+        return self.weights
 
     def table(self, counts: Counts) -> np.ndarray:
         return counts.layout.mean_scores(counts, self.weights)

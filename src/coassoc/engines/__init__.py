@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.counts import Counts, Layout, ScoreTable
-from .contract import Engine, Labelling, Rows, Seeding
+from .contract import Engine, Fit, Labelling, Rows, Seeding, Start
 from .numpy import Numpy
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = [
     "Cuda",
     "Dask",
     "Engine",
+    "Fit",
     "Labelling",
     "Layout",
     "Native",
@@ -26,6 +27,7 @@ __all__ = [
     "Rows",
     "ScoreTable",
     "Seeding",
+    "Start",
     "Stream",
     "resolve",
 ]

@@ -1,31 +1,15 @@
-"""The engine contract: a few coarse verbs over the rows of an ensemble.
+"""The engine contract: where the rows of an ensemble are kept, and the verbs the algorithms use on them.
 
-An engine says where the rows live and how a verb is mapped over them; every algorithm is written once, above.
-A verb's result is integers added over row chunks, or a function of (row, table) alone, so neither chunking nor
-threads nor the engine can change an answer, and a lost chunk is recomputed, not mourned.
+Every algorithm is written once, over these verbs. A verb returns integers that are summed over chunks of rows, or a
+function of one row and a small table. Chunking, threads and the choice of engine therefore cannot change a result,
+and a chunk lost with its worker is computed again.
 
-    engine.load(ensemble, multiplicity)     -> Rows, used in a with block: what stops the work also ends it elsewhere
-    rows.labelling(k)                       -> a labelling to be filled by assign
-    rows.labelling_of(labels, k)            -> a labelling that holds given labels
-    rows.assign(labelling, table)           -> how many rows changed; labels are now argmax of the table's scores
-    rows.counts(labelling)                  -> Counts: α (d, k) and sizes (k,), exact int64
-    rows.kmeans_passes(labelling, weights…) -> both for k-means, with tables and losses, where an engine has them in one
-    rows.labels(labelling)                  -> the labels, as an array where the caller lives
-    rows.worst_rows(labelling, cost, m)     -> codes of the m different rows with the largest cost
-    rows.seeding(weights)                   -> Seeding, for k-means++ with integer distances
-    rows.split(labelling)                   -> the rows of each cluster, as Rows of their own
-    rows.distinct(n_starts)                 -> Rows in which equal rows are one, where that is cheaper; else the rows
-    rows.renumbered(labelling, numbers, k)  -> another labelling, numbers[label] for every row
-    rows.joined(parts, labellings)          -> a labelling, from those of the parts the rows were split into
-    rows.overlap(shares)                    -> HᵀH (d, d)
-    rows.codes_at(indices)                  -> codes of a few rows
-    engine.side_by_side(function, tasks)    -> results of independent tasks, in order
-    engine.kmeans_starts(tasks, …)          -> seeds and first passes of k-means on many rows, where it has them in one
+An engine implements `Engine.load`, the abstract methods of `Rows` and the three of `Seeding`; the other methods have
+defaults over those. Of an ensemble, `load` reads ``codes``, ``n_clusters``, ``offsets``, ``n_samples``, ``sizes``,
+``has_missing`` and ``unlabelled()``.
 
-    rows.propose_moves(labelling, table, start, limit) -> Moves: rows that gain by moving, on a frozen state
-    rows.apply_moves(labelling, state, moves, threshold) -> how many still gained on live counts and were made
-
-The tables of exchange moves and the serial, re-checked application are in `_exchange.py`.
+Shapes: p partitions with d base clusters in total, k consensus clusters. A row of codes has one integer per
+partition; the code ``n_clusters[j]`` marks a missing label.
 """
 
 from __future__ import annotations
@@ -44,7 +28,7 @@ from .settling import settle
 
 
 class Labelling:
-    """Labels of the rows, where and as the engine keeps them. Engines add what they need."""
+    """A label for each row, stored as the engine likes. Engines add what they need."""
 
     labels: Any
 
@@ -56,7 +40,7 @@ class Seeding(ABC):
     """Distances of every row to the nearest chosen row, for k-means++.
 
     The distance between two rows is the sum of integer weights over the partitions that label both rows and
-    label them differently. Before the first `add`, every row that takes part counts 1.
+    label them differently. Before the first `add`, every row that takes part has distance 1.
     """
 
     total: int  # Σ_i copies_i · distance_i
@@ -67,23 +51,23 @@ class Seeding(ABC):
 
     @abstractmethod
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
-        """What `total` would be, for each candidate row of codes, if it were added (int64)."""
+        """The `total` that would result from adding each candidate row of codes (int64)."""
 
     @abstractmethod
     def add(self, row: np.ndarray) -> None:
         """Add one row of codes to the chosen ones; updates `total`."""
 
     def choose(self, targets: np.ndarray) -> np.ndarray:
-        """Codes of the row at one of `targets` that leaves the least `total`, the first of equals; adds it."""
+        """Add the row, of those at `targets`, that leaves the smallest `total` (the first on ties); its codes."""
         candidates = self.locate(targets)
         best = int(np.argmin(self.potentials(candidates))) if len(candidates) > 1 else 0
         self.add(candidates[best])
         return candidates[best]
 
     def choose_all(self, k: int, n_candidates: int, rng: np.random.Generator) -> np.ndarray:
-        """Codes (k, p) of k chosen rows, the first drawn alone, each other one the best of `n_candidates`.
+        """Codes (k, p) of k chosen rows: the first is drawn alone, each later one is the best of `n_candidates`.
 
-        Fewer than k when every row is at distance 0 of those chosen.
+        Fewer than k rows when every other row has distance 0 to the chosen ones.
         """
         chosen: list[np.ndarray] = []
         while len(chosen) < k and self.total > 0:
@@ -92,43 +76,33 @@ class Seeding(ABC):
 
 
 class Rows(ABC):
-    """The rows of an ensemble, kept where the engine works. See the module's page for the verbs."""
+    """The rows of an ensemble, or a subset of them, as one engine stores them."""
 
     layout: Layout
     n_rows: int
     n_copies: int  # Σ multiplicities of the rows that take part
-    #: whether `kmeans_passes` and `last_table` are there
-    fuses_kmeans = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        """The work on these rows is over; when `kind` is not None, it stopped in the middle of anything."""
-        if kind is not None:
-            self.abandon()
-
-    def abandon(self) -> None:  # noqa: B027 - memory here is given back without a word
-        """Leave nothing of the work on these rows elsewhere, although a traceback may still hold all of it."""
+    # -- verbs that every engine implements ----------------------------------------------------------------
 
     @abstractmethod
-    def labelling(self, k: int) -> Labelling: ...
+    def labelling(self, k: int, labels: Any = None) -> Labelling:
+        """A labelling with k clusters that holds a copy of `labels`, or one for `assign` to fill."""
 
     @abstractmethod
-    def labelling_of(self, labels: np.ndarray, k: int) -> Labelling: ...
+    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
+        """Give each row the cluster with the largest sum of scores, the lowest on ties; how many labels changed."""
 
     @abstractmethod
-    def assign(self, labelling: Labelling, table: ScoreTable) -> int: ...
+    def counts(self, labelling: Labelling) -> Counts:
+        """Exact counts: α (d, k) and sizes (k,), int64."""
 
     @abstractmethod
-    def counts(self, labelling: Labelling) -> Counts: ...
-
-    def whole_counts(self) -> Counts:
-        """Counts of all rows as one cluster."""
-        return self.counts(self.labelling_of(np.zeros(self.n_rows, np.int32), 1))
+    def labels(self, labelling: Labelling) -> Any:
+        """The labels, as an array where the caller keeps its arrays."""
 
     @abstractmethod
-    def labels(self, labelling: Labelling) -> Any: ...
+    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
+        """Set the labels of a few rows."""
 
     @abstractmethod
     def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -138,41 +112,17 @@ class Rows(ABC):
         """
 
     @abstractmethod
-    def seeding(self, weights: np.ndarray) -> Seeding: ...
+    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
+        """The first `limit` rows from `start` on, in row order, that would gain by moving to their best cluster.
 
-    def distinct(self, n_starts: int) -> Rows:
-        """Rows in which equal ones are one that counts as often, where k-means starts are cheaper so; else these.
-
-        Draws among them find what they would find among these, so that seeds, tables and counts are the same.
+        All rows are compared with the one frozen state of `table`. `stop` of the result is the first row that was
+        not examined: one after the last move when there are `limit` of them, else the number of rows. All copies of
+        a row move together.
         """
-        return self
 
-    def spread(self, labelling: Labelling) -> Labelling:
-        """The same labels for the rows of which these are the `distinct` ones."""
-        return labelling
-
-    def kmeans_passes(
-        self, labelling: Labelling, weights: np.ndarray, centres: Counts | None, limit: int, before: float = np.inf
-    ) -> tuple[list[int], list[float], int]:
-        """Whole passes of k-means in one call: fixed-point table, `assign`, `counts` and exact loss, `limit` at most.
-
-        From the centres of `centres`, or of the labelling's own counts when None, until a pass moves no row, does
-        not lower the loss (`before`: that of the pass before the first), or leaves a cluster empty. Gives the rows
-        that moved and the loss of each pass and the number of empty clusters, the same to the last bit as the verbs
-        one by one, which take longer than the work itself when rows are few.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no k-means passes of its own.")
-
-    def last_table(self, labelling: Labelling, earlier: bool = False) -> ScoreTable:
-        """The table of the labelling's latest pass, or of the one before it."""
-        raise NotImplementedError(f"{type(self).__name__} keeps no tables.")
-
-    def ended(self, labelling: Labelling) -> tuple[ScoreTable, Counts]:
-        """`last_table` and `counts` after the last of `kmeans_passes`; they need not stay with the labelling."""
-        return self.last_table(labelling), self.counts(labelling)
-
-    def rest(self, labelling: Labelling) -> None:  # noqa: B027 - not every engine keeps anything
-        """Drop what speeds passes up and can be made again: these rows wait, labelled so, for a split."""
+    @abstractmethod
+    def seeding(self, weights: np.ndarray) -> Seeding:
+        """Distances for k-means++ with these integer partition weights; no row is chosen yet."""
 
     @abstractmethod
     def split(self, labelling: Labelling) -> list[Rows]:
@@ -180,114 +130,145 @@ class Rows(ABC):
 
     @abstractmethod
     def scatter(self, leaves: Sequence[Rows]) -> Any:
-        """Labels over these rows, the position in `leaves` of the subset that holds each row."""
-
-    def renumbered(self, labelling: Labelling, numbers: np.ndarray, k: int) -> Labelling:
-        """A labelling of its own with `k` clusters, ``numbers[label]`` for every row: a copy, a merge.
-
-        This one takes the labels through the caller; an engine that keeps them elsewhere can do without.
-        """
-        return self.labelling_of(np.asarray(numbers)[np.asarray(self.labels(labelling))], k)
-
-    def joined(self, parts: Sequence[Rows], labellings: Sequence[Labelling | None]) -> Labelling:
-        """The rows first loaded, each with its label in its part; labels are numbered part after part.
-
-        `parts` hold every row once, as `split` gives them; a part whose labelling is None is one cluster.
-        """
-        leaves: list[Rows] = []
-        for part, labelling in zip(parts, labellings):
-            leaves += [part] if labelling is None else part.split(labelling)
-        return self.labelling_of(np.asarray(self.scatter(leaves)), len(leaves))
+        """A label for each row: the position in `leaves` of the subset that holds it."""
 
     @abstractmethod
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         """HᵀH (d, d), int64, in which a row counts its copies, times what `shares` gives it."""
+
+    @abstractmethod
+    def codes_at(self, indices: np.ndarray) -> np.ndarray:
+        """Codes (len(indices), p) of a few rows."""
+
+    # -- defaults over those; an engine may replace them by faster ones ------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        """End the work on these rows; an exception inside the with block also cancels it."""
+        if kind is not None:
+            self.abandon()
+
+    def abandon(self) -> None:  # noqa: B027 - local memory is freed without help
+        """Cancel remote tasks and free remote memory, although a traceback may still refer to them."""
+
+    def whole_counts(self) -> Counts:
+        """Counts of all rows as one cluster."""
+        return self.counts(self.labelling(1, np.zeros(self.n_rows, np.int32)))
 
     def weighted_overlap(self, weights: np.ndarray) -> np.ndarray:
         """Σ_i h_i h_iᵀ / Σ_{f∈i} u_f (d, d), float64, for weights u >= 0 (d,) of base clusters."""
         shares = RowShares.of(weights, self.layout.n_partitions, self.n_copies)
         return self.overlap(shares) * shares.scale
 
-    @abstractmethod
-    def codes_at(self, indices: np.ndarray) -> np.ndarray: ...
+    def renumbered(self, labelling: Labelling, numbers: np.ndarray, k: int) -> Labelling:
+        """A new labelling with `k` clusters that holds ``numbers[label]`` for every row."""
+        return self.labelling(k, np.asarray(numbers)[np.asarray(self.labels(labelling))])
 
-    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
-        """The first `limit` rows from `start` on, in row order, that would gain by moving to their best cluster.
+    def joined(self, parts: Sequence[Rows], labellings: Sequence[Labelling | None]) -> Labelling:
+        """A labelling of these rows from those of its `parts`; labels are numbered part after part.
 
-        Every row is judged against the one frozen state of `table`, so chunks and threads cannot matter. `stop` of
-        the result is the first row not judged or not returned: behind the last move when there are `limit` of
-        them, else the number of rows. All copies of a row move together.
+        `parts` hold every row once, as `split` gives them; a part whose labelling is None is one cluster.
         """
-        raise NotImplementedError(f"{type(self).__name__} cannot propose moves; use engine='native' or 'numpy'.")
+        leaves: list[Rows] = []
+        for part, labelling in zip(parts, labellings):
+            leaves += [part] if labelling is None else part.split(labelling)
+        return self.labelling(len(leaves), np.asarray(self.scatter(leaves)))
 
     def apply_moves(self, labelling: Labelling, state: Any, moves: Moves, threshold: float) -> int:
-        """Apply in row order the moves that still gain more than `threshold` on the live `state`; how many did.
+        """Apply, in row order, the moves that still gain more than `threshold` on the live `state`; how many did.
 
-        Runs where the caller lives: counts are small and the moves carry their codes.
+        Runs in the caller's process: counts are small and the moves carry their codes.
         """
         accepted = settle(state, moves, threshold)
         kept = moves.some(accepted)
         self.relabel(labelling, kept.indices, kept.targets)
         return len(kept)
 
-    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
-        """Set the labels of a few rows."""
-        raise NotImplementedError(f"{type(self).__name__} cannot apply moves; use engine='native' or 'numpy'.")
+    def labelling_of(self, labels: np.ndarray, k: int) -> Labelling:
+        return self.labelling(k, labels)
+
+    def distinct(self, n_starts: int) -> Rows:
+        """The different rows, with their multiplicities, where that makes k-means starts faster; else these rows.
+
+        Random draws find the same rows among them, so seeds, tables and counts are unchanged.
+        """
+        return self
+
+    def spread(self, labelling: Labelling) -> Labelling:
+        """A labelling of these rows' `distinct` rows as one of all rows they were made from."""
+        return labelling
 
 
-@dataclass(frozen=True)
+@dataclass
 class Start:
-    """What `Engine.kmeans_starts` did with one set of rows."""
+    """One k-means start: the rows to cluster and the generator that draws its k-means++ seeds."""
 
-    seeds: np.ndarray  # (k, p) codes; fewer than k when the rows do not differ enough, and then no pass was made
+    rows: Any
+    rng: np.random.Generator
+
+
+@dataclass
+class Fit:
+    """The result of one k-means start."""
+
+    table: ScoreTable  # the labels are its argmax
+    counts: Counts
     labelling: Labelling
-    passes: tuple[list[int], list[float], int]  # as `Rows.kmeans_passes` gives them
+    losses: list[float]  # one per pass, strictly falling
+    stop: str  # "fixed_point", "no_gain", "max_iter"; "unfinished" when a cluster is empty and must be refilled
+
+    @property
+    def loss(self) -> float:
+        return self.losses[-1]
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.losses)
 
 
 class Engine(ABC):
-    """Where rows live and how verbs are mapped over them. Instances are configuration, not state."""
+    """Where rows are kept and how verbs are run on them. Instances are configuration, not state."""
 
     name: str
-    #: whether `kmeans_starts` is there
-    fuses_starts = False
-    #: tasks over at least this many rows keep every thread busy by themselves: side by side they only take more memory
-    large_rows: int | None = None
-    #: how many tasks `side_by_side` really runs at a time
-    tasks_at_once: int = 1
 
     @abstractmethod
-    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> Rows: ...
+    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> Rows:
+        """The rows of an ensemble, for use in a with block: an exception there cancels remote work."""
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """Results of independent tasks, in order."""
         return [function(task) for task in tasks]
 
-    def kmeans_starts(
+    def kmeans_fits(
         self,
-        tasks: Sequence[tuple[Any, np.random.Generator]],
+        starts: Sequence[Start],
         k: int,
         n_candidates: int,
         seeding_weights: np.ndarray,
         weights: np.ndarray,
-        limit: int,
+        max_iter: int,
         labelling: Labelling | None = None,
-    ) -> list[Start]:
-        """For every (rows, generator): `Seeding.choose_all`, a labelling, and `Rows.kmeans_passes` from those seeds.
+    ) -> list[Fit | int] | None:
+        """Optional: run whole k-means starts. None, the default: the caller runs them over the verbs.
 
-        All tasks share the threads, and the results are those of the verbs one by one, but for the rows that a
-        first pass moves: all of them. A single task may bring its labelling, whatever it holds.
+        Each start is `Seeding.choose_all` followed by the passes of `coassoc.consensus.lloyd`, with the same results
+        bit for bit. Where fewer than k rows differ, their number replaces the fit. A single
+        start may reuse `labelling`, whatever it holds.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no starts of k-means of its own.")
+        return None
 
     def starts_at_once(self, rows: Rows) -> int:
-        """How many restarts may run side by side, each with a labelling of its own."""
+        """How many k-means starts on these rows, each with its own labelling, are worth running at the same time."""
         return 1
 
     def __deepcopy__(self, memo: dict) -> Engine:
-        return self  # clone() must not copy a live connection
+        return self  # sklearn.clone must not copy an open connection
 
 
 def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.ndarray | None:
-    """How often each row counts: the multiplicity, 0 for rows without any label; None when all are 1."""
+    """Multiplicity of each row, 0 for rows without any label; None when all are 1."""
     unlabelled = ensemble.unlabelled()
     if unlabelled is not None:
         multiplicity = np.ones(ensemble.n_samples, np.int64) if multiplicity is None else multiplicity.copy()

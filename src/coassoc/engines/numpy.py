@@ -67,11 +67,8 @@ class NumpyRows(Rows):
         # one zero row after each partition's part of a table: what a missing label reads
         self._padded = layout.offsets[:-1] + np.arange(layout.n_partitions)
 
-    def labelling(self, k: int) -> _NumpyLabelling:
-        return _NumpyLabelling(k, np.full(self.n_rows, -1, dtype=np.int32))
-
-    def labelling_of(self, labels: np.ndarray, k: int) -> _NumpyLabelling:
-        return _NumpyLabelling(k, np.array(labels, dtype=np.int32))
+    def labelling(self, k: int, labels: Any = None) -> _NumpyLabelling:
+        return _NumpyLabelling(k, np.full(self.n_rows, -1, np.int32) if labels is None else np.array(labels, np.int32))
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:
         values, moved = self._pad(table.values), 0

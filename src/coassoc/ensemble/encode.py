@@ -57,18 +57,24 @@ def check_missing_rule(missing: str) -> None:
 
 
 def encode_column(
-    values: Any, nulls: np.ndarray | None, name: str, missing: str = "negative", *, allow_empty: bool = False
+    values: Any,
+    nulls: np.ndarray | None,
+    name: str,
+    missing: str = "negative",
+    *,
+    allow_empty: bool = False,
+    first_row: int = 0,
 ) -> Column:
     """Codes of one label vector; `nulls` marks cells the container itself calls null.
 
-    A vector without a single label is an error unless `allow_empty`.
+    A vector without a single label is an error unless `allow_empty`. Messages count rows from `first_row`.
     """
     if isinstance(values, Dictionary):
         return _encode_dictionary(values, name, missing, allow_empty)
     if isinstance(values, np.ma.MaskedArray):
         nulls = _either(nulls, np.ma.getmaskarray(values))
         values = values.data
-    values, nulls = _labels_and_nulls(np.asarray(values), nulls, name)
+    values, nulls = _labels_and_nulls(np.asarray(values), nulls, name, first_row)
     if missing != "nan" and values.dtype.kind in "iO":
         nulls = _either(nulls, _negative(values))
     if nulls is None:
@@ -113,7 +119,7 @@ def _place_missing(seen: Column, nulls: np.ndarray, missing: str) -> Column:
     return Column(codes, k, seen.categories, True)
 
 
-def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str):
+def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
     """Labels as an integer, string or (numbers among strings) object array, and where they are null, if anywhere."""
     kind = values.dtype.kind
     if kind in "iu":
@@ -121,13 +127,13 @@ def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str):
     if kind == "b":
         return values.view(np.uint8), nulls
     if kind == "f":
-        return _from_floats(values, nulls, name)
+        return _from_floats(values, nulls, name, first_row)
     if kind in "US":
         return values, nulls
     if kind == "T":  # NumPy 2 variable-width strings
-        return _from_objects(values.astype(object), nulls, name)
+        return _from_objects(values.astype(object), nulls, name, first_row)
     if kind == "O":
-        return _from_objects(values, nulls, name)
+        return _from_objects(values, nulls, name, first_row)
     if kind in "mM":
         nat = np.isnat(values)
         return values.view(np.int64).view(np.uint64), _either(nulls, nat)
@@ -137,7 +143,7 @@ def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str):
     )
 
 
-def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str):
+def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
     nan = np.isnan(values)
     if nulls is not None:
         nan |= nulls
@@ -145,10 +151,10 @@ def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str):
     for wrong in (np.isinf(whole), whole != np.floor(whole)):
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            _refuse_float(values[row], row, name)
+            _refuse_float(values[row], first_row + row, name)
     if (np.abs(whole) >= 2.0**63).any():
         row = int(np.flatnonzero(np.abs(whole) >= 2.0**63)[0])
-        _refuse_size(values[row], row, name)
+        _refuse_size(values[row], first_row + row, name)
     return whole.astype(np.int64), (nan if nan.any() else None)
 
 
@@ -170,7 +176,7 @@ def _refuse_size(value: Any, row: int, name: str) -> None:
     )
 
 
-def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str):
+def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
     """Python objects: None, NaN and NA are null; whole numbers compare as numbers, the rest as strings."""
     null = _either(nulls, np.fromiter((_is_null(v) for v in values), dtype=bool, count=len(values)))
     where = np.arange(len(values)) if null is None else np.flatnonzero(~null)
@@ -178,12 +184,13 @@ def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str):
     kind_of = {kind: _object_kind(kind, name) for kind in set(map(type, known))}
     kinds = set(kind_of.values())
     labels: list[Any] = [
-        str(v) if kind_of[type(v)] == "string" else _whole_number(v, row, name) for row, v in zip(where.tolist(), known)
+        str(v) if kind_of[type(v)] == "string" else _whole_number(v, first_row + row, name)
+        for row, v in zip(where.tolist(), known)
     ]
     if "string" not in kinds:
         highest, lowest = max(labels, default=0), min(labels, default=0)
         if highest >= 2**63 and lowest < 0:
-            _refuse_size(highest, int(where[labels.index(highest)]), name)
+            _refuse_size(highest, first_row + int(where[labels.index(highest)]), name)
         numbers = np.zeros(len(values), dtype=np.int64 if highest < 2**63 else np.uint64)
         numbers[where] = labels
         return numbers, null
@@ -206,7 +213,12 @@ def _negative(values: np.ndarray) -> np.ndarray:
     """Where labels are negative numbers."""
     if values.dtype.kind == "i":
         return values < 0
-    return np.fromiter((isinstance(v, int) and v < 0 for v in values), dtype=bool, count=len(values))
+    return np.fromiter((is_negative(v) for v in values), dtype=bool, count=len(values))
+
+
+def is_negative(label: Any) -> bool:
+    """Whether a label is a negative number."""
+    return isinstance(label, int) and label < 0
 
 
 def _is_null(value: Any) -> bool:

@@ -1,20 +1,25 @@
-"""The ensemble: many clusterings of the same items as compact codes. The one door where input is doubted."""
+"""The ensemble: many clusterings of the same items as compact codes. Input is validated here and nowhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from os import PathLike
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .encode import Column, check_missing_rule, encode_column, smallest_unsigned
-from .integers import code_integers, tally_integers, turned_blocks
-from .io.blocks import is_dask
+from .integers import code_integers, tally_integers
+from .rows import count_codes, distinct_rows, row_chunks
 from .tables import check_table_shape, column_values, columns_of
 from .vocabulary import Vocabulary
 
-_SCAN_BYTES = 1 << 24  # rows are scanned in pieces of about this size
+# (test, class) of ensembles that leave the labels where they are; the first class whose test holds is used
+_KINDS: list[tuple[Callable[[Any], bool], type]] = []
+
+
+def add_kind(test: Callable[[Any], bool], kind: type) -> None:
+    """Make ``Ensemble(table)`` a `kind` for tables for which ``test(table)`` holds."""
+    _KINDS.append((test, kind))
 
 
 class Ensemble:
@@ -82,18 +87,9 @@ class Ensemble:
     classes: np.ndarray | None = None
 
     def __new__(cls, partitions: Any = None, **_: Any) -> Ensemble:
-        """Files, Dask collections and tables on a card make ensembles that leave the labels where they are."""
-        if cls is Ensemble and (
-            isinstance(partitions, (str, PathLike)) or is_dask(partitions) or _is_stored(partitions)
-        ):
-            from .stored import StoredEnsemble
-
-            return object.__new__(StoredEnsemble)
-        if cls is Ensemble and lies_on_card(partitions):
-            from .gpu import DeviceEnsemble
-
-            return object.__new__(DeviceEnsemble)
-        return object.__new__(cls)
+        """Files, Dask collections and tables on a GPU make ensembles that leave the labels where they are."""
+        kind = next((kind for test, kind in _KINDS if test(partitions)), cls) if cls is Ensemble else cls
+        return object.__new__(kind)
 
     def __init__(self, partitions: Any, *, missing: str = "negative"):
         check_missing_rule(missing)
@@ -163,9 +159,8 @@ class Ensemble:
             Names of partitions; original labels behind the codes.
         """
         if lies_on_card(codes):
-            from .gpu import ensemble_from_device
-
-            return ensemble_from_device(codes, n_clusters, names=names, categories=categories)
+            kind = next(kind for test, kind in _KINDS if test(codes))
+            return kind.from_codes(codes, n_clusters, names=names, categories=categories)  # type: ignore[attr-defined]
         n_clusters = np.asarray(n_clusters, dtype=np.int64)
         if not isinstance(codes, np.ndarray) or codes.dtype.name not in ("uint8", "uint16", "uint32"):
             kind = getattr(codes, "dtype", type(codes).__name__)
@@ -181,7 +176,7 @@ class Ensemble:
                     f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing "
                     f"label), got {highest}."
                 )
-        counts = _count_codes(codes, int(n_clusters.max()) + 1)
+        counts = count_codes(codes, int(n_clusters.max()) + 1)
         self = cls.__new__(cls)
         names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
         if categories is None:
@@ -197,7 +192,7 @@ class Ensemble:
             return False
         if isinstance(table, np.ma.MaskedArray) or int(table.max()) >= len(table):  # n items have no n + 1 clusters
             return False
-        counts = _count_codes(table, int(table.max()) + 1)
+        counts = count_codes(table, int(table.max()) + 1)
         n_clusters = np.array([np.flatnonzero(c)[-1] + 1 for c in counts], dtype=np.int64)
         gapless = all(c[:k].all() for c, k in zip(counts, n_clusters))
         if not gapless or smallest_unsigned(int(n_clusters.max())) != table.dtype:
@@ -406,7 +401,7 @@ class Ensemble:
 
 
 def lies_on_card(table: Any) -> bool:
-    """Whether the values of `table`, an array or an ensemble, lie in a GPU's memory, by its own word."""
+    """Whether the values of `table`, an array or an ensemble, are in the memory of a GPU."""
     if isinstance(table, np.ndarray):
         return False
     if hasattr(table, "__cuda_array_interface__") or hasattr(table, "to_host"):
@@ -415,55 +410,9 @@ def lies_on_card(table: Any) -> bool:
     return where is not None and int(where()[0]) == 2  # DLPack's number for CUDA
 
 
-def _is_stored(partitions: Any) -> bool:
-    return isinstance(partitions, Ensemble) and hasattr(partitions, "source")
-
-
 def check_ensemble(X: Any) -> Ensemble:
     """`X` itself when it is an Ensemble, else the Ensemble of the label table `X`."""
     return X if isinstance(X, Ensemble) else Ensemble(X)
 
 
-def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """First index of each different row (ascending), its count, and for each row its rank among them."""
-    from ..engines.native import engine as _native
-
-    codes = np.ascontiguousarray(codes)
-    compiled = _native.distinct_rows(codes)
-    if compiled is not None:
-        return compiled
-    # odd multipliers make a 64-bit hash whose sorting is far cheaper than sorting whole rows
-    rng = np.random.default_rng(0x5EED)
-    drawn = np.asarray(rng.integers(1 << 62, size=(codes.shape[1],), dtype=np.uint64))
-    factors = drawn * np.uint64(2) + np.uint64(1)
-    key = np.zeros(len(codes), dtype=np.uint64)
-    for j in range(codes.shape[1]):
-        key += (codes[:, j].astype(np.uint64) + np.uint64(1)) * factors[j]
-        key ^= key >> np.uint64(29)
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    if any((codes[start:stop] != codes[first[inverse[start:stop]]]).any() for start, stop in row_chunks(codes)):
-        whole = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
-        _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    inverse = rank[inverse.ravel()]
-    return first[order], np.bincount(inverse), inverse
-
-
-def row_chunks(codes: np.ndarray) -> Iterator[tuple[int, int]]:
-    """(start, stop) of row chunks of a bounded number of bytes."""
-    step = max(1, _SCAN_BYTES // max(1, codes.dtype.itemsize * codes.shape[1]))
-    for start in range(0, len(codes), step):
-        yield start, min(start + step, len(codes))
-
-
-def _count_codes(codes: np.ndarray, n_values: int) -> np.ndarray:
-    """How often each code value occurs in each column, shape (n_partitions, n_values)."""
-    longest = int(codes.max()) + 1 if codes.size else 0
-    counts = np.zeros((codes.shape[1], max(n_values, longest)), dtype=np.int64)
-    for _, columns in turned_blocks(codes):
-        for j, column in enumerate(columns):
-            found = np.bincount(column)
-            counts[j, : len(found)] += found
-    return counts
+Vocabulary.ensembles = Ensemble  # which imports Vocabulary, and so cannot be imported there

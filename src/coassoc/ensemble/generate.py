@@ -20,7 +20,7 @@ _CLUSTER_PARAMETERS = ("n_clusters", "n_components")
 
 
 @dataclass(frozen=True)
-class _Recipe:
+class Recipe:
     """Everything a partition needs except its seed; small, so that it travels to workers cheaply."""
 
     clusterers: tuple[Any, ...]
@@ -118,11 +118,11 @@ def make_ensemble(
 
     X = _check_features(X)
     n_partitions = _check_count(n_partitions, "n_partitions", 1)
-    recipe = _plan(
-        X,
+    recipe = plan(
+        X.shape,
         n_clusters,
         n_classes,
-        _check_clusterers(clusterer, mini_batch, n_init),
+        check_clusterers(clusterer, mini_batch, n_init),
         feature_fraction,
         sample_fraction,
         unsampled,
@@ -167,7 +167,7 @@ def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.Seed
 # -- running ---------------------------------------------------------------------------------------------------
 
 
-def _run(X: Any, recipe: _Recipe, seeds: Sequence, n_jobs: int) -> Iterator[tuple[np.ndarray, int]]:
+def _run(X: Any, recipe: Recipe, seeds: Sequence, n_jobs: int) -> Iterator[tuple[np.ndarray, int]]:
     """Partitions in order, as they become known."""
     from joblib import Parallel, delayed
 
@@ -179,13 +179,13 @@ def _run(X: Any, recipe: _Recipe, seeds: Sequence, n_jobs: int) -> Iterator[tupl
     yield from parallel(delayed(_partition)(X, recipe, j, seed) for j, seed in enumerate(seeds))
 
 
-def _partition(X: Any, recipe: _Recipe, j: int, seed: np.random.SeedSequence) -> tuple[np.ndarray, int]:
+def _partition(X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence) -> tuple[np.ndarray, int]:
     """Codes and number of clusters of partition `j`."""
     return _compact(fit_partition(X, recipe, j, seed)[0])
 
 
 def fit_partition(
-    X: Any, recipe: _Recipe, j: int, seed: np.random.SeedSequence
+    X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence
 ) -> tuple[np.ndarray, Any, np.ndarray | None]:
     """Labels of partition `j`, the clusterer that gave them and the features it saw (None: all of them).
 
@@ -196,10 +196,10 @@ def fit_partition(
 
     rng = np.random.default_rng(seed)
     k = int(rng.integers(recipe.low, recipe.high, endpoint=True))
-    estimator = _configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
+    estimator = configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
     n_rows, n_features = X.shape
-    columns = _some(rng, n_features, recipe.n_features)
-    rows = _some(rng, n_rows, recipe.n_rows)
+    columns = draw_some(rng, n_features, recipe.n_features)
+    rows = draw_some(rng, n_rows, recipe.n_rows)
     # one thread: sums inside BLAS and OpenMP loops would otherwise depend on how many there are
     with threadpool_limits(limits=1), warnings.catch_warnings():
         # fewer distinct rows than clusters: the ensemble's n_clusters tells
@@ -223,7 +223,7 @@ def _compact(labels: np.ndarray) -> tuple[np.ndarray, int]:
     return rank[np.maximum(labels, -1)].astype(smallest_unsigned(k + missing)), k
 
 
-def _some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
+def draw_some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
     """`wanted` of `total` indices in ascending order; None, and no draw, when that is all of them."""
     return np.sort(rng.choice(total, wanted, replace=False)) if wanted < total else None
 
@@ -253,7 +253,7 @@ def _labels(estimator: Any, X: Any, rows: Any, columns: Any, predict_rest: bool,
     return labels
 
 
-def _configured(clusterer: Any, k: int, seed: int) -> Any:
+def configured(clusterer: Any, k: int, seed: int) -> Any:
     """A copy of the clusterer with its number of clusters and its seed set, where it has such parameters."""
     from sklearn.base import clone
 
@@ -295,7 +295,7 @@ def _check_features(X: Any) -> Any:
     return X
 
 
-def _check_clusterers(clusterer: Any, mini_batch: bool, n_init: int) -> tuple[Any, ...]:
+def check_clusterers(clusterer: Any, mini_batch: bool, n_init: int) -> tuple[Any, ...]:
     from sklearn.cluster import KMeans, MiniBatchKMeans
 
     n_init = _check_count(n_init, "n_init", 1)
@@ -315,8 +315,8 @@ def _check_clusterers(clusterer: Any, mini_batch: bool, n_init: int) -> tuple[An
     return found
 
 
-def _plan(
-    X: Any,
+def plan(
+    shape: tuple[int, int],
     n_clusters: Any,
     n_classes: int | None,
     clusterers: tuple[Any, ...],
@@ -324,8 +324,8 @@ def _plan(
     sample_fraction: float,
     unsampled: str,
     fit_sample: int | None,
-) -> _Recipe:
-    n_samples, n_features = X.shape
+) -> Recipe:
+    n_samples, n_features = shape
     _check_fraction(feature_fraction, "feature_fraction")
     _check_fraction(sample_fraction, "sample_fraction")
     if unsampled not in ("missing", "predict"):
@@ -346,7 +346,7 @@ def _plan(
                     "use unsampled='missing' or another clusterer."
                 )
     low, high = _check_range(n_clusters, n_classes, n_samples, n_rows)
-    return _Recipe(clusterers, low, high, math.ceil(feature_fraction * n_features), n_rows, predict_rest)
+    return Recipe(clusterers, low, high, math.ceil(feature_fraction * n_features), n_rows, predict_rest)
 
 
 def _check_range(n_clusters: Any, n_classes: int | None, n_samples: int, n_rows: int) -> tuple[int, int]:

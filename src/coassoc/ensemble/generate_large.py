@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .generate import _check_clusterers, _configured, _plan, _Recipe, _some, partition_seeds
+from .generate import Recipe, check_clusterers, configured, draw_some, partition_seeds, plan
 from .io.blocks import Source, source_of
 from .stored import StoredEnsemble
 
@@ -89,9 +89,9 @@ def make_ensemble_large(
     if source.kind == "dask" and client is None:
         raise ValueError("features on a cluster need client=, the distributed.Client that computes them.")
     sizes = _block_sizes(source, client)
-    shape = _Shape((sum(sizes), len(source.names)))
-    clusterers = _check_clusterers(clusterer, mini_batch, n_init)
-    recipe = _plan(shape, n_clusters, None, clusterers, feature_fraction, 1.0, "predict", fit_sample)
+    shape = (sum(sizes), len(source.names))
+    clusterers = check_clusterers(clusterer, mini_batch, n_init)
+    recipe = plan(shape, n_clusters, None, clusterers, feature_fraction, 1.0, "predict", fit_sample)
     drawn = [_draw(recipe, j, seed, shape) for j, seed in enumerate(partition_seeds(random_state, n_partitions))]
     work = _Here(source, sizes) if client is None else _OnCluster(source, sizes, client)
     models = work.fit(drawn)
@@ -107,13 +107,6 @@ def make_ensemble_large(
         else:
             partial.unlink(missing_ok=True)
     return StoredEnsemble(target)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """What the plan of an ensemble needs to know of the features."""
-
-    shape: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -146,21 +139,20 @@ class _Model:
         return labels
 
 
-def _draw(recipe: _Recipe, j: int, seed: np.random.SeedSequence, shape: _Shape) -> _Draw:
+def _draw(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> _Draw:
     rng = np.random.default_rng(seed)
     k = int(rng.integers(recipe.low, recipe.high, endpoint=True))
-    estimator = _configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
-    n_rows, n_features = shape.shape
-    columns = _some(rng, n_features, recipe.n_features)
-    return _Draw(estimator, columns, _some(rng, n_rows, recipe.n_rows))
+    estimator = configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
+    n_rows, n_features = shape
+    columns = draw_some(rng, n_features, recipe.n_features)
+    return _Draw(estimator, columns, draw_some(rng, n_rows, recipe.n_rows))
 
 
 def _block_sizes(source: Source, client: Any) -> list[int]:
     sizes = [block.rows for block in source.blocks]
     if any(size is None for size in sizes):
-        from dask import delayed
-
-        sizes = client.gather(client.compute([delayed(len)(block.delayed) for block in source.blocks]))
+        futures = client.compute([block.delayed for block in source.blocks])
+        sizes = client.gather([client.submit(len, future) for future in futures])
     if sum(sizes) < 2:
         raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
     return sizes
@@ -170,12 +162,14 @@ def _block_sizes(source: Source, client: Any) -> list[int]:
 
 
 def _features(block: Any) -> np.ndarray:
-    """The numbers of a block, doubted."""
+    """The numbers of a block, validated."""
     table = block.read() if hasattr(block, "read") else block
-    if not isinstance(table, np.ndarray):
-        names = table.column_names if hasattr(table, "column_names") else list(table.columns)
-        parts = [np.asarray(table[name]) for name in names]
-        table = np.column_stack(parts) if parts else np.empty((len(table), 0))
+    if not isinstance(table, np.ndarray):  # columns by name
+        parts = {str(name): np.asarray(table[name]) for name in (table if isinstance(table, dict) else table.columns)}
+        words = [name for name, part in parts.items() if part.dtype.kind not in "iufb"]
+        if words:
+            raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
+        table = np.column_stack(list(parts.values()))
     X = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
     if not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
@@ -277,11 +271,10 @@ class _OnCluster(_Here):
         self.client = client
 
     def _tasks(self, function: Callable, *columns: Sequence) -> list:
-        from dask import delayed
-
-        blocks = [block.delayed if self.source.kind == "dask" else block for block in self.source.blocks]
-        tasks = [delayed(function, pure=False)(block, *rest) for block, *rest in zip(blocks, *columns)]
-        return self.client.compute(tasks)
+        blocks = self.source.blocks
+        if self.source.kind == "dask":
+            blocks = self.client.compute([block.delayed for block in blocks])
+        return [self.client.submit(function, block, *rest, pure=False) for block, *rest in zip(blocks, *columns)]
 
     def fit(self, draws: list[_Draw]) -> list[Any]:
         inside = [_inside(draws, start, size) for start, size in zip(self.starts, self.sizes)]

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.cuda import device as cuda_device
+from ..engines.cuda.engine import Cuda
 from .encode import smallest_unsigned
-from .ensemble import Ensemble
+from .ensemble import Ensemble, add_kind, lies_on_card
 
 
 class DeviceEnsemble(Ensemble):
@@ -33,7 +35,12 @@ class DeviceEnsemble(Ensemble):
         if isinstance(table, DeviceEnsemble):
             self.__dict__.update(table.__dict__)
             return
-        self.__dict__.update(_coded(table, missing, device or _device_of(table)).__dict__)
+        self.__dict__.update(_coded(table, missing, device or cuda_device.device_of(table)).__dict__)
+
+    @classmethod
+    def from_codes(cls, codes: Any, n_clusters: Any, **settings: Any) -> DeviceEnsemble:
+        """Ensemble over codes on a GPU, without a copy."""
+        return ensemble_from_device(codes, n_clusters, **settings)
 
     def unlabelled(self) -> Any:
         """Indices, on the card, of the items no partition labels, or None when there are none."""
@@ -46,8 +53,6 @@ class DeviceEnsemble(Ensemble):
 
     def preferred_engine(self) -> Any:
         """The engine on the card that holds the codes."""
-        from ..engines.cuda.engine import Cuda
-
         return Cuda(device=self.device.number)
 
     def to_host(self) -> Ensemble:
@@ -79,7 +84,7 @@ def ensemble_from_device(
     names, categories : list, optional
         Names of partitions; original labels behind the codes.
     """
-    device = device or _device_of(codes)
+    device = device or cuda_device.device_of(codes)
     codes, n_clusters = device.adopt(codes), np.asarray(n_clusters, dtype=np.int64)
     if codes.dtype.name not in ("uint8", "uint16", "uint32"):
         raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; use Ensemble(table).")
@@ -128,11 +133,8 @@ def _coded(table: Any, missing: str, device: Any) -> DeviceEnsemble:
 
 def look_up(table: np.ndarray, items: Any) -> Any:
     """``table[items]`` for indices that lie on a card, there."""
-    device = _device_of(items)
+    device = cuda_device.device_of(items)
     return device.take(device.put(table), items)
 
 
-def _device_of(array: Any) -> Any:
-    from ..engines.cuda.device import device_of
-
-    return device_of(array)
+add_kind(lies_on_card, DeviceEnsemble)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..engines.cuda import device as _cuda_device
 from .encode import smallest_unsigned
 from .gpu import DeviceEnsemble, ensemble_from_device
-from .vocabulary import Vocabulary, _is_negative
+from .vocabulary import Vocabulary
 
 _MOST = 1 << 22  # labels on a card must be below: a table has one entry for each
 _PART = 1 << 24  # items coded at a time
@@ -52,14 +52,12 @@ def _parts(labels: Any, missing: int) -> Iterator[tuple[slice, Any]]:
         yield where, part
 
 
-def copies_on_card(weight: Any, n_samples: int) -> Any:
-    """What `check_copies` gives, uint32 on the card."""
-    from ..metrics.labels import check_copies, check_copy_range
-
+def copies_on_card(weight: Any, n_samples: int, check_range: Callable[[int, int], None]) -> Any:
+    """Multiplicities as uint32 on the GPU; a single number comes back as a host array, unchecked."""
     device = _cuda_device.device_of(weight)
     weight = device.adopt(weight)
     if weight.ndim == 0:
-        return check_copies(device.get(weight), n_samples)
+        return device.get(weight)
     if weight.dtype.kind not in "iubf":
         raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")
     if weight.shape != (n_samples,):
@@ -69,7 +67,7 @@ def copies_on_card(weight: Any, n_samples: int) -> Any:
             "sample_weight must hold whole numbers (how often each item counts); scale your weights to integers."
         )
     lowest, highest = int(device.get(weight.min())), int(device.get(weight.max()))
-    check_copy_range(lowest, highest)
+    check_range(lowest, highest)
     return None if lowest == highest == 1 else weight.astype(np.uint32)
 
 
@@ -83,14 +81,10 @@ def known_rows(vocabulary: Vocabulary, X: Any) -> DeviceEnsemble | None:
         X = DeviceEnsemble(X, device=device)
     device, lookups, as_is, any_known = X.device, [], True, False
     for j, labels in enumerate(X.categories):
-        k = int(vocabulary.n_clusters[j])
-        known = {label: code for code, label in enumerate(vocabulary.categories[j].tolist())}
-        absent = known.get(None, k)  # None: missing labels were made a cluster
-        found = [known.get(label, absent if _is_negative(label) else k) for label in labels.tolist()]
-        lookup = np.array([*found, absent])
+        lookup = vocabulary.lookup(j, labels)
         occurs = np.append(X.sizes[X.offsets[j] : X.offsets[j + 1]] > 0, X.has_missing)
         as_is = as_is and bool((lookup == np.arange(len(lookup)))[occurs].all())
-        any_known = any_known or bool((lookup[occurs] < k).any())
+        any_known = any_known or bool((lookup[occurs] < vocabulary.n_clusters[j]).any())
         lookups.append(lookup)
     if not any_known:
         return None

@@ -1,37 +1,47 @@
-"""Ensembles that stay where they are: in an NPY or Parquet file larger than memory, or on the workers of a cluster."""
+"""Ensembles whose labels stay in a file or on the workers of a cluster and are read block by block."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..core.memory import available_bytes, file_array
+from ..engines.dask.engine import Dask
+from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
-from .ensemble import Ensemble
-from .io.blocks import Coding, Source, merge_tallies, source_of, tally_block
+from .ensemble import Ensemble, add_kind
+from .io.blocks import Coding, Source, dask_source, file_source, gather, is_dask
+from .io.reading import check_ids, decode, naming, open_roles
+from .io.roles import Choice, Roles
+from .io.table import Options, Table
+from .vocabulary import Vocabulary
 
-_BESIDE_CODES = 16  # bytes per item a fit in memory takes beside two copies of the codes
+_BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
 
 
 class StoredEnsemble(Ensemble):
     """An ensemble whose labels are read block by block, when they are needed.
 
-    ``Ensemble("big.parquet")``, ``Ensemble("codes.npy")`` and ``Ensemble(dask_array)`` give one. Opening reads only
-    what the file says about itself. The labels are tallied (one pass) when the base clusters are first asked for, and
-    coded (another) when the codes are: into a temporary file of one byte per label in the common case, mapped into
-    memory. An NPY file that holds compact codes already is mapped as it is. On a cluster both passes are done by the
-    workers and no code comes back.
+    ``Ensemble("big.parquet")``, ``Ensemble("codes.npy")`` and ``Ensemble(dask_array)`` give one. Opening reads what the
+    file declares about itself and its first rows. The labels are counted (one pass) when the base clusters are first
+    asked for, and coded (another) when the codes are: into a temporary file of one byte per label in the common case,
+    mapped into memory. An NPY file that holds compact codes already is mapped as it is. On a cluster both passes are
+    done by the workers and no code comes back.
 
     Parameters
     ----------
     table : path, Dask array or Dask data frame
-        NPY file, Parquet file, or folder of Parquet files taken in the order of their names.
+        Any file that `read_ensemble` reads, or a folder of Parquet files taken in the order of their names.
     missing : {"negative", "nan", "cluster"}, default="negative"
         As for `Ensemble`; ``"singletons"`` needs the table in memory.
-    columns : list of str, optional
-        Columns of a Parquet file that are partitions; all of them when None.
+    columns, exclude, id_column, class_column, format, delimiter, header, max_bytes
+        As for `read_ensemble`.
     directory : str, optional
         Where the temporary file of codes goes; the system's place for such files when None.
 
@@ -53,7 +63,14 @@ class StoredEnsemble(Ensemble):
         table: Any,
         *,
         missing: str = "negative",
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
+        exclude: str | Sequence[str] = (),
+        id_column: str | bool | None = None,
+        class_column: str | bool | None = None,
+        format: str | None = None,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        max_bytes: int | None = None,
         directory: str | None = None,
     ):
         if isinstance(table, StoredEnsemble):
@@ -62,12 +79,34 @@ class StoredEnsemble(Ensemble):
         check_missing_rule(missing)
         if missing == "singletons":
             raise ValueError("missing='singletons' needs the table in memory; use 'negative', 'nan' or 'cluster' here.")
-        self.source: Source = source_of(table, columns)
+        self._table: Table | None = None
+        self._roles = Roles([], None, None)
+        if is_dask(table):
+            if columns is not None:
+                raise ValueError("columns cannot be given with a Dask collection; select them there: frame[columns].")
+            self.source: Source = dask_source(table)
+        else:
+            choice, options = Choice(columns, exclude, id_column, class_column), Options(delimiter, header, max_bytes)
+            self._open(Path(table), choice, format, options)
         self.missing, self.directory = missing, directory
         self.names = self.source.names
         self._sizes_of_blocks: list[int] | None = None
         self._known: Coding | None = None
         self._codes: np.ndarray | None = None
+
+    def _open(self, path: Path, choice: Choice, format: str | None, options: Options) -> None:
+        if not path.exists():
+            raise FileNotFoundError(2, "partitions: no file or folder", str(path))
+        with naming(path):
+            table, found, roles = open_roles(path, choice, format, options)
+            if choice.patterns is None and table.inspect:
+                with closing(table.batches(roles.partitions)) as batches:  # type: ignore[type-var]
+                    head = next(iter(batches))
+                if not isinstance(head, dict):
+                    head = {name: head[:, j] for j, name in enumerate(roles.partitions)}
+                roles = choice.look(roles, table, head, table.n_rows or 0)
+            self._table, self._roles = table, roles
+            self.source = file_source(table, found.name, roles.partitions)
 
     def __reduce__(self) -> Any:
         raise TypeError("an ensemble in a file or on a cluster is not pickled; open it again where it is needed.")
@@ -80,20 +119,21 @@ class StoredEnsemble(Ensemble):
             if tally is None and self._adopt_file():
                 assert self._known is not None
                 return self._known
-            sizes, tallies = (tally or _tally_here)(self.source, self.missing)
-            self._sizes_of_blocks = sizes
-            if sum(sizes) == 0:
-                raise ValueError("partitions must hold at least one item and one partition, got no rows.")
-            self._known = Coding.of(tallies, self.names, self.missing)
+            with naming(Path(self.source.what)):
+                sizes, tallies = (tally or _tally_here)(self.source, self.missing)
+                self._sizes_of_blocks = sizes
+                if sum(sizes) == 0:
+                    raise ValueError("partitions must hold at least one item and one partition, got no rows.")
+                self._known = Coding.of(tallies, self.names, self.missing)
         return self._known
 
     def _adopt_file(self) -> bool:
         """Use an NPY file of compact codes as it is."""
-        if self.source.kind != "npy" or self.missing == "cluster":
+        if self._table is None or self.source.kind != "npy" or self.missing == "cluster":
             return False
         whole = Ensemble.__new__(Ensemble)
-        mapped = np.load(self.source.blocks[0].path, mmap_mode="r", allow_pickle=False)
-        if not whole._adopt(mapped):
+        mapped = self._table.array()
+        if mapped is None or self.names != self._table.names or not whole._adopt(mapped):
             return False
         self._codes = mapped
         labels = whole.categories
@@ -107,7 +147,7 @@ class StoredEnsemble(Ensemble):
 
     @property
     def is_coded(self) -> bool:
-        """Whether the codes are at hand, in a mapped file."""
+        """Whether the codes exist, in a mapped file."""
         return self._codes is not None
 
     @property
@@ -127,6 +167,24 @@ class StoredEnsemble(Ensemble):
             codes[start : start + len(part)] = part
             start += len(part)
         return codes
+
+    @cached_property
+    def item_ids(self) -> np.ndarray | None:  # type: ignore[override]
+        """Names of the items, read when asked for."""
+        name = self._roles.ids
+        if name is None or self._table is None:
+            return None
+        with naming(self._table.path):
+            return check_ids(gather(self._table, [name])[0][name], self._table.path, name)
+
+    @cached_property
+    def classes(self) -> np.ndarray | None:  # type: ignore[override]
+        """Known classes, read when asked for."""
+        name = self._roles.classes
+        if name is None or self._table is None:
+            return None
+        with naming(self._table.path):
+            return decode(gather(self._table, [name])[0][name])
 
     @property
     def n_clusters(self) -> np.ndarray:  # type: ignore[override]
@@ -173,17 +231,13 @@ class StoredEnsemble(Ensemble):
             return self._sizes_of_blocks
         return known
 
-    def vocabulary(self):
+    def vocabulary(self) -> Vocabulary:
         """The labels behind the codes, for coding new rows."""
-        from .vocabulary import Vocabulary
-
         coding = self.coding
         return Vocabulary(coding.n_clusters, coding.categories, self.names, coding.dtype)
 
     def preferred_engine(self) -> Any:
         """Streaming when two copies of the codes and what a fit takes would not fit in half of the free memory."""
-        from ..engines import Dask, Stream
-
         if self.source.kind == "dask":
             return Dask.at_hand()
         codes = self.codes
@@ -198,10 +252,17 @@ class StoredEnsemble(Ensemble):
 
 
 def _tally_here(source: Source, missing: str) -> tuple:
-    """Tally the blocks one after the other."""
+    """The labels of every column, blocks one after the other."""
     total = None
     for block in source.blocks:
-        part = tally_block(block.read(), source.names, missing)
-        total = part if total is None else merge_tallies([total, part])
+        part = source.tally(block, source.names, missing)
+        total = part if total is None else source.merge([total, part])
     assert total is not None
     return total
+
+
+def _is_stored(table: Any) -> bool:
+    return isinstance(table, (str, os.PathLike, StoredEnsemble)) or is_dask(table)
+
+
+add_kind(_is_stored, StoredEnsemble)

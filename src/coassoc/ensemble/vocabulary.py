@@ -1,13 +1,14 @@
-"""The labels an ensemble knows: what is needed to code new rows, and nothing of the size of the data."""
+"""The labels an ensemble knows: what coding new rows needs, and nothing of the size of the data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .encode import encode_column, smallest_unsigned
+from .encode import encode_column, is_negative, smallest_unsigned
+from .tables import columns_of, original_columns
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,11 @@ class Vocabulary:
     names: list[str]
     dtype: np.dtype  # width of the codes at fit
 
+    ensembles: ClassVar[Any]  # the class Ensemble
+
     def encode(self, partitions: Any) -> np.ndarray:
         """Codes of new label rows; labels never seen become missing (code ``n_clusters[j]``)."""
-        from .ensemble import Ensemble
-        from .tables import columns_of, original_columns
-
-        if isinstance(partitions, Ensemble):
+        if isinstance(partitions, self.ensembles):
             n_rows, columns = partitions.n_samples, original_columns(partitions)
             n_columns = partitions.n_partitions
         else:
@@ -41,25 +41,22 @@ class Vocabulary:
             codes[:, j] = self._encode_column(values, nulls, j)
         return codes
 
-    def ensemble_of(self, partitions: Any):
+    def ensemble_of(self, partitions: Any) -> Any:
         """Ensemble of new label rows over the known base clusters; None when no label at all is known."""
-        from .ensemble import Ensemble
-
         codes = self.encode(partitions)
         if (codes == self.n_clusters.astype(codes.dtype)).all():
             return None
-        return Ensemble.from_codes(codes, self.n_clusters, names=self.names, categories=self.categories)
+        return self.ensembles.from_codes(codes, self.n_clusters, names=self.names, categories=self.categories)
 
     def _encode_column(self, values: Any, nulls: np.ndarray | None, j: int) -> np.ndarray:
-        k = int(self.n_clusters[j])
         new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
+        return self.lookup(j, new.categories)[new.codes]
+
+    def lookup(self, j: int, labels: np.ndarray) -> np.ndarray:
+        """Code of each of the labels in partition j, and of a missing label at the end."""
+        k = int(self.n_clusters[j])
         # integer and string labels never compare equal, so 1 and "1" stay different here too
         known = {label: code for code, label in enumerate(self.categories[j].tolist())}
         absent = known.get(None, k)  # None: missing labels were made a cluster
-        found = [known.get(label, absent if _is_negative(label) else k) for label in new.categories.tolist()]
-        lookup = np.array([*found, absent])
-        return lookup[new.codes]
-
-
-def _is_negative(label: Any) -> bool:
-    return isinstance(label, int) and label < 0
+        found = [known.get(label, absent if is_negative(label) else k) for label in labels.tolist()]
+        return np.array([*found, absent])

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..ensemble.io.output import replacing
 from .store import Row, RowStore, row_key
 
 _WHOLE = ("seed", "n_partitions", "n_init", "n_clusters", "repeat", "n_samples", "clusters", "method_seed")
@@ -28,7 +29,8 @@ def write_compact(path: Path, rows: Iterable[Row]) -> None:
     writer.writerow(COLUMNS)
     for row in sorted(rows, key=lambda r: (*map(str, row_key(r)[:7]), r["repeat"], r["method"])):
         writer.writerow(["" if row.get(name) is None else _cell(row[name]) for name in COLUMNS])
-    path.write_bytes(gzip.compress(out.getvalue().encode(), 9, mtime=0))
+    with replacing(path, force=True) as partial:
+        partial.write_bytes(gzip.compress(out.getvalue().encode(), 9, mtime=0))
 
 
 def _cell(value: Any) -> str:

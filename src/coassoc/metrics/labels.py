@@ -10,6 +10,7 @@ import numpy as np
 from ..core.counts import MAX_COPIES
 from ..ensemble.encode import encode_column
 from ..ensemble.ensemble import lies_on_card
+from ..ensemble.gpu_inputs import copies_on_card, labels_on_card
 
 
 def check_labels(
@@ -20,8 +21,6 @@ def check_labels(
     None for `n_samples` takes any number of items. With `on_card`, labels that lie on a card are coded there.
     """
     if lies_on_card(labels):
-        from ..ensemble.gpu_inputs import labels_on_card
-
         _check_place(name, on_card)
         return labels_on_card(labels, n_samples, name)
     values = np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asanyarray(labels)
@@ -61,10 +60,11 @@ def check_copies(sample_weight: Any, n_samples: int, *, on_card: bool = False) -
     if sample_weight is None:
         return None
     if lies_on_card(sample_weight):
-        from ..ensemble.gpu_inputs import copies_on_card
-
         _check_place("sample_weight", on_card)
-        return copies_on_card(sample_weight, n_samples)
+        found = copies_on_card(sample_weight, n_samples, check_copy_range)
+        if found is None or found.ndim:
+            return found
+        sample_weight = found
     weight = np.asarray(sample_weight)
     if weight.dtype.kind not in "iubfO":
         raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")

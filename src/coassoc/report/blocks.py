@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.densities import inter_densities
 from ..ensemble import check_ensemble
-from ..metrics.densities import counts_of
+from ..metrics.counting import counts_of
 from ..metrics.labels import check_labels
 
 _TABLE_BYTES = 1 << 27  # counts of base clusters by blocks stay below this

@@ -48,7 +48,7 @@ def save_select_k(found: Any, path: Any, *, force: bool = False) -> None:
     """Write the drawing to a file; its ending says the kind."""
     from pathlib import Path
 
-    from ..ensemble.io.guard import replacing
+    from ..ensemble.io.output import replacing
 
     left, _ = plot_select_k(found)
     kind = Path(path).suffix.lstrip(".") or "png"

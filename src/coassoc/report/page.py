@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ensemble.io.guard import check_writable, replacing
+from ..ensemble.io.output import check_writable, replacing
 from . import charts as charts
 from .png import heat_map_png
 from .summary import Summary, summarize
@@ -86,7 +86,7 @@ def render(summary: Summary) -> str:
         matrix=_matrix_script(summary),
         verdict=verdict(summary),
         most_rows=_MOST_ROWS,
-        certain_share=_certain_share(summary),
+        certain_share=None if _by_chance(summary) else _certain_share(summary),
     )
 
 
@@ -106,9 +106,17 @@ def _pictures(s: Summary) -> dict[str, Any]:
     }
 
 
+def _by_chance(s: Summary) -> str | None:
+    """The warning when the partitions agree no more than chance."""
+    return None if s.consensus["chance"] is None else s.consensus["chance"]["warning"]
+
+
 def verdict(s: Summary) -> list[tuple[str, str]]:
     """What a reader should know first: (kind, sentence), kind good, note or warn."""
     found = []
+    by_chance = _by_chance(s)
+    if by_chance:
+        found.append(("warn", by_chance[:1].upper() + by_chance[1:]))
     mean, best = s.consensus["zero_effort_nmi"]["mean"], s.consensus["zero_effort_nmi"]["best"]
     score = s.consensus["ensemble_nmi"]
     if s.input["n_partitions"] > 1 and score < best - 1e-9:
@@ -117,7 +125,7 @@ def verdict(s: Summary) -> list[tuple[str, str]]:
             f"({best:.3f}): consider taking that one, another method or another k."
         )
         found.append(("warn", text))
-    elif s.input["n_partitions"] > 1:
+    elif s.input["n_partitions"] > 1 and not by_chance:
         text = (
             f"The consensus agrees with the base partitions (NMI {score:.3f}) more than any one of them does "
             f"(best {best:.3f}, mean {mean:.3f})."

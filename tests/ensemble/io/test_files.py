@@ -38,7 +38,7 @@ def ensemble():
 def parser(request, monkeypatch):
     """Both parsers of text must read the same."""
     if request.param == "csv module":
-        monkeypatch.setattr(_io_text, "_has_arrow", lambda: False)
+        monkeypatch.setattr(_io_text, "has_arrow", lambda: False)
     else:
         pytest.importorskip("pyarrow")
     return request.param
@@ -135,7 +135,7 @@ def test_booleans_categories_and_mixed_integers(tmp_path, parser):
     path = tmp_path / "mixed.csv"
     path.write_text("flag,count,word\nTrue,1,a\nFalse,2.0,b\nTrue,10,a\n,007,NA\n")
     read = ca.read_ensemble(path)
-    assert rows(read) == [("True", 1, "a"), ("False", 2, "b"), ("True", 10, "a"), (None, 7, None)]
+    assert rows(read) == [("True", 1, "a"), ("False", 2, "b"), ("True", 10, "a"), (None, "007", None)]
 
 
 def test_both_parsers_agree_on_awkward_text(tmp_path, monkeypatch):
@@ -145,7 +145,7 @@ def test_both_parsers_agree_on_awkward_text(tmp_path, monkeypatch):
         '\ufeffid,"a b",c\r\n"x,1",0,"line\nbreak"\r\ny,-1,plain\r\n"z ""q""",3,"line\nbreak"\r\n'.encode()
     )
     by_arrow = ca.read_ensemble(path)
-    monkeypatch.setattr(_io_text, "_has_arrow", lambda: False)
+    monkeypatch.setattr(_io_text, "has_arrow", lambda: False)
     by_hand = ca.read_ensemble(path)
     for read in (by_arrow, by_hand):
         assert read.names == ["a b", "c"]
@@ -168,10 +168,8 @@ def test_any_table_of_cells_survives_csv(tmp_path_factory, table):
     absent = ("", "NA")
     for j in range(len(names)):
         texts = [row[j] for row in table]
-        known = [text for text in texts if text not in absent]
-        numeric = all(text.lstrip("-").isdigit() for text in known)
-        wanted = [None if t in absent else (int(t) if numeric else t) for t in texts]
-        wanted = [None if numeric and w is not None and w < 0 else w for w in wanted]
+        wanted = [None if t in absent else int(t) if t.lstrip("-").isdigit() else t for t in texts]
+        wanted = [None if isinstance(w, int) and w < 0 else w for w in wanted]
         if all(w is None for w in wanted):
             with pytest.raises(ValueError, match="no label at all"):
                 ca.read_ensemble(path, columns=names[j])
@@ -204,14 +202,15 @@ def test_ids_are_found_by_name_kept_as_text_and_can_be_refused(tmp_path, parser)
 
 def test_a_header_is_told_from_data(tmp_path):
     path = tmp_path / "labels.csv"
-    path.write_text("0,5\n0,5\n1,6\n")
+    path.write_text("5,5\n5,5\n1,6\n")  # names differ
     assert ca.read_ensemble(path).n_samples == 3
-    assert ca.read_ensemble(path, header=True).n_samples == 2
-    path.write_text("0,1,2\n0,0,0\n1,1,1\n")  # what pandas writes for unnamed columns, or three labels
-    with pytest.raises(ValueError, match="header=True"):
-        ca.read_ensemble(path)
-    assert ca.read_ensemble(path, header=True).n_samples == 2
-    assert ca.read_ensemble(path, header=False).n_samples == 3
+    path.write_text("5,10\n0,1\n1,10\n0,1\n")  # 10 is a label of its column: a name, or the label of an item
+    for text in ("5,10\n0,1\n1,10\n0,1\n", "0,1,2\n0,0,0\n1,1,1\n5,5,5\n"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="header=True"):
+            ca.read_ensemble(path)
+        assert ca.read_ensemble(path, header=True).n_samples == 3
+        assert ca.read_ensemble(path, header=False).n_samples == 4
 
 
 def test_a_frame_written_by_pandas_with_its_index(tmp_path):
@@ -301,7 +300,7 @@ def test_labels_go_back_into_the_table_they_came_from(tmp_path):
     assert (tmp_path / "out.csv").read_text().startswith("id,a,note,k2\n")
     with pytest.raises(ValueError, match="already has a column 'a'"):
         ca.write_labels(tmp_path / "twice.csv", [0, 0], source=source, name="a")
-    with pytest.raises(ValueError, match="3 rows"):
+    with pytest.raises(ValueError, match="2 rows, but there are 3 labels"):
         ca.write_labels(tmp_path / "short.csv", [0, 0, 1], source=source)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.csv", "out.csv"]
 
@@ -328,10 +327,10 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
     target = tmp_path / "out.csv"
     target.write_text("before")
 
-    def broken(values):
+    def broken(*_):
         raise RuntimeError("disk on fire")
 
-    monkeypatch.setattr("coassoc.ensemble.io.writing._cells", broken)
+    monkeypatch.setattr("coassoc.ensemble.io.text._cells", broken)
     with pytest.raises(RuntimeError, match="fire"):
         write_columns(target, "csv", {"a": np.arange(3)}, True)
     assert target.read_text() == "before"

@@ -161,11 +161,10 @@ class CudaRows(Rows):
 
     # -- passes --------------------------------------------------------------------------------------------
 
-    def labelling(self, k: int) -> CudaLabelling:
-        return self._labelling(k, self._empty(self.n_rows, _label_type(k)), fresh=True)
-
-    def labelling_of(self, labels: Any, k: int) -> CudaLabelling:
+    def labelling(self, k: int, labels: Any = None) -> CudaLabelling:
         dtype = _label_type(k)
+        if labels is None:
+            return self._labelling(k, self._empty(self.n_rows, dtype), fresh=True)
         if self.device.owns(labels):
             return self._labelling(k, labels.astype(dtype))
         return self._labelling(k, self.device.put(np.asarray(labels).astype(dtype)))

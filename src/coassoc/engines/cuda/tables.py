@@ -42,7 +42,8 @@ def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: 
     sum is rounded, so it is raised by more than that. `scratch` (k, d) float64 is overwritten.
     """
     before = old.values.T if new.bits == old.bits else old.values.T * 2.0 ** (new.bits - old.bits)
-    np.subtract(new.values.T, before, out=scratch)  # clusters first: whole vectors in what follows
+    # in float64, since a difference of two int32 may not fit int32; clusters first, so that what follows is contiguous
+    np.subtract(new.values.T, before, out=scratch, dtype=np.float64)
     np.subtract(scratch.max(axis=0), scratch, out=scratch)
     return np.maximum.reduceat(scratch, offsets[:-1], axis=1).sum(axis=1) * (2.0**-new.bits * (1 + 1e-12))
 

@@ -7,8 +7,9 @@ import itertools
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -170,16 +171,14 @@ class Session:
 
     def tally(self, source: Any, missing: str, groups: Sequence, places: Sequence[str] | None) -> tuple:
         """The labels of every column, found by the workers."""
-        from ...ensemble.io.blocks import merge_tallies
-
         if source.kind == "dask":
-            parts = self._blocks(source, tally_rows, source.names, missing)
+            parts = self._blocks(source, tally_rows, source.tally, source.names, missing)
         else:
-            n = len(groups)
-            parts = self.map(tally_blocks, groups, [source.names] * n, [missing] * n, places=places)
+            how = (source.tally, source.merge, source.names, missing)
+            parts = self.map(tally_blocks, groups, *([one] * len(groups) for one in how), places=places)
         if len(parts) <= FAN_IN:
-            return merge_tallies(self.gather(parts))
-        return self.gather(self.reduce(merge_tallies, parts))
+            return source.merge(self.gather(parts))
+        return self.gather(self.reduce(source.merge, parts))
 
     def coded_blocks(self, source: Any, coding: Any, groups: Sequence, places: Sequence[str] | None) -> list:
         """Codes of each block of a collection, or of each group of neighbouring blocks of a file."""
@@ -199,6 +198,25 @@ class Session:
             futures = self.client.compute(tasks)
         self._sent()
         return futures
+
+
+@contextmanager
+def open_client(address: str | None, n_workers: int | None) -> Iterator[Any]:
+    """A client of the cluster at `address`, or of one of `n_workers` processes here; None when both are None."""
+    if address is None and n_workers is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError("a Dask cluster needs dask and distributed: pip install 'coassoc[dask]'.") from None
+    if address is not None:
+        with Client(address) as client:
+            yield client
+        return
+    assert n_workers is not None
+    with local_cluster(n_workers) as cluster, Client(cluster) as client:
+        yield client
 
 
 def local_cluster(n_workers: int) -> Any:

@@ -46,17 +46,14 @@ def _table(block: Any) -> Any:
     return block.read() if hasattr(block, "read") else block
 
 
-def tally_rows(block: Any, names: list[str], missing: str) -> tuple:
-    from ...ensemble.io.blocks import tally_block
+def tally_rows(block: Any, tally: Callable, names: list[str], missing: str) -> tuple:
+    """Labels of the columns of a block, counted by ``source.tally``."""
+    return tally(block, names, missing)
 
-    return tally_block(_table(block), names, missing)
 
-
-def tally_blocks(blocks: Sequence[Any], names: list[str], missing: str) -> tuple:
-    """The same for neighbouring blocks of a file."""
-    from ...ensemble.io.blocks import merge_tallies
-
-    return merge_tallies([tally_rows(block, names, missing) for block in blocks])
+def tally_blocks(blocks: Sequence[Any], tally: Callable, merge: Callable, names: list[str], missing: str) -> tuple:
+    """The same for neighbouring blocks of a file, merged by ``source.merge``."""
+    return merge([tally(block, names, missing) for block in blocks])
 
 
 def code_rows(block: Any, coding: Any) -> np.ndarray:

@@ -15,10 +15,11 @@ import numpy as np
 
 from ..compiled import kernels as _kernels
 from ..compiled import why_missing as _why_not
-from ..contract import Engine, Labelling, Rows, Start, participating_copies
-from . import rows as _native_rows
-from .rows import NativeLayout, NativeRows, as_array
+from ..contract import Engine, Fit, Labelling, Rows, Start, participating_copies
+from .rows import NativeLayout, NativeRows, as_array, draws_like_numpy
 
+_LARGE_ROWS = 1 << 19  # a start on so many rows keeps every thread busy; several at a time would only take more memory
+_STOPS = ("fixed_point", "no_gain", "max_iter", "unfinished")  # in the order of native/rows.h
 _ADVICE = "install a C++17 compiler and reinstall coassoc from source, or install a wheel that carries the kernels"
 
 
@@ -56,7 +57,6 @@ class Native(Engine):
     """
 
     name = "native"
-    large_rows = 1 << 19
 
     def __init__(
         self,
@@ -98,46 +98,50 @@ class Native(Engine):
             rows.core.set_whole(as_array(ensemble.sizes, np.int64), absent)  # what all rows count together is known
         return rows
 
-    @property
-    def tasks_at_once(self) -> int:  # type: ignore[override]
-        return self.n_threads or default_threads()
-
     def starts_at_once(self, rows: Rows) -> int:
-        return self.tasks_at_once if self.fuses_starts and rows.n_rows < self.large_rows else 1
+        return (self.n_threads or default_threads()) if rows.n_rows < _LARGE_ROWS else 1
 
-    @property
-    def fuses_starts(self) -> bool:  # type: ignore[override]
-        return _native_rows.draws_like_numpy()
-
-    def kmeans_starts(
+    def kmeans_fits(
         self,
-        tasks: Sequence[tuple[Any, np.random.Generator]],
+        starts: Sequence[Start],
         k: int,
         n_candidates: int,
         seeding_weights: np.ndarray,
         weights: np.ndarray,
-        limit: int,
+        max_iter: int,
         labelling: Labelling | None = None,
-    ) -> list[Start]:
-        if labelling is not None and len(tasks) != 1:
-            raise ValueError(f"a labelling serves one task, got {len(tasks)} tasks.")
-        labellings: list[Any] = [rows.labelling(k) for rows, _ in tasks] if labelling is None else [labelling]
-        seeds = [np.empty((k, rows.layout.n_partitions), rows.codes.dtype) for rows, _ in tasks]
+    ) -> list[Fit | int] | None:
+        if not draws_like_numpy():
+            return None
+        if labelling is not None and len(starts) != 1:
+            raise ValueError(f"a labelling serves one start, got {len(starts)} starts.")
+        labellings: list[Any] = [start.rows.labelling(k) for start in starts] if labelling is None else [labelling]
+        seeds = [np.empty((k, start.rows.layout.n_partitions), start.rows.codes.dtype) for start in starts]
         parts = [
-            (rows.core, labelling.core, rng.bit_generator.capsule, chosen)
-            for (rows, rng), labelling, chosen in zip(tasks, labellings, seeds)
+            (start.rows.core, labelling.core, start.rng.bit_generator.capsule, chosen)
+            for start, labelling, chosen in zip(starts, labellings, seeds)
         ]
-        done = _kernels.kmeans_starts(
-            parts, as_array(seeding_weights, np.int64), as_array(weights, np.float64), n_candidates, limit
-        )
-        return [
-            Start(chosen[:found], labelling, tuple(passes))
-            for chosen, labelling, (found, *passes) in zip(seeds, labellings, done)
-        ]
+        # large starts one at a time, then the others side by side
+        done: list[Any] = [None] * len(starts)
+        large = [i for i, start in enumerate(starts) if start.rows.n_rows >= _LARGE_ROWS]
+        small = [i for i, start in enumerate(starts) if start.rows.n_rows < _LARGE_ROWS]
+        given = as_array(seeding_weights, np.int64), as_array(weights, np.float64), n_candidates, max_iter
+        for group in [*([i] for i in large), small]:
+            for i, found in zip(group, _kernels.kmeans_starts([parts[i] for i in group], *given)):
+                done[i] = found
+        fits: list[Fit | int] = []
+        for start, labelling, (n_seeds, losses, stop) in zip(starts, labellings, done):
+            if n_seeds < k:
+                fits.append(n_seeds)
+            else:
+                table, counts = start.rows.last_table(labelling), start.rows.counts(labelling)
+                fits.append(Fit(table, counts, labelling, losses, _STOPS[stop]))
+        return fits
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         """Results of independent tasks, in order. Small tasks keep to one thread each, large ones share all."""
-        workers = min(self.tasks_at_once, len(tasks))
+        threads = self.n_threads or default_threads()
+        workers = min(threads, len(tasks))
         if workers < 2 or getattr(_worker, "busy", False):  # a task that has tasks of its own does them itself
             return [function(task) for task in tasks]
         token = _kernels.Token()
@@ -154,7 +158,7 @@ class Native(Engine):
         futures: list[Future] = []
         try:
             for task in tasks:
-                futures.append(_threads(self.tasks_at_once).submit(call, task))
+                futures.append(_threads(threads).submit(call, task))
             return [future.result() for future in futures]
         except BaseException:
             token.cancel()  # Ctrl-C reaches the main thread only

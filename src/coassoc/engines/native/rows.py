@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Counts, Layout, RowCounts, ScoreTable
+from ...core.counts import Counts, Layout, ScoreTable
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..compiled import kernels as _kernels
@@ -54,8 +54,6 @@ class NativeLabelling(Labelling):
 
 
 class NativeRows(Rows):
-    fuses_kmeans = True
-
     def __init__(self, codes, layout, missing, copies, ids, settings):
         self.codes = codes  # every row loaded; `ids` says which are ours
         self.layout = layout
@@ -67,28 +65,18 @@ class NativeRows(Rows):
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
         self.core = _kernels.Rows(codes, layout.n_clusters, missing, ids, copies, **settings)
 
-    def labelling(self, k: int) -> NativeLabelling:
-        return NativeLabelling(k, room(self.n_rows, np.int32), False)  # the first pass fills it
-
-    def labelling_of(self, labels: np.ndarray, k: int) -> NativeLabelling:
+    def labelling(self, k: int, labels: Any = None) -> NativeLabelling:
+        if labels is None:
+            return NativeLabelling(k, room(self.n_rows, np.int32), False)  # the first pass fills it
         return NativeLabelling(k, np.array(labels, dtype=np.int32, order="C"), True)
 
     def assign(self, labelling: Any, table: ScoreTable) -> int:
         return self.core.assign(labelling.core, np.ascontiguousarray(table.values), table.bits)
 
-    def kmeans_passes(
-        self, labelling: Any, weights: np.ndarray, centres: Counts | None, limit: int, before: float = np.inf
-    ) -> tuple[list[int], list[float], int]:
-        start: np.ndarray | None = None
-        if isinstance(centres, RowCounts) and centres.rows.dtype == self.codes.dtype:
-            start = np.ascontiguousarray(centres.rows)
-        elif centres is not None:
-            start = as_array(centres.alpha, np.int64)
-        return self.core.kmeans_passes(labelling.core, weights, start, limit, before)
-
-    def last_table(self, labelling: Any, earlier: bool = False) -> ScoreTable:
+    def last_table(self, labelling: Any) -> ScoreTable:
+        """The table of the labelling's latest pass."""
         values = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int32)
-        return ScoreTable(values, labelling.core.table(values, earlier))
+        return ScoreTable(values, labelling.core.table(values))
 
     def counts(self, labelling: Any) -> Counts:
         alpha = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int64)
@@ -96,16 +84,6 @@ class NativeRows(Rows):
         sums = np.empty((2, self.layout.n_partitions, labelling.n_clusters), dtype=np.int64)
         known = self.core.counts(labelling.core, alpha, sizes, sums[0], sums[1])
         return Counts(alpha, sizes, self.layout, *(sums if known else ()))
-
-    def ended(self, labelling: Any) -> tuple[ScoreTable, Counts]:
-        k, layout = labelling.n_clusters, self.layout
-        if k == 2:  # small, and a split hands the counts on
-            return super().ended(labelling)
-        sizes = np.empty(k, dtype=np.int64)
-        sums = np.empty((2, layout.n_partitions, k), dtype=np.int64)
-        table = ScoreTable(*labelling.core.take_table(layout.n_codes))
-        alpha, known = self.core.take_counts(labelling.core, sizes, sums[0], sums[1])
-        return table, Counts(alpha, sizes, layout, *(sums if known else ()))
 
     def whole_counts(self) -> Counts:
         alpha = np.empty((self.layout.n_codes, 1), dtype=np.int64)
@@ -160,11 +138,6 @@ class NativeRows(Rows):
             return self
         first, copies, places = found
         return DistinctRows(self.codes[first], self.layout, self.missing, copies, None, self.settings, places)
-
-    def rest(self, labelling: Any) -> None:
-        if labelling.core.rest():
-            labelling.labels = None  # packed
-        self.core.free_blocked()
 
     def split(self, labelling: Any) -> list[Rows]:
         if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):

@@ -153,13 +153,11 @@ class ChunkedRows(Rows):
     def abandon(self) -> None:
         self.chunks.abandon()
 
-    def labelling(self, k: int) -> ChunkedLabelling:
-        return ChunkedLabelling(self.chunks, k)
-
-    def labelling_of(self, labels: np.ndarray, k: int) -> ChunkedLabelling:
+    def labelling(self, k: int, labels: Any = None) -> ChunkedLabelling:
         labelling = ChunkedLabelling(self.chunks, k)
-        labelling.past = (new_version(), None, EACH)
-        labelling.pieces = self.chunks.cut(np.asarray(labels), k)
+        if labels is not None:
+            labelling.past = (new_version(), None, EACH)
+            labelling.pieces = self.chunks.cut(np.asarray(labels), k)
         return labelling
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:

@@ -182,15 +182,12 @@ class Chunk:
         version, table, labels = past
         if state is None or state.version != version:
             packed = None if state is None else state.packed
-            if labels is not None:
-                labelling = rows.labelling_of(np.asarray(labels), k)
-            else:
-                labelling = rows.labelling(k)
-                if table is not None:
-                    rows.assign(labelling, table)
+            labelling = rows.labelling(k, labels)
+            if labels is None and table is not None:
+                rows.assign(labelling, table)
             state = _State(version, labelling, packed)
         elif state.labelling is None:
-            state.labelling = rows.labelling_of(state.packed, k)
+            state.labelling = rows.labelling(k, state.packed)
         return rows, state
 
     def keep(self, key: str, rows: Rows, state: _State, version: str) -> None:

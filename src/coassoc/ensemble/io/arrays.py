@@ -1,4 +1,4 @@
-"""NPY and NPZ -> arrays, their declared sizes checked before any memory is taken, nothing unpickled."""
+"""NPY and NPZ: arrays whose declared sizes are checked before memory is taken; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -6,128 +6,250 @@ import math
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from .guard import RawTable, Selector, check_unpacked
+from ..encode import Dictionary
+from .cells import cell_of, label_of
+from .limits import Limit
+from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
+from .text import as_objects
 
 _LONGEST_HEADER = 10_000
 
 
-def read_npy(path: Path, select: Selector) -> RawTable:
-    """A label table, memory-mapped: compact codes are then used without a copy."""
-    with open(path, "rb") as file:
-        shape, _, dtype = _header(file, path, path.name)
-        _check_size(path.stat().st_size - file.tell(), shape, dtype, path.name)
-    return _as_table(np.load(path, mmap_mode="r", allow_pickle=False), select, path.name)
+class NpyTable(Table):
+    """An array of labels, mapped into memory."""
+
+    guess_ids = False  # columns have no names
+
+    def __init__(self, path: Path, limit: Limit):
+        super().__init__(path, limit)
+        with open(path, "rb") as file:
+            shape, _, dtype = _header(file, path.name)
+            _check_size(path.stat().st_size - file.tell(), shape, dtype, path.name)
+        n_rows, n_columns = table_shape(shape, path.name)
+        limit.check_table(n_rows, n_columns)
+        self.n_rows, self.names = n_rows, [str(j) for j in range(n_columns)]
+
+    def array(self) -> np.ndarray:
+        return _mapped(self.path)
+
+    def blocks(self, columns: Sequence[str]) -> list[NpyBlock]:
+        assert self.n_rows is not None
+        places = None if list(columns) == self.names else tuple(int(name) for name in columns)
+        return [NpyBlock(self.path, start, rows, places) for start, rows in row_ranges(self.n_rows)]
 
 
-def read_npz(path: Path, select: Selector, *, max_bytes: int | None = None) -> RawTable:
-    """One 2-D array is a label table; several 1-D arrays are one partition each, by name.
+@dataclass(frozen=True)
+class NpyBlock:
+    """Rows of an NPY file."""
 
-    An archive written by `write_ensemble` holds ``codes`` and ``n_clusters`` and keeps missing labels.
+    path: Path
+    start: int
+    rows: int
+    places: tuple[int, ...] | None  # None: every column
+
+    def read(self) -> np.ndarray:
+        rows = _mapped(self.path)[self.start : self.start + self.rows]
+        return rows if self.places is None else rows[:, list(self.places)]
+
+
+def _mapped(path: Path) -> np.ndarray:
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def table_shape(shape: tuple[int, ...], name: str) -> tuple[int, int]:
+    """(rows, columns) of an array of labels."""
+    if len(shape) not in (1, 2):
+        raise ValueError(f"{name} holds an array of shape {shape}; a label table is (n_samples, n_partitions).")
+    if 0 in shape:
+        raise ValueError(f"{name} holds an empty table of shape {shape}.")
+    return shape[0], shape[1] if len(shape) == 2 else 1
+
+
+class NpzTable(Table):
+    """An archive of one table, of one vector per partition, or of what `write_ensemble` stores.
+
+    The latter holds ``codes``, ``n_clusters``, ``names`` and, where labels are not their codes, ``labels_0`` and so on
+    (``cells_0`` for labels that are numbers and text), ``item_ids`` and ``classes``.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {_stem(info.filename): info for info in archive.infolist() if info.filename.endswith(".npy")}
-            if not members:
+
+    guess_ids = False
+
+    def __init__(self, path: Path, limit: Limit):
+        super().__init__(path, limit)
+        with _archive(path) as archive:
+            infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            self.members = {info.filename[: -len(".npy")]: info for info in infos}
+            if not infos:
                 raise ValueError(f"{path.name} holds no array; write it with numpy.savez(path, labels=table).")
-            check_unpacked(path, sum(info.file_size for info in members.values()), max_bytes, "its arrays")
-            shapes = {name: read_shape(archive, info, path) for name, info in members.items()}
-            if "codes" in members and "n_clusters" in members:
-                return _stored_ensemble(archive, members, select, path)
-            tables = [name for name, (shape, _) in shapes.items() if len(shape) == 2]
-            if len(tables) == 1:
-                return _as_table(read_member(archive, members[tables[0]], path), select, path.name)
-            if tables:
+            if len(self.members) < len(infos):
+                raise ValueError(f"{path.name} holds two arrays of one name; write it again.")
+            limit.check(sum(info.file_size for info in infos), "arrays")
+            self.shapes = {name: read_shape(archive, info, path)[0] for name, info in self.members.items()}
+            self.stored = {"codes", "n_clusters"} <= set(self.members)
+            tables = [name for name, shape in self.shapes.items() if len(shape) == 2]
+            self.whole = None if self.stored or len(tables) != 1 else tables[0]
+            self.inspect = not self.stored
+            if self.stored:
+                self._open_stored(archive)
+            elif self.whole is not None:
+                n_rows, n_columns = table_shape(self.shapes[self.whole], path.name)
+                limit.check_table(n_rows, n_columns)
+                self.n_rows, self.names = n_rows, [str(j) for j in range(n_columns)]
+            elif tables:
                 raise ValueError(
                     f"{path.name} holds several tables ({', '.join(tables)}); keep one, or store partitions as "
                     "one-dimensional arrays."
                 )
-            return _vectors(archive, members, shapes, select, path)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{path.name} is a damaged or protected archive ({error}); write it again.") from None
+            else:
+                self._open_vectors()
+
+    def _open_vectors(self) -> None:
+        self.names = [name for name, shape in self.shapes.items() if len(shape) == 1]
+        if not self.names:
+            raise ValueError(f"{self.path.name} holds neither a table nor vectors of labels, only {self.shapes}.")
+        if "item_ids" in self.names and len(self.names) > 1:
+            self.names.remove("item_ids")
+            self.id_name = "item_ids"
+        lengths = {self.shapes[name][0] for name in self.names}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"{self.path.name}: the arrays have different lengths {sorted(lengths)}; every item needs a label in "
+                "each."
+            )
+        self.n_rows = lengths.pop()
+        if self.n_rows == 0:
+            raise ValueError(f"{self.path.name} holds empty vectors; a label table needs one row per item.")
+        self._check_length("item_ids")
+        self.limit.check_table(self.n_rows, len(self.names))
+
+    def _open_stored(self, archive: zipfile.ZipFile) -> None:
+        shape, counts = self.shapes["codes"], self.shapes["n_clusters"]
+        if len(shape) != 2 or 0 in shape or counts != (shape[1],):
+            raise ValueError(f"{self.path.name}: codes and n_clusters do not fit together; write the ensemble again.")
+        self.n_rows, n_columns = shape
+        self.limit.check_table(self.n_rows, n_columns)
+        self.names = [str(j) for j in range(n_columns)]
+        if "names" in self.members:
+            self.names = [str(name) for name in read_member(archive, self.members["names"], self.path).ravel().tolist()]
+        if len(self.names) != n_columns or len(set(self.names)) < n_columns:
+            raise ValueError(
+                f"{self.path.name}: names must hold {n_columns} different names, one per partition; write the ensemble "
+                "again."
+            )
+        for name in ("item_ids", "classes"):
+            self._check_length(name)
+        self.id_name = "item_ids" if "item_ids" in self.members else None
+        self.class_name = "classes" if "classes" in self.members else None
+
+    def _check_length(self, name: str) -> None:
+        if name in self.members and self.shapes[name] != (self.n_rows,):
+            raise ValueError(
+                f"{self.path.name}: {name} has shape {self.shapes[name]} for {self.n_rows} items; write it again."
+            )
+
+    def array(self) -> np.ndarray | None:
+        if self.whole is None:
+            return None
+        with _archive(self.path) as archive:
+            return read_member(archive, self.members[self.whole], self.path)
+
+    def blocks(self, columns: Sequence[str]) -> list[Piece]:
+        return [Piece(_read_npz, (self.path, self.limit, tuple(columns)), self.n_rows)]
+
+    def read(self, columns: Sequence[str]) -> Columns:
+        """The columns named, whole."""
+        with _archive(self.path) as archive:
+
+            def member(name: str) -> np.ndarray:
+                return read_member(archive, self.members[name], self.path)
+
+            if self.whole is not None:
+                table = member(self.whole)
+                return {name: table[:, int(name)] for name in columns}
+            if not self.stored:
+                return {name: member(name) for name in columns}
+            codes, counts = member("codes"), member("n_clusters")
+            if codes.dtype.kind != "u" or counts.dtype.kind not in "iu":
+                raise ValueError(f"{self.path.name}: codes must be unsigned integers; write the ensemble again.")
+            aside = {self.id_name, self.class_name} - {None}
+            return {
+                name: member(name) if name in aside and name not in self.names
+                else self._labels(member, codes[:, (j := self.names.index(name))], int(counts[j]), j)
+                for name in columns
+            }  # fmt: skip
+
+    def _labels(self, member: Any, codes: np.ndarray, k: int, j: int) -> Any:
+        """Labels of partition j; only labels that occur are looked at, so that k may be any number."""
+        used, indices = np.unique(codes, return_inverse=True)
+        used = used.astype(np.int64)
+        missing = used == k
+        if used[-1] > k:
+            raise ValueError(f"{self.path.name}: partition {self.names[j]!r} has codes above its number of clusters.")
+        indices = np.where(missing[indices], -1, indices)
+        for name, convert in ((f"labels_{j}", None), (f"cells_{j}", label_of)):
+            if name not in self.members:
+                continue
+            labels = member(name)
+            if labels.ndim != 1 or len(labels) < min(k, int(used[~missing].max(initial=-1)) + 1):
+                raise ValueError(f"{self.path.name}: partition {self.names[j]!r} has codes without a label.")
+            found = np.append(labels, labels[:1])[np.where(missing, 0, used)] if len(labels) else used[:0]
+            if convert is not None:
+                return Dictionary(indices, as_objects([convert(str(cell)) for cell in found.tolist()]))
+            return Dictionary(indices, found if found.dtype.kind in "iub" else as_objects(found.tolist()))
+        return Dictionary(indices, used)
 
 
-def _vectors(archive, members, shapes, select: Selector, path: Path) -> RawTable:
-    vectors = [name for name, (shape, _) in shapes.items() if len(shape) == 1]
-    if not vectors:
-        raise ValueError(f"{path.name} holds neither a table nor vectors of labels, only {dict(shapes)}.")
-    lengths = {shapes[name][0][0] for name in vectors}
-    if len(lengths) > 1:
-        raise ValueError(
-            f"{path.name}: the arrays have different lengths {sorted(lengths)}; every item needs a label in each."
-        )
-    columns = {name: read_member(archive, members[name], path) for name in select(vectors)}
-    return RawTable(vectors, columns, lengths.pop())
+def _read_npz(path: Path, limit: Limit, columns: tuple[str, ...]) -> Columns:
+    return NpzTable(path, limit).read(columns)
 
 
-def _stored_ensemble(archive, members, select: Selector, path: Path) -> RawTable:
-    """What `write_ensemble` wrote: codes, cluster counts, names and the labels behind the codes."""
-    codes, k = read_member(archive, members["codes"], path), read_member(archive, members["n_clusters"], path)
-    if codes.ndim != 2 or k.shape != (codes.shape[1],) or codes.dtype.kind != "u":
-        raise ValueError(f"{path.name}: codes and n_clusters do not fit together; write the ensemble again.")
-    named = read_member(archive, members["names"], path).tolist() if "names" in members else range(codes.shape[1])
-    names = [str(name) for name in named]
-    if len(names) != codes.shape[1]:
-        raise ValueError(f"{path.name}: {len(names)} names for {codes.shape[1]} partitions; write the ensemble again.")
-    from ..encode import Dictionary
-
-    columns: dict[str, Any] = {}
-    for j, name in enumerate(names):
-        member = members.get(f"labels_{j}")
-        labels = read_member(archive, member, path) if member is not None else np.arange(int(k[j]))
-        indices = codes[:, j].astype(np.int64)
-        if len(labels) < int(k[j]) or int(indices.max(initial=0)) > int(k[j]):
-            raise ValueError(f"{path.name}: partition {name!r} has codes without a label; write the ensemble again.")
-        indices[indices == int(k[j])] = -1
-        columns[name] = Dictionary(indices, labels if labels.dtype.kind in "iu" else labels.astype(object))
-    extras = {name: read_member(archive, members[name], path) for name in ("item_ids", "classes") if name in members}
-    wanted = select(names)
-    return RawTable(names, {name: columns[name] for name in wanted}, codes.shape[0], extras)
+# -- headers -------------------------------------------------------------------------------------------------------
 
 
-def _as_table(array: np.ndarray, select: Selector, name: str) -> RawTable:
-    if array.ndim == 1:
-        array = array.reshape(-1, 1)
-    if array.ndim != 2:
-        raise ValueError(f"{name} holds an array of shape {array.shape}; a label table is (n_samples, n_partitions).")
-    if 0 in array.shape:
-        raise ValueError(f"{name} holds an empty table of shape {array.shape}.")
-    names = [str(j) for j in range(array.shape[1])]
-    wanted = select(names)
-    table = {column: array[:, int(column)] for column in wanted}
-    return RawTable(names, table, array.shape[0], {"array": array if wanted == names else None})
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """An open zip archive; what is wrong with it is a ValueError that names it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, OverflowError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{path.name} is a damaged or protected archive ({one_line(error)}); write it again.") from None
 
 
-# -- headers ---------------------------------------------------------------------------------------------------
-
-
-def _header(file: IO[bytes], path: Path, what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape and type an NPY header declares; objects are refused, they would need pickle."""
+def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape and type that an NPY header declares; objects are refused, since they need pickle."""
     try:
         version = np.lib.format.read_magic(file)
         reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         if version not in reader:
             raise ValueError(f"version {version} of the format is not supported")
         shape, fortran, dtype = reader[version](file, max_header_size=_LONGEST_HEADER)
-    except (ValueError, SyntaxError, TypeError, EOFError, tokenize.TokenError, MemoryError) as error:
-        raise ValueError(f"{what} is not a readable NPY array ({_one_line(error)}); write it again.") from None
+    except (ValueError, SyntaxError, TypeError, EOFError, tokenize.TokenError, MemoryError, RecursionError) as error:
+        raise ValueError(f"{what} is not a readable NPY array ({one_line(error)}); write it again.") from None
     if dtype.hasobject:
         raise ValueError(
             f"{what} holds Python objects, which only pickle could read; save labels as integers or strings "
             "(table.astype(str))."
         )
-    if dtype.names is not None:
+    if dtype.names is not None or dtype.subdtype is not None:
         raise ValueError(f"{what} holds records; save a plain table of shape (n_samples, n_partitions).")
     return shape, fortran, dtype
 
 
 def _check_size(available: int, shape: tuple[int, ...], dtype: np.dtype, what: str) -> None:
     declared = math.prod(shape) * dtype.itemsize
-    if any(length < 0 for length in shape) or declared != available:
+    if any(isinstance(length, bool) or length < 0 for length in shape) or declared != available:
         raise ValueError(
             f"{what} declares an array of shape {shape} ({declared:,} bytes) but holds {available:,} bytes: "
             "it is truncated or damaged; write it again."
@@ -135,23 +257,97 @@ def _check_size(available: int, shape: tuple[int, ...], dtype: np.dtype, what: s
 
 
 def read_shape(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type of an array in an archive, checked against its size."""
     with archive.open(info) as file:
-        shape, _, dtype = _header(file, path, f"{info.filename} in {path.name}")
+        shape, _, dtype = _header(file, f"{info.filename} in {path.name}")
         _check_size(info.file_size - file.tell(), shape, dtype, f"{info.filename} in {path.name}")
     return shape, dtype
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.ndarray:
+    """An array in an archive."""
     with archive.open(info) as file:
         try:
             return np.lib.format.read_array(file, allow_pickle=False)
         except ValueError as error:
-            raise ValueError(f"{info.filename} in {path.name} cannot be read ({_one_line(error)}).") from None
+            raise ValueError(f"{info.filename} in {path.name} cannot be read ({one_line(error)}).") from None
 
 
-def _stem(name: str) -> str:
-    return name[: -len(".npy")]
+# -- the formats ---------------------------------------------------------------------------------------------------
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120].rstrip(".")
+class NpyFormat(TableFormat):
+    """One array."""
+
+    name = "npy"
+    suffixes = (".npy",)
+    magic = (b"\x93NUMPY",)
+
+    def open(self, path: Path, options: Options) -> NpyTable:
+        return NpyTable(path, Limit.of([path], options.max_bytes))
+
+    def write(self, target: Any, content: Content) -> None:
+        columns = list(content.columns.values())
+        table = columns[0] if content.ensemble is None else _integers(content.ensemble)
+        with open(target, "wb") as out:
+            np.save(out, table, allow_pickle=False)
+
+
+class NpzFormat(TableFormat):
+    """An archive of arrays."""
+
+    name = "npz"
+    suffixes = (".npz",)
+    magic = (b"PK\x03\x04", b"PK\x05\x06")
+
+    def open(self, path: Path, options: Options) -> NpzTable:
+        return NpzTable(path, Limit.of([path], options.max_bytes))
+
+    def write(self, target: Any, content: Content) -> None:
+        arrays = dict(content.columns) if content.ensemble is None else _stored(content.ensemble)
+        if content.item_ids is not None:
+            arrays["item_ids"] = _texts(content.item_ids)
+        if content.classes is not None:
+            arrays["classes"] = content.classes if content.classes.dtype.kind in "iub" else _texts(content.classes)
+        with open(target, "wb") as out:
+            np.savez_compressed(out, allow_pickle=False, **arrays)
+
+
+def _integers(ensemble: Any) -> np.ndarray:
+    """Labels as the smallest integers that hold them, −1 where missing; codes where labels are no such integers."""
+    plain = all(labels.dtype.kind in "iu" and (labels >= 0).all() for labels in ensemble.categories)
+    plain = plain and all(len(labels) == k for labels, k in zip(ensemble.categories, ensemble.n_clusters))
+    columns = []
+    for j in range(ensemble.n_partitions):
+        codes = ensemble.partition(j)
+        columns.append(np.append(ensemble.categories[j].astype(object), -1)[codes] if plain else codes)
+    table = np.column_stack(columns)
+    low, high = int(table.min()), int(table.max())
+    return table.astype(np.min_scalar_type(high) if low >= 0 else np.min_scalar_type(-1 - high))
+
+
+def _stored(ensemble: Any) -> dict[str, np.ndarray]:
+    arrays = {"codes": ensemble.codes, "n_clusters": ensemble.n_clusters, "names": _texts(np.array(ensemble.names))}
+    for j, labels in enumerate(ensemble.categories):
+        k = int(ensemble.n_clusters[j])
+        if len(labels) != k or np.array_equal(labels, np.arange(k)):
+            continue  # a cluster of missing labels has no label to store
+        if labels.dtype.kind in "iub":
+            arrays[f"labels_{j}"] = labels
+        elif all(isinstance(label, str) for label in labels.tolist()):
+            arrays[f"labels_{j}"] = _texts(labels)
+        else:
+            arrays[f"cells_{j}"] = _texts(as_objects([cell_of(label) for label in labels.tolist()]))
+    return arrays
+
+
+def _texts(values: np.ndarray) -> np.ndarray:
+    """Text as NumPy stores it, which drops NUL characters at the end."""
+    texts = np.array([str(value) for value in values.tolist()], dtype=str)
+    if any(str(value).endswith("\x00") for value in values.tolist()):
+        raise ValueError("NPZ files cannot store text that ends in a NUL character; rename that label, name or id.")
+    return texts
+
+
+NPY = NpyFormat()
+NPZ = NpzFormat()

@@ -1,71 +1,24 @@
-"""Label tables too large to hold: blocks of rows in files or on a cluster, and how their labels become codes.
+"""Label tables read block by block: in files or on a cluster, and how their labels become codes.
 
-Coding takes two passes, both by block and both free of order: the labels of each column are tallied and the tallies
-merged; then each block is coded by what the whole table holds. The codes are those of ``Ensemble(table)``.
+Coding takes two passes over the blocks, in any order: the labels of each column are counted and the counts merged;
+then each block is coded with the labels of the whole table. The codes are those of ``Ensemble(table)``.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..encode import encode_column, smallest_unsigned
+from ..encode import Dictionary, encode_column, smallest_unsigned
 from ..integers import code_integers, tally_integers
-from ..tables import check_table_shape, columns_of
-
-BLOCK_ROWS = 1 << 20  # rows of a block, where a file leaves the choice
-
-
-# -- where rows are ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NpyBlock:
-    """Rows of an NPY file."""
-
-    path: str
-    start: int
-    rows: int
-
-    def read(self) -> np.ndarray:
-        return np.load(self.path, mmap_mode="r", allow_pickle=False)[self.start : self.start + self.rows]
-
-
-@dataclass(frozen=True)
-class ParquetBlock:
-    """Rows `start` to ``start + rows`` of one row group of a Parquet file."""
-
-    path: str
-    group: int
-    start: int
-    rows: int
-    columns: tuple[str, ...]
-
-    def read(self) -> Any:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.path) as file:
-            if self.start == 0 and self.rows == file.metadata.row_group(self.group).num_rows:
-                return file.read_row_group(self.group, columns=list(self.columns))
-            # a row group larger than memory: unpack batches up to the rows wanted, keep those
-            left, skip, kept = self.rows, self.start, []
-            batches = file.iter_batches(batch_size=1 << 17, row_groups=[self.group], columns=list(self.columns))
-            for batch in batches:
-                if skip >= len(batch):
-                    skip -= len(batch)
-                    continue
-                part = batch.slice(skip, left)
-                kept.append(part)
-                left, skip = left - len(part), 0
-                if left == 0:
-                    break
-            return pa.Table.from_batches(kept)
+from ..tables import check_table_shape, column_values, columns_of
+from .formats import open_table
+from .table import Options, Table
+from .text import as_objects
 
 
 @dataclass(frozen=True)
@@ -81,13 +34,22 @@ class DelayedBlock:
 
 @dataclass(frozen=True)
 class Source:
-    """A table as blocks in row order."""
+    """A table as blocks in row order, and the functions that engines apply to them."""
 
     blocks: list[Any]
     names: list[str]
     n_rows: int | None
-    kind: str  # "npy", "parquet" or "dask"
+    kind: str  # name of the file format, or "dask"
     what: str  # for messages
+
+    @staticmethod
+    def tally(block: Any, names: Sequence[str], missing: str) -> tuple[list[int], list[Tally]]:
+        """`tally_block` of a block that is read here."""
+        return tally_block(block.read() if hasattr(block, "read") else block, names, missing)
+
+    @staticmethod
+    def merge(parts: Sequence[tuple[list[int], list[Tally]]]) -> tuple[list[int], list[Tally]]:
+        return merge_tallies(parts)
 
 
 def is_dask(table: Any) -> bool:
@@ -96,64 +58,33 @@ def is_dask(table: Any) -> bool:
     return module in ("dask", "dask_expr") and hasattr(table, "to_delayed") and hasattr(table, "ndim")
 
 
-def source_of(table: Any, columns: Sequence[str] | None = None) -> Source:
-    """Blocks of an NPY file, a Parquet file or folder of files, or a Dask array or data frame."""
+def source_of(table: Any, columns: Sequence[str] | None = None, options: Options | None = None) -> Source:
+    """Blocks of a file, of a folder of files, or of a Dask array or data frame; every column when `columns` is None."""
     if is_dask(table):
         if columns is not None:
             raise ValueError("columns cannot be given with a Dask collection; select them there: frame[columns].")
-        return _dask_source(table)
-    path = Path(os.fspath(table))
+        return dask_source(table)
+    path = Path(table)
     if not path.exists():
-        raise FileNotFoundError(f"partitions: no file or folder {str(path)!r}.")
-    if path.suffix == ".npy":
-        if columns is not None:
-            raise ValueError("columns cannot be given with an NPY file, whose columns have no names.")
-        return _npy_source(path)
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path] if path.suffix in (".parquet", ".pq") else []
-    if not files:
-        raise ValueError(
-            f"partitions: {str(path)!r} is neither an NPY file nor a Parquet file or folder of them; "
-            "read_ensemble(path) reads other formats into memory."
-        )
-    return _parquet_source(path, files, columns)
+        raise FileNotFoundError(2, "no file or folder", str(path))
+    opened, found = open_table(path, None, options)
+    wanted = opened.names if columns is None else list(columns)
+    absent = [name for name in wanted if name not in opened.names]
+    if absent:
+        raise ValueError(f"{path.name} has no column {absent[0]!r}; it has {opened.names}.")
+    return file_source(opened, found.name, wanted)
 
 
-def _npy_source(path: Path) -> Source:
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    check_table_shape(array.shape)
-    n, p = array.shape
-    blocks = [NpyBlock(str(path), start, min(BLOCK_ROWS, n - start)) for start in range(0, n, BLOCK_ROWS)]
-    return Source(blocks, [str(j) for j in range(p)], n, "npy", path.name)
+def file_source(table: Table, kind: str, columns: list[str]) -> Source:
+    """Blocks of an open table."""
+    blocks = table.blocks(columns)
+    n_rows = sum(block.rows for block in blocks)
+    check_table_shape((n_rows, len(columns)))
+    return Source(blocks, columns, n_rows, kind, table.path.name)
 
 
-def _parquet_source(path: Path, files: list[Path], columns: Sequence[str] | None) -> Source:
-    from .parquet import import_parquet
-
-    pq = import_parquet()
-    blocks: list[ParquetBlock] = []
-    names: list[str] | None = None
-    for file in files:
-        with pq.ParquetFile(file) as opened:
-            found = list(opened.schema_arrow.names)
-            wanted = found if columns is None else list(columns)
-            absent = [name for name in wanted if name not in found]
-            if absent:
-                raise ValueError(f"{file.name} has no column {absent[0]!r}; it has {found}.")
-            if names is not None and wanted != names:
-                raise ValueError(f"{file.name} has columns {wanted}, but {files[0].name} has {names}.")
-            names = wanted
-            for group in range(opened.metadata.num_row_groups):
-                rows = opened.metadata.row_group(group).num_rows
-                for start in range(0, rows, 4 * BLOCK_ROWS):
-                    part = min(4 * BLOCK_ROWS, rows - start)
-                    blocks.append(ParquetBlock(str(file), group, start, part, tuple(names)))
-    n = sum(block.rows for block in blocks)
-    check_table_shape((n, len(names or [])))
-    assert names is not None
-    return Source(blocks, names, n, "parquet", path.name)
-
-
-def _dask_source(table: Any) -> Source:
+def dask_source(table: Any) -> Source:
+    """Blocks of a Dask array or data frame."""
     if table.ndim != 2:
         check_table_shape(tuple(table.shape))
     if hasattr(table, "rechunk"):  # an array
@@ -174,6 +105,52 @@ def _dask_source(table: Any) -> Source:
     return Source([DelayedBlock(d, rows) for d, rows in zip(delayed, sizes)], names, n, "dask", "the Dask collection")
 
 
+def block_columns(table: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple[Any, np.ndarray | None]]]:
+    """Rows of what a block's ``read()`` gives, and (values, nulls) of each column."""
+    if isinstance(table, dict):
+        columns = [table[name] for name in names]
+        pairs = [column if isinstance(column, tuple) else column_values(column) for column in columns]
+        return len(pairs[0][0]), pairs
+    if len(table) == 0:  # an empty partition of a collection
+        return 0, [(None, None)] * len(names)
+    found, columns, n_rows = columns_of(table)
+    if len(found) != len(names):
+        raise ValueError(f"partitions: a block has {len(found)} columns, the table has {len(names)}.")
+    return n_rows, columns
+
+
+def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary], int]:
+    """Columns of a table in memory, read in one pass, and the number of rows."""
+    known: dict[str, dict[Any, int]] = {name: {} for name in columns}
+    pieces: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+    n_rows = 0
+    for batch in table.batches(columns):
+        length, pairs = block_columns(batch, columns)
+        for name, (values, nulls) in zip(columns, pairs):
+            if len(values) != length:
+                raise ValueError(f"{table.path.name} has columns of different lengths; write it again.")
+            column = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows)
+            seen = known[name]
+            places = [seen.setdefault(label, len(seen)) for label in column.categories.tolist()]
+            pieces[name].append(np.array([*places, -1], dtype=np.int32)[column.codes])
+        n_rows += length
+    found = {}
+    for name in columns:
+        labels = _array_of(list(known.pop(name)))
+        found[name] = Dictionary(np.concatenate(pieces.pop(name)), labels)
+    return found, n_rows
+
+
+def _array_of(labels: list[Any]) -> np.ndarray:
+    """Integers as an integer array, other labels as objects."""
+    if all(isinstance(label, int) for label in labels):
+        try:
+            return np.array(labels, dtype=np.int64)
+        except OverflowError:
+            pass
+    return as_objects(labels)
+
+
 # -- what labels there are -----------------------------------------------------------------------------------------
 
 
@@ -192,7 +169,7 @@ def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[list[in
     if whole is not None and len(names) == len(whole.counts):
         tallies = [Tally(whole.labels(j), whole.sizes(j), int(whole.missing[j])) for j in range(len(names))]
         return [len(table)], tallies
-    n_rows, columns = _columns(table, names)
+    n_rows, columns = block_columns(table, names)
     found = []
     for name, (values, nulls) in zip(names, columns):
         if n_rows == 0:
@@ -207,21 +184,24 @@ def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[list[in
 def merge_tallies(parts: Sequence[tuple[list[int], list[Tally]]]) -> tuple[list[int], list[Tally]]:
     """Rows of all blocks and the tallies of all of them together."""
     sizes = [size for part in parts for size in part[0]]
-    return sizes, [_merged([part[1][j] for part in parts], j) for j in range(len(parts[0][1]))]
+    return sizes, [_merged([part[1][j] for part in parts]) for j in range(len(parts[0][1]))]
 
 
-def _merged(tallies: Sequence[Tally], j: int) -> Tally:
+def _merged(tallies: Sequence[Tally]) -> Tally:
     seen = [t for t in tallies if len(t.labels)]
     missing = sum(t.missing for t in tallies)
     if not seen:
         return Tally(np.empty(0, np.int64), np.empty(0, np.int64), missing)
+    counted = np.concatenate([t.counts for t in seen])
     if len({t.labels.dtype.kind in "US" for t in seen}) > 1 or any(t.labels.dtype.kind == "O" for t in seen):
-        raise TypeError(
-            f"partitions: column {j} holds both numbers and strings; outside memory a column needs one kind."
-        )
-    labels, place = np.unique(np.concatenate([t.labels for t in seen]), return_inverse=True)
+        every = [label for t in seen for label in t.labels.tolist()]
+        ordered = sorted(set(every), key=lambda label: (isinstance(label, str), label))
+        where = {label: i for i, label in enumerate(ordered)}
+        labels, place = as_objects(ordered), np.array([where[label] for label in every])
+    else:
+        labels, place = np.unique(np.concatenate([t.labels for t in seen]), return_inverse=True)
     counts = np.zeros(len(labels), dtype=np.int64)
-    np.add.at(counts, place.ravel(), np.concatenate([t.counts for t in seen]))
+    np.add.at(counts, place.ravel(), counted)
     return Tally(labels, counts, missing)
 
 
@@ -236,21 +216,12 @@ def _rule(missing: str) -> str:
     return "nan" if missing == "nan" else "negative"
 
 
-def _columns(table: Any, names: Sequence[str]) -> tuple[int, Any]:
-    if len(table) == 0:  # an empty partition of a collection
-        return 0, [(None, None)] * len(names)
-    found, columns, n_rows = columns_of(table)
-    if len(found) != len(names):
-        raise ValueError(f"partitions: a block has {len(found)} columns, the table has {len(names)}.")
-    return n_rows, columns
-
-
 # -- coding --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Coding:
-    """How a block of labels becomes codes; small, and the same wherever it goes."""
+    """How a block of labels becomes codes; small, and the same in every process."""
 
     names: list[str]
     labels: list[np.ndarray]  # sorted, as they are compared
@@ -289,14 +260,18 @@ class Coding:
             quickly = code_integers(table, self.labels, self.missing != "nan", self.dtype, out)
             if quickly is not None:
                 return quickly
-        n_rows, columns = _columns(table, self.names)
+        n_rows, columns = block_columns(table, self.names)
         codes = np.empty((n_rows, len(self.names)), dtype=self.dtype) if out is None else out
         for j, (values, nulls) in enumerate(columns):
             if n_rows == 0:
                 break
             column = encode_column(values, nulls, self.names[j], _rule(self.missing), allow_empty=True)
             known = self.labels[j]
-            place = np.searchsorted(known, _comparable(column.categories))
+            if known.dtype == object:
+                where = {label: i for i, label in enumerate(known.tolist())}
+                place = np.array([where[label] for label in column.categories.tolist()], dtype=np.int64)
+            else:
+                place = np.searchsorted(known, _comparable(column.categories))
             # the code of a missing label is the number of labels, with or without a cluster of its own
             codes[:, j] = np.append(place, len(known)).astype(self.dtype)[column.codes]
         return codes

@@ -1,15 +1,27 @@
-"""h5ad: clusterings from the columns of ``.obs`` and the consensus back into it, with h5py alone."""
+"""h5ad: clusterings from the columns of ``.obs`` and the consensus back into it, with h5py alone.
+
+anndata's own reader follows links to other files, reads every column and checks no size; this one reads the columns
+asked for, from this file only, within the memory limit.
+"""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..encode import Dictionary
-from .guard import RawTable, Selector, check_unpacked, replacing
+from .cells import label_of
+from .limits import Limit
+from .table import Append, Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
+from .text import as_objects
+
+_IDS = "\x00index"  # the name under which the index is read; no column can have it
+_TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
 
 
 def import_h5py() -> Any:
@@ -21,185 +33,248 @@ def import_h5py() -> Any:
     return h5py
 
 
-def read_h5ad(path: Path, select: Selector, *, max_bytes: int | None = None) -> RawTable:
-    """Wanted columns of ``.obs``; the index column carries the names of the cells."""
+class H5adTable(Table):
+    """The columns of ``.obs``; its index holds the ids."""
+
+    id_name = _IDS
+    guess_ids = False
+    must_choose = True
+
+    def __init__(self, path: Path, limit: Limit):
+        super().__init__(path, limit)
+        with _opened(path) as file:
+            obs = _Obs(file, path, limit)
+            self.names, self.n_rows = obs.columns(), obs.n_rows
+        limit.check_table(self.n_rows, 1)
+
+    def blocks(self, columns: Sequence[str]) -> list[Piece]:
+        self.limit.check_table(self.n_rows or 0, len(columns))
+        ranges = row_ranges(self.n_rows or 0)
+        return [Piece(_read, (self.path, self.limit, tuple(columns), start, rows), rows) for start, rows in ranges]
+
+
+def _read(path: Path, limit: Limit, columns: tuple[str, ...], start: int, rows: int) -> Columns:
+    with _opened(path) as file:
+        obs = _Obs(file, path, limit)
+        return {name: obs.read(name, slice(start, start + rows)) for name in columns}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """An open HDF5 file; what the library says about a damaged one is a ValueError that names it."""
     h5py = import_h5py()
     try:
         with h5py.File(path, "r") as file:
-            obs = _obs(file, path)
-            index = _text(obs.attrs.get("_index", "_index"))
-            names = _column_names(obs, index)
-            wanted = select(names)
-            n_rows = _length(obs, index, path)
-            check_unpacked(path, 8 * n_rows * (len(wanted) + 1), max_bytes, f"{n_rows:,} rows of .obs")
-            columns = {name: _column(obs, name, n_rows, path) for name in wanted}
-            ids = _strings(_dataset(obs, index, path), path, index)
-    except (OSError, KeyError, RuntimeError, UnicodeDecodeError) as error:
+            yield file
+    except (OSError, KeyError, RuntimeError, UnicodeError, TypeError, AttributeError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise ValueError(f"{path.name} is a damaged h5ad file ({_one_line(error)}); write it again.") from None
-    return RawTable(names, columns, n_rows, {"item_ids": ids})
+        raise ValueError(f"{path.name} is a damaged h5ad file ({one_line(error)}); write it again.") from None
 
 
-def write_obs_column(source: Path, target: Path, name: str, labels: np.ndarray, *, force: bool = False) -> None:
-    """A copy of `source` at `target` whose ``.obs`` has the categorical column `name`; −1 is missing."""
-    h5py = import_h5py()
-    with replacing(target, force=force) as partial:
-        shutil.copyfile(source, partial)
-        with h5py.File(partial, "r+") as file:
-            obs = _obs(file, source)
-            index = _text(obs.attrs.get("_index", "_index"))
-            n_rows = _length(obs, index, source)
-            if len(labels) != n_rows:
-                raise ValueError(f"labels must have one entry per row of .obs ({n_rows}), got {len(labels)}.")
-            order = _column_names(obs, index)
-            if name in obs:
-                if not force:
-                    raise FileExistsError(
-                        f".obs of {source.name} already has a column {name!r}; choose another name, or overwrite it "
-                        "with force=True (--force)."
-                    )
-                del obs[name]
-            _write_categorical(obs.create_group(name), labels, h5py)
-            if name not in order:
-                order.append(name)
-            obs.attrs["column-order"] = np.array(order, dtype=h5py.string_dtype())
+class _Obs:
+    """``.obs`` of an open file. Objects are reached by hard links only, so nothing outside the file is read."""
 
+    def __init__(self, file: Any, path: Path, limit: Limit):
+        self.h5py, self.path, self.limit = import_h5py(), path, limit
+        obs = self._member(file, "obs")
+        if obs is None:
+            raise ValueError(f"{path.name} is an HDF5 file without .obs, so not an h5ad file; write it with anndata.")
+        if not isinstance(obs, self.h5py.Group):
+            raise ValueError(f"{path.name} was written by a very old anndata; open and save it with a present one.")
+        self.group = obs
+        self.index = _text(obs.attrs.get("_index", "_index"))
+        self.n_rows = int(self._vector(obs, self.index).shape[0])
+        if self.n_rows == 0:
+            raise ValueError(f"{path.name} has no rows in .obs.")
 
-def write_new_h5ad(target: Path, columns: dict[str, np.ndarray], ids: list[str], *, force: bool = False) -> None:
-    """A small h5ad of categorical ``.obs`` columns and nothing else."""
-    h5py = import_h5py()
-    text = h5py.string_dtype()
-    with replacing(target, force=force) as partial, h5py.File(partial, "w") as file:
-        file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
-        for name in ("obs", "var"):
-            group = file.create_group(name)
-            group.attrs.update({"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"})
-            chosen = list(columns) if name == "obs" else []
-            group.attrs["column-order"] = np.array(chosen, dtype=text)
-            index = group.create_dataset(
-                "_index", data=np.array(ids if name == "obs" else [], dtype=object), dtype=text
+    def _member(self, group: Any, name: str) -> Any:
+        """A member of a group; None when there is none, an error when it is a link to somewhere else."""
+        if "/" in name or name in ("", ".", ".."):
+            raise ValueError(f"{self.path.name}: {name!r} cannot be the name of a column; write the file with anndata.")
+        link = group.get(name, getlink=True)
+        if link is None:
+            return None
+        if not isinstance(link, self.h5py.HardLink):
+            raise ValueError(
+                f"{self.path.name}: {group.name}/{name} is a link, which may lead to another file; copy the data into "
+                "this file."
             )
-            index.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
-            for column in chosen:
-                _write_categorical(group.create_group(column), columns[column], h5py)
+        return group[name]
 
+    def columns(self) -> list[str]:
+        """Names of the columns, in the order the file gives."""
+        listed = [_text(name) for name in np.ravel(self.group.attrs.get("column-order", []))]
+        aside = (self.index, "__categories")
+        names = [name for name in (listed or list(self.group)) if name not in aside]
+        return [name for name in dict.fromkeys(names) if self._member(self.group, name) is not None]
 
-def _write_categorical(group: Any, labels: np.ndarray, h5py: Any) -> None:
-    if labels.dtype == object:
-        nulls = np.array([label is None for label in labels])
-    else:
-        nulls = labels < 0 if labels.dtype.kind in "if" else np.zeros(len(labels), dtype=bool)
-    present, codes = np.unique(labels[~nulls], return_inverse=True)
-    width = np.int8 if len(present) < 127 else np.int16 if len(present) < 32767 else np.int32
-    filled = np.full(len(labels), -1, dtype=width)
-    filled[~nulls] = codes
-    names = np.array([str(label) for label in present], dtype=object)
-    group.attrs.update({"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False})
-    categories = group.create_dataset("categories", data=names, dtype=h5py.string_dtype())
-    categories.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
-    stored = group.create_dataset("codes", data=filled)
-    stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    def _vector(self, group: Any, name: str, n_rows: int | None = None) -> Any:
+        """A one-dimensional dataset stored in this file."""
+        found = self._member(group, name)
+        where = f"{self.path.name}: {group.name}/{name}"
+        if not isinstance(found, self.h5py.Dataset) or found.external is not None or found.is_virtual:
+            raise ValueError(f"{where} is not a plain array of this file; write it with anndata.")
+        if found.ndim != 1:
+            raise ValueError(f"{where} has shape {found.shape}; a column of .obs is a vector.")
+        if n_rows is not None and found.shape[0] != n_rows:
+            raise ValueError(
+                f"{self.path.name}: column {name!r} has {found.shape[0]} rows, .obs has {n_rows}; write it again."
+            )
+        if found.dtype.kind not in "OSUiufb":
+            raise ValueError(f"{where} has type {found.dtype}; labels are numbers or text.")
+        return found
 
+    def _values(self, dataset: Any, rows: slice) -> np.ndarray:
+        """Some values of a dataset, read within the limit; text as objects."""
+        n_rows = len(range(*rows.indices(dataset.shape[0])))
+        # a chunk is unpacked whole, however few of its rows are wanted
+        chunk = dataset.chunks[0] if dataset.chunks else 0
+        self.limit.check(max(n_rows, chunk) * (dataset.dtype.itemsize + 8), f"{n_rows:,} values in {dataset.name}")
+        if dataset.dtype.kind != "O":
+            values = dataset[rows]
+            return as_objects([_text(value) for value in values.tolist()]) if values.dtype.kind == "S" else values
+        # many values may refer to one long text: so few are read at a time that they fit even then
+        step = max(1, self.limit.allowed // max(1, self.limit.size))
+        texts: list[str] = []
+        total = 0
+        for start, length in row_ranges(n_rows, step):
+            part = dataset[rows.start + start : rows.start + start + length].tolist()
+            total += sum(map(len, part)) + 64 * len(part)
+            self.limit.check(total, f"the texts in {dataset.name}")
+            texts += [_text(value) for value in part]
+        return as_objects(texts)
 
-# -- looking inside, without trusting what is found ------------------------------------------------------------
-
-
-def _obs(file: Any, path: Path) -> Any:
-    h5py = import_h5py()
-    if "obs" not in file or not isinstance(file.get("obs", getlink=True), (h5py.HardLink, h5py.SoftLink)):
-        raise ValueError(f"{path.name} is an HDF5 file without .obs, so not an h5ad file; write it with anndata.")
-    obs = file["obs"]
-    if not isinstance(obs, h5py.Group):
-        raise ValueError(f"{path.name} was written by a very old anndata; open and save it with a present one.")
-    return obs
-
-
-def _column_names(obs: Any, index: str) -> list[str]:
-    listed = [_text(name) for name in obs.attrs.get("column-order", [])]
-    return [name for name in (listed or list(obs)) if name in obs and name != index and name != "__categories"]
-
-
-def _dataset(group: Any, name: str, path: Path) -> Any:
-    """A dataset of this very file: links to other files and outside storage are refused."""
-    h5py = import_h5py()
-    link = group.get(name, getlink=True)
-    found = group.get(name) if isinstance(link, (h5py.HardLink, h5py.SoftLink)) else None
-    if not isinstance(found, h5py.Dataset) or found.external is not None or found.is_virtual:
-        raise ValueError(f"{path.name}: {group.name}/{name} is not a plain array of this file; write it with anndata.")
-    if found.ndim != 1:
-        raise ValueError(f"{path.name}: {group.name}/{name} has shape {found.shape}; a column of .obs is a vector.")
-    return found
-
-
-def _length(obs: Any, index: str, path: Path) -> int:
-    n_rows = int(_dataset(obs, index, path).shape[0])
-    if n_rows == 0:
-        raise ValueError(f"{path.name} has no rows in .obs.")
-    return n_rows
-
-
-def _column(obs: Any, name: str, n_rows: int, path: Path) -> Any:
-    h5py = import_h5py()
-    item = obs.get(name) if isinstance(obs.get(name, getlink=True), (h5py.HardLink, h5py.SoftLink)) else None
-    if isinstance(item, h5py.Group):
+    def read(self, name: str, rows: slice) -> Any:
+        """Some rows of a column."""
+        if name == _IDS:
+            return as_objects([str(value) for value in self._values(self._vector(self.group, self.index), rows)])
+        item = self._member(self.group, name)
+        if not isinstance(item, self.h5py.Group):
+            dataset = self._vector(self.group, name, self.n_rows)
+            if "categories" in dataset.attrs:
+                raise ValueError(f"{self.path.name} was written by an old anndata; open and save it with a present one.")
+            return self._values(dataset, rows)
         kind = _text(item.attrs.get("encoding-type", ""))
         if kind == "categorical" or {"codes", "categories"} <= set(item):
-            codes, categories = _dataset(item, "codes", path), _dataset(item, "categories", path)
-            _check_length(codes, n_rows, name, path)
-            if categories.shape[0] > n_rows:
-                raise ValueError(f"{path.name}: column {name!r} has more categories than rows; write it again.")
-            labels = _strings(categories, path, name) if categories.dtype.kind in "OS" else categories[()]
-            indices = codes[()].astype(np.int64)
-            if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(labels):
-                raise ValueError(f"{path.name}: column {name!r} has codes outside its categories; write it again.")
-            return Dictionary(indices, _numbers_if_all(labels))
+            return self._categorical(item, name, rows)
         if {"values", "mask"} <= set(item):  # nullable integers, booleans and strings
-            stored, mask = _dataset(item, "values", path), _dataset(item, "mask", path)
-            _check_length(stored, n_rows, name, path)
-            _check_length(mask, n_rows, name, path)
-            if stored.dtype.kind in "OS":
-                cells = np.array(_strings(stored, path, name), dtype=object)
-            else:
-                cells = stored[()].astype(object)
-            cells[mask[()].astype(bool)] = None
-            return cells
+            values = self._values(self._vector(item, "values", self.n_rows), rows)
+            mask = self._vector(item, "mask", self.n_rows)
+            return values, self._values(mask, rows).astype(bool)
         raise ValueError(
-            f"{path.name}: column {name!r} of .obs is of kind {kind or 'unknown'!r}, which holds no labels."
-        )
-    dataset = _dataset(obs, name, path)
-    _check_length(dataset, n_rows, name, path)
-    if "categories" in dataset.attrs:
-        raise ValueError(f"{path.name} was written by an old anndata; open and save it with a present one.")
-    return np.array(_strings(dataset, path, name), dtype=object) if dataset.dtype.kind in "OS" else dataset[()]
-
-
-def _check_length(dataset: Any, n_rows: int, name: str, path: Path) -> None:
-    if dataset.shape[0] != n_rows:
-        raise ValueError(
-            f"{path.name}: column {name!r} has {dataset.shape[0]} rows, .obs has {n_rows}; write it again."
+            f"{self.path.name}: column {name!r} of .obs is of kind {kind or 'unknown'!r}, which holds no labels."
         )
 
-
-def _strings(dataset: Any, path: Path, name: str) -> list[str]:
-    if dataset.dtype.kind not in "OS":
-        return [str(value) for value in dataset[()].tolist()]
-    return [_text(value) for value in dataset[()]]
-
-
-def _numbers_if_all(labels: Any) -> np.ndarray:
-    """Categories of a clustering are often "0", "1", ...: then they are numbers, and −1 is missing."""
-    if isinstance(labels, np.ndarray):
-        return labels
-    try:
-        return np.array([int(label) for label in labels], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return np.array(labels, dtype=object)
+    def _categorical(self, item: Any, name: str, rows: slice) -> Dictionary:
+        codes, categories = self._vector(item, "codes", self.n_rows), self._vector(item, "categories")
+        if codes.dtype.kind not in "iu":
+            raise ValueError(f"{self.path.name}: codes of column {name!r} are not integers; write it again.")
+        if categories.shape[0] > self.n_rows:
+            raise ValueError(f"{self.path.name}: column {name!r} has more categories than rows; write it again.")
+        labels = self._values(categories, slice(0, categories.shape[0]))
+        indices = self._values(codes, rows).astype(np.int64)
+        if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(labels):
+            raise ValueError(f"{self.path.name}: column {name!r} has codes outside its categories; write it again.")
+        if labels.dtype == object and not item.attrs.get(_TEXT, False):
+            numbers = [label_of(label) for label in labels]
+            if all(isinstance(number, int) for number in numbers):
+                # clusters are often called "0", "1", ...: then they are numbers, and −1 is missing
+                labels = np.array(numbers, dtype=np.int64)
+        return Dictionary(indices, labels)
 
 
 def _text(value: Any) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120].rstrip(".")
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+class H5adFormat(TableFormat):
+    """Annotated data; only ``.obs`` concerns us."""
+
+    name = "h5ad"
+    suffixes = (".h5ad",)
+    magic = (b"\x89HDF\r\n\x1a\n",)
+
+    def open(self, path: Path, options: Options) -> H5adTable:
+        return H5adTable(path, Limit.of([path], options.max_bytes))
+
+    def write(self, target: Any, content: Content) -> None:
+        """A small h5ad of categorical ``.obs`` columns and nothing else."""
+        h5py = import_h5py()
+        text = h5py.string_dtype()
+        ids = range(content.n_rows) if content.item_ids is None else content.item_ids.tolist()
+        columns = dict(content.columns)
+        if content.classes is not None:
+            columns["class"] = content.classes
+        for name in columns:
+            _check_name(name)
+        with h5py.File(target, "w") as file:
+            file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
+            for part in ("obs", "var"):
+                group = file.create_group(part)
+                group.attrs.update({"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"})
+                chosen = list(columns) if part == "obs" else []
+                group.attrs["column-order"] = np.array(chosen, dtype=text)
+                names = as_objects([str(one) for one in ids] if part == "obs" else [])
+                index = group.create_dataset("_index", data=names, dtype=text)
+                index.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
+                for column in chosen:
+                    _write_categorical(group.create_group(column), columns[column], h5py)
+
+    def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
+        """A copy of the source whose ``.obs`` has the categorical column `name`; −1 is missing."""
+        h5py = import_h5py()
+        (path,) = source
+        _check_name(name)
+        with _opened(path) as file:
+            obs = _Obs(file, path, Limit.of([path], how.options.max_bytes))
+            order, n_rows = obs.columns(), obs.n_rows
+        if len(labels) != n_rows:
+            raise ValueError(f"labels must have one entry per row of .obs ({n_rows}), got {len(labels)}.")
+        if name in order and not how.force:
+            raise FileExistsError(
+                f".obs of {path.name} already has a column {name!r}; choose another name, or overwrite it "
+                "with force=True (--force)."
+            )
+        shutil.copyfile(path, target)
+        with h5py.File(target, "r+") as file:
+            obs = file["obs"]
+            if name in obs:
+                del obs[name]
+            _write_categorical(obs.create_group(name), np.asarray(labels), h5py)
+            obs.attrs["column-order"] = np.array([*dict.fromkeys([*order, name])], dtype=h5py.string_dtype())
+
+
+def _check_name(name: str) -> None:
+    if "/" in name or "\x00" in name or name in ("", ".", "..", "_index"):
+        raise ValueError(f"{name!r} cannot be the name of a column in an h5ad file; rename it.")
+
+
+def _write_categorical(group: Any, column: Any, h5py: Any) -> None:
+    if isinstance(column, Dictionary):
+        codes, labels = column.indices, column.labels
+    else:
+        if column.dtype == object:
+            nulls = np.array([label is None for label in column])
+        else:
+            nulls = column < 0 if column.dtype.kind in "if" else np.zeros(len(column), dtype=bool)
+        labels, found = np.unique(column[~nulls], return_inverse=True)
+        codes = np.full(len(column), -1, dtype=np.int64)
+        codes[~nulls] = found
+    names = [str(label) for label in labels.tolist()]
+    if any("\x00" in name for name in names):
+        raise ValueError("h5ad files cannot store labels with NUL characters; rename those labels.")
+    width = np.int8 if len(names) < 127 else np.int16 if len(names) < 32767 else np.int32
+    group.attrs.update({"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False})
+    if any(isinstance(label, str) for label in labels.tolist()):
+        group.attrs[_TEXT] = True
+    categories = group.create_dataset("categories", data=as_objects(names), dtype=h5py.string_dtype())
+    categories.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
+    stored = group.create_dataset("codes", data=codes.astype(width))
+    stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+
+
+H5AD = H5adFormat()

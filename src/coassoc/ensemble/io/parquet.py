@@ -1,16 +1,23 @@
-"""Parquet -> columns, row groups streamed, dictionary columns kept as dictionaries."""
+"""Parquet: row groups read in batches, text kept as dictionaries."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..encode import Dictionary
-from .guard import RawTable, Selector, check_unpacked
+from .limits import Limit
+from .parquet_pages import unpacked_bytes
+from .table import Append, Columns, Content, Options, Table, TableFormat, one_line, row_ranges
+from .text import as_objects, check_new
 
-_BATCH_ROWS = 1 << 17
+_BATCH_BYTES = 1 << 24  # decoded cells of a batch
+_OBJECT_BYTES = 128  # a cell that is read as a Python object
 
 
 def import_parquet() -> Any:
@@ -22,88 +29,213 @@ def import_parquet() -> Any:
     return pq
 
 
-def read_parquet(path: Path, select: Selector, *, max_bytes: int | None = None) -> RawTable:
-    """Wanted columns of a Parquet file; strings and categories become `Dictionary` columns."""
+class ParquetTable(Table):
+    """A Parquet file."""
+
+    def __init__(self, path: Path, limit: Limit):
+        super().__init__(path, limit)
+        with _opened(path) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+            self.names = list(schema.names)
+            self.types = dict(zip(self.names, schema.types))
+            self.n_rows = int(metadata.num_rows)
+            self.groups = [int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
+            flat = int(metadata.num_columns) == len(self.names)
+        if len(self.types) < len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise ValueError(f"{path.name} has two columns named {twice!r}; rename one of them.")
+        if self.n_rows != sum(self.groups) or min(self.groups, default=0) < 0:
+            raise ValueError(f"{path.name} is a damaged Parquet file (its row groups do not add up); write it again.")
+        self.flat = flat
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse columns that hold no labels, or that take too much memory."""
+        import pyarrow as pa
+
+        for name in columns:
+            if pa.types.is_nested(self.types[name]):
+                raise ValueError(f"{self.path.name}: column {name!r} holds lists or records; a label is one value.")
+        if self.n_rows == 0:
+            raise ValueError(f"{self.path.name} has columns but no rows; a label table needs one row per item.")
+        assert self.n_rows is not None
+        self.limit.check_table(self.n_rows, len(columns), sum(self.n_rows * self._width(name) for name in columns))
+        places = [self.names.index(name) for name in columns] if self.flat else []
+        try:
+            unpacked = unpacked_bytes(self.path, places)
+        except ValueError as error:
+            raise ValueError(f"{self.path.name} is a damaged Parquet file ({error}); write it again.") from None
+        self.limit.check(unpacked, "pages")
+
+    def _width(self, name: str) -> int:
+        """Bytes of a decoded cell beside its code."""
+        import pyarrow as pa
+
+        kind = self.types[name]
+        if pa.types.is_dictionary(kind) or _is_text(kind):
+            return 4
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            return 8
+        return _OBJECT_BYTES + (kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
+        self.check(columns)
+        for group, rows in enumerate(self.groups):
+            yield from _batches(self.path, group, 0, rows, list(columns), self._step(columns))
+
+    def blocks(self, columns: Sequence[str]) -> list[ParquetBlock]:
+        self.check(columns)
+        wanted, step = tuple(columns), self._step(columns)
+        return [
+            ParquetBlock(self.path, group, start, length, wanted, step)
+            for group, rows in enumerate(self.groups)
+            for start, length in row_ranges(rows)
+        ]
+
+    def _step(self, columns: Sequence[str]) -> int:
+        """Rows of a batch."""
+        return max(1024, min(1 << 17, _BATCH_BYTES // sum(8 + self._width(name) for name in columns)))
+
+
+@dataclass(frozen=True)
+class ParquetBlock:
+    """Rows `start` to ``start + rows`` of one row group."""
+
+    path: Path
+    group: int
+    start: int
+    rows: int
+    columns: tuple[str, ...]
+    step: int
+
+    def read(self) -> Columns:
+        found = list(_batches(self.path, self.group, self.start, self.rows, list(self.columns), self.step))
+        return {name: _joined([batch[name] for batch in found]) for name in self.columns}
+
+
+def _batches(path: Path, group: int, start: int, rows: int, columns: list[str], step: int) -> Iterator[Columns]:
+    """Batches of some rows of a row group; earlier rows are decoded and dropped."""
+    with _opened(path) as file:
+        kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types))
+    texts = [name for name in columns if _is_text(kinds[name])]
+    with _opened(path, read_dictionary=texts) as file:
+        skip, left = start, rows
+        for batch in file.iter_batches(batch_size=step, row_groups=[group], columns=columns, use_threads=False):
+            part = batch.slice(skip, left)
+            skip, left = max(0, skip - len(batch)), left - len(part)
+            if len(part):
+                yield {name: _column(part.column(part.schema.get_field_index(name))) for name in columns}
+            if left == 0:
+                return
+    raise ValueError(f"{path.name} is a damaged Parquet file: a row group is shorter than declared; write it again.")
+
+
+def _column(column: Any) -> Any:
+    """Dictionaries as `Dictionary`, other columns as they are."""
+    import pyarrow as pa
+
+    if not isinstance(column, pa.DictionaryArray):
+        return column
+    labels = column.dictionary.to_pylist()
+    lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
+    return Dictionary(lookup[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)], as_objects(labels))
+
+
+def _joined(parts: list[Any]) -> Any:
+    """The pieces of one column together."""
+    import pyarrow as pa
+
+    if not isinstance(parts[0], Dictionary):
+        return pa.chunked_array(parts)
+    known: dict[Any, int] = {}
+    pieces = []
+    for part in parts:
+        places = [known.setdefault(label, len(known)) for label in part.labels.tolist()]
+        pieces.append(np.array([*places, -1], dtype=np.int32)[part.indices])
+    return Dictionary(np.concatenate(pieces), as_objects(list(known)))
+
+
+@contextmanager
+def _opened(path: Path, **settings: Any) -> Iterator[Any]:
+    """An open Parquet file; what the library says about a damaged one is a ValueError that names it."""
     pq = import_parquet()
     import pyarrow as pa
 
     try:
-        with pq.ParquetFile(path) as file:
-            names = list(file.schema_arrow.names)
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"{path.name} has two columns named {twice!r}; rename one of them.")
-            wanted = select(names)
-            for name in wanted:
-                if pa.types.is_nested(file.schema_arrow.field(name).type):
-                    raise ValueError(f"{path.name}: column {name!r} holds lists or records; a label is one value.")
-            _check_declared(file, wanted, names, path, max_bytes)
-            if file.metadata.num_rows == 0:
-                raise ValueError(f"{path.name} has columns but no rows; a label table needs one row per item.")
-            texts = [name for name in wanted if _is_text(file.schema_arrow.field(name).type)]
-        with pq.ParquetFile(path, read_dictionary=texts) as file:
-            columns = _stream(file, wanted)
-            n_rows = file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
+        with pq.ParquetFile(path, **settings) as file:
+            yield file
+    except (pa.ArrowException, OSError, OverflowError, KeyError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise ValueError(f"{path.name} is a damaged Parquet file ({_first_line(error)}); write it again.") from None
-    if any(len(column) != n_rows for column in columns.values()):
-        raise ValueError(f"{path.name} is a damaged Parquet file: columns of different lengths; write it again.")
-    return RawTable(names, columns, n_rows)
-
-
-def _check_declared(file: Any, wanted: list[str], names: list[str], path: Path, max_bytes: int | None) -> None:
-    """Row groups say how large they become; run lengths can hide far more rows than bytes."""
-    places = [names.index(name) for name in wanted]
-    unpacked = 0
-    for g in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(g)
-        if group.num_columns == len(names):
-            unpacked += sum(max(0, group.column(j).total_uncompressed_size) for j in places)
-        else:
-            unpacked += max(0, group.total_byte_size)
-    codes = 4 * file.metadata.num_rows * len(wanted)
-    check_unpacked(path, max(unpacked, codes), max_bytes, f"{file.metadata.num_rows:,} rows")
-
-
-def _stream(file: Any, wanted: list[str]) -> dict[str, Any]:
-    """Columns put together batch by batch, so that only one batch is unpacked at a time."""
-    import pyarrow as pa
-
-    known: dict[str, dict[Any, int]] = {name: {} for name in wanted}
-    pieces: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
-    plain: dict[str, list[Any]] = {name: [] for name in wanted}
-    for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
-        for name in wanted:
-            column = batch.column(batch.schema.get_field_index(name))
-            if isinstance(column, pa.DictionaryArray):
-                seen = known[name]
-                places = [
-                    -1 if label is None else seen.setdefault(label, len(seen))
-                    for label in column.dictionary.to_pylist()
-                ]
-                lookup = np.array([*places, -1], dtype=np.int32)
-                pieces[name].append(lookup[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
-            else:
-                plain[name].append(column)
-    columns: dict[str, Any] = {}
-    for name in wanted:
-        if pieces[name]:
-            labels = np.empty(len(known[name]), dtype=object)
-            labels[:] = list(known[name])
-            columns[name] = Dictionary(np.concatenate(pieces[name]), labels)
-        else:
-            columns[name] = pa.chunked_array(plain[name])
-    return columns
+        raise ValueError(f"{path.name} is a damaged Parquet file ({one_line(error)}); write it again.") from None
 
 
 def _is_text(kind: Any) -> bool:
+    """Whether cells are bytes of any length, which Parquet may store once and repeat."""
     import pyarrow as pa
 
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:120].rstrip(".") if lines else type(error).__name__
+class ParquetFormat(TableFormat):
+    """Parquet files, and folders of them."""
+
+    name = "parquet"
+    suffixes = (".parquet", ".pq")
+    magic = (b"PAR1",)
+    in_folders = True
+
+    def open(self, path: Path, options: Options) -> ParquetTable:
+        return ParquetTable(path, Limit.of([path], options.max_bytes))
+
+    def write(self, target: Any, content: Content) -> None:
+        import pyarrow as pa
+
+        front = {} if content.item_ids is None else {"id": content.item_ids}
+        back = {} if content.classes is None else {"class": content.classes}
+        arrays = {name: _arrow(column) for name, column in {**front, **content.columns, **back}.items()}
+        import_parquet().write_table(pa.table(arrays), target)
+
+    def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
+        """Row groups copied one at a time, each with its share of the labels."""
+        pq = import_parquet()
+
+        writer, start = None, 0
+        try:
+            for path in source:
+                with _opened(path) as file:
+                    check_new(name, file.schema_arrow.names, path)
+                    for group in range(file.metadata.num_row_groups):
+                        table = file.read_row_group(group).replace_schema_metadata(None)
+                        mine = _arrow(np.asarray(labels[start : start + table.num_rows]))
+                        start += table.num_rows
+                        if len(mine) < table.num_rows:
+                            break
+                        table = table.append_column(name, mine)
+                        writer = writer or pq.ParquetWriter(target, table.schema)
+                        writer.write_table(table)
+            if start != len(labels):
+                rows = sum(pq.ParquetFile(path).metadata.num_rows for path in source)
+                raise ValueError(f"{source[0].name} has {rows} rows, but there are {len(labels)} labels.")
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+def _arrow(column: Any) -> Any:
+    """A column as an Arrow array; text as a dictionary."""
+    import pyarrow as pa
+
+    if isinstance(column, Dictionary):
+        labels = column.labels
+        if labels.dtype.kind in "iub":
+            values = labels[np.maximum(column.indices, 0)]
+            return pa.array(values, mask=column.indices < 0)
+        return pa.DictionaryArray.from_arrays(
+            pa.array(column.indices.astype(np.int32), mask=column.indices < 0), pa.array(labels.tolist())
+        )
+    array = pa.array(column.tolist() if column.dtype == object else column)
+    return array.dictionary_encode() if pa.types.is_string(array.type) else array
+
+
+PARQUET = ParquetFormat()

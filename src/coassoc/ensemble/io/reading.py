@@ -6,9 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ import numpy as np
 
 from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
-from ..tables import column_values
-from .guard import RawTable, file_format
-
-ID_NAMES = ("id", "item", "item_id", "index", "barcode", "")  # a first column so named holds ids, not labels
+from .blocks import gather
+from .formats import open_table
+from .roles import HEAD_ROWS, Choice, Roles
+from .table import Options, Table, TableFormat
 
 
 def read_ensemble(
@@ -27,7 +26,7 @@ def read_ensemble(
     *,
     columns: str | Sequence[str] | None = None,
     id_column: str | bool | None = None,
-    class_column: str | None = None,
+    class_column: str | bool | None = None,
     missing: str = "negative",
     exclude: str | Sequence[str] = (),
     format: str | None = None,
@@ -37,33 +36,38 @@ def read_ensemble(
 ) -> Ensemble:
     """Read base partitions from a file, or from one file per clustering.
 
+    The page on files has every rule: which cells are missing, which columns are ids, what a header is.
+
     Parameters
     ----------
     path : str, path or list of them
-        CSV, TSV (also ``.gz``), Parquet, NPY, NPZ or h5ad; ``"-"`` is standard input. With several files, their
-        partitions are joined by id (an item that a file does not mention is missing there), or put side by side
-        when no file has ids. The kind of a file is found from its first bytes and its name.
+        CSV, TSV (also ``.gz``), Parquet (also a folder of files), NPY, NPZ or h5ad; ``"-"`` is standard input. With
+        several files, their partitions are joined by id (an item that a file does not mention is missing there), or
+        put side by side when no file has ids. The format of a file is found from its first bytes and its name.
     columns : str or list of str, default=None
         Columns that hold clusterings, by name or pattern (``"leiden*"``), in this order. None is every column but
-        the id and the class; h5ad files need a choice, since ``.obs`` holds much else.
+        the ids, the classes and columns in which no value repeats; h5ad files need a choice, since ``.obs`` holds much
+        else.
     id_column : str, bool or None, default=None
-        Column that names the items; it must not repeat. None takes a first column called id, item, item_id, index
-        or barcode, or without a name; False takes none. The ids of an h5ad file are its index.
-    class_column : str or None, default=None
-        Column of known classes: kept for scoring, never part of the ensemble.
+        Column that names the items; its values must differ. None takes a first column with a usual name for ids (id,
+        index, barcode, cell_id or without a name); False takes none. The ids of an h5ad file are its index.
+    class_column : str, bool or None, default=None
+        Column of known classes: kept for scoring, never part of the ensemble. None takes a column called class,
+        classes, truth, ground_truth or target, unless `columns` is given; False takes none.
     missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
         What a missing label is and becomes, see :class:`Ensemble`. Empty cells, NA, NaN, null and None are missing
         in text files; HDBSCAN's −1 and −2, −3 are under ``"negative"``.
     exclude : str or list of str, default=()
         Columns left out, by name or pattern.
     format : {"csv", "tsv", "parquet", "npy", "npz", "h5ad"} or None, default=None
-        Kind of the file when its name does not say.
+        Format of the file when its name does not say.
     delimiter : str or None, default=None
         Separator of text files. None is a tab for TSV, else whichever of ``, tab ; |`` splits the first line.
     header : bool or None, default=None
-        Whether the first row names the columns. None: yes unless it holds numbers only.
+        Whether the first row of a text file names the columns. None: yes, unless it holds numbers that repeat. Numbers
+        that may be names or labels are an error.
     max_bytes : int or None, default=None
-        Refuse a compressed file that unpacks to more. None is 256 MiB, or 200 times the file's size if that is more.
+        Refuse a file that takes more memory. None is 256 MiB, or 200 times the file's size if that is more.
 
     Returns
     -------
@@ -72,8 +76,9 @@ def read_ensemble(
 
     Notes
     -----
-    Time and memory are linear in the number of labels. Declared sizes are checked before memory is taken, nothing
-    is ever unpickled, and text, Parquet and row groups are streamed.
+    Time and memory are linear in the number of labels. The memory that decoding takes is estimated before it is taken,
+    nothing is ever unpickled, and text and row groups are read in pieces. ``Ensemble(path)`` reads the same files
+    piece by piece, for tables larger than memory.
 
     Examples
     --------
@@ -87,18 +92,33 @@ def read_ensemble(
     (Ensemble(4 items, 2 partitions of 2 clusters, uint8, some labels missing), ['a', 'b', 'c', 'd'])
     """
     check_missing_rule(missing)
-    plan = _Plan(columns, id_column, class_column, exclude)
-    options = {"delimiter": delimiter, "header": header, "max_bytes": max_bytes}
-    several = isinstance(path, (list, tuple)) or (
-        isinstance(path, Iterable) and not isinstance(path, (str, os.PathLike))
-    )
+    choice, options = Choice(columns, exclude, id_column, class_column), Options(delimiter, header, max_bytes)
+    several = isinstance(path, Iterable) and not isinstance(path, (str, os.PathLike))
     paths = [Path(p) for p in path] if several else [Path(path)]
     if not paths:
         raise ValueError("path must name at least one file, got an empty list.")
-    parts = [_read_one(one, plan, format, options) for one in paths]
-    if len(parts) == 1:
-        return parts[0].ensemble(missing)
-    return _join(parts, paths).ensemble(missing)
+    for i, one in enumerate(paths):
+        if any(one.resolve() == other.resolve() for other in paths[:i]):
+            raise ValueError(f"path names {one.name} twice; give each file once.")
+    parts = []
+    for one in paths:
+        with naming(one):
+            parts.append(_read_one(one, choice, format, options))
+    with naming(paths[0]):
+        whole = parts[0] if len(parts) == 1 else _join(parts, paths)
+        return whole.ensemble(missing)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors about the content of a file are ValueErrors that name it."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        if path.name in str(error) and type(error) is ValueError:
+            raise
+        said = str(error) if path.name in str(error) else f"{path.name}: {error}"
+        raise ValueError(said) from error
 
 
 class _Part:
@@ -116,141 +136,63 @@ class _Part:
         return ensemble
 
 
-class _Plan:
-    """Which columns play which part."""
-
-    def __init__(self, columns, id_column, class_column, exclude):
-        self.patterns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
-        self.exclude = [exclude] if isinstance(exclude, str) else list(exclude)
-        self.id_column, self.class_column = id_column, class_column
-
-    def id_of(self, names: list[str], path: Path) -> str | None:
-        if self.id_column is False:
-            return None
-        if self.id_column is None or self.id_column is True:
-            return names[0] if names and names[0].lower() in ID_NAMES else None
-        _require(self.id_column, names, path, "id_column")
-        return self.id_column
-
-    def partitions(self, names: list[str], path: Path, *, needed: bool = False) -> list[str]:
-        """Names of the label columns, in the order asked for."""
-        aside = {self.id_of(names, path), self.class_column}
-        if self.class_column is not None:
-            _require(self.class_column, names, path, "class_column")
-        if self.patterns is None:
-            if needed:
-                raise ValueError(
-                    f"columns must say which columns of .obs in {path.name} are clusterings, for example "
-                    f"columns='leiden*' (--columns); it has {_listing(names)}."
-                )
-            found = [name for name in names if name not in aside]
-        else:
-            found = []
-            for pattern in self.patterns:
-                matches = [pattern] if pattern in names else [n for n in names if fnmatchcase(n, pattern)]
-                if not matches:
-                    raise ValueError(f"columns: {path.name} has no column {pattern!r}; it has {_listing(names)}.")
-                found += [name for name in matches if name not in found and name not in aside]
-        found = [name for name in found if not any(name == p or fnmatchcase(name, p) for p in self.exclude)]
-        if not found:
-            raise ValueError(f"{path.name} has no column of labels left; it has {_listing(names)}.")
-        return found
+def open_roles(
+    path: Path, choice: Choice, format: str | None, options: Options
+) -> tuple[Table, TableFormat, Roles]:
+    """An open file and the parts that its columns play by name."""
+    table, found = open_table(path, format, options)
+    roles = choice.roles(table)
+    if roles.ids is not None:
+        table.read_ids(roles.ids)
+    return table, found, roles
 
 
-def _read_one(path: Path, plan: _Plan, format: str | None, options: dict[str, Any]) -> _Part:
+def _read_one(path: Path, choice: Choice, format: str | None, options: Options) -> _Part:
     if str(path) == "-":
         with standard_input(format) as spooled:
-            return _read_one(spooled, plan, format, options)
-    kind, compressed = file_format(path, format)
-
-    def select(names: list[str]) -> list[str]:
-        wanted = plan.partitions(names, path, needed=kind == "h5ad")
-        aside = [plan.id_of(names, path) if kind not in ("npy", "h5ad") else None, plan.class_column]
-        return [*dict.fromkeys([*(name for name in aside if name is not None), *wanted])]
-
-    raw = _open(path, kind, compressed, select, plan, options)
-    identity = plan.id_of(raw.names, path) if kind not in ("npy", "h5ad") else None
-    ids = _check_ids(raw.columns[identity], path, identity) if identity is not None else None
-    stored = raw.notes.get("item_ids")
-    if ids is None and stored is not None:
-        ids = _check_ids(np.asarray(stored, dtype=object), path, "index")
-    classes = raw.notes.get("classes")
-    if plan.class_column is not None:
-        classes = decode(raw.columns[plan.class_column])
-    chosen = plan.partitions(raw.names, path, needed=kind == "h5ad")
-    return _Part({name: raw.columns[name] for name in chosen}, raw.n_rows, ids, classes, raw.notes.get("array"))
+            return _read_one(spooled, choice, format, options)
+    table, _, roles = open_roles(path, choice, format, options)
+    array = table.array() if roles.all == table.names else None
+    if array is not None:
+        head = {name: array[:HEAD_ROWS, j] for j, name in enumerate(table.names)}
+        if choice.look(roles, table, head, len(array)) == roles:
+            return _Part(dict.fromkeys(table.names), len(array), None, None, array)
+    columns, n_rows = gather(table, roles.all)
+    ids = None if roles.ids is None else check_ids(columns[roles.ids], path, roles.ids)
+    classes = None if roles.classes is None else decode(columns[roles.classes])
+    roles = choice.look(roles, table, columns, n_rows)
+    return _Part({name: columns[name] for name in roles.partitions}, n_rows, ids, classes)
 
 
-def _open(path: Path, kind: str, compressed: bool, select, plan: _Plan, options: dict[str, Any]) -> RawTable:
-    max_bytes = options["max_bytes"]
-    if kind in ("csv", "tsv"):
-        from .text import read_text
-
-        text = (plan.id_column,) if isinstance(plan.id_column, str) else ID_NAMES if plan.id_column is not False else ()
-        return read_text(
-            path,
-            select,
-            delimiter=options["delimiter"] or ("\t" if kind == "tsv" else None),
-            header=options["header"],
-            compressed=compressed,
-            max_bytes=max_bytes,
-            verbatim=_Caseless(text),
-        )
-    if kind == "parquet":
-        from .parquet import read_parquet
-
-        return read_parquet(path, select, max_bytes=max_bytes)
-    if kind == "h5ad":
-        from .h5ad import read_h5ad
-
-        return read_h5ad(path, select, max_bytes=max_bytes)
-    from .arrays import read_npy, read_npz
-
-    return read_npy(path, select) if kind == "npy" else read_npz(path, select, max_bytes=max_bytes)
-
-
-class _Caseless(tuple):
-    """Names that match whatever their capitals."""
-
-    def __contains__(self, name: object) -> bool:
-        return any(str(name).lower() == one.lower() for one in self)
-
-
-def decode(column: Any) -> np.ndarray:
-    """A column as an array of its labels, None where null."""
-    values, nulls = column_values(column)
-    if isinstance(values, Dictionary):
-        values, nulls = values.decode()
+def decode(column: Dictionary) -> np.ndarray:
+    """A column as an array of its labels, None where missing."""
+    values, nulls = column.decode()
     if nulls is not None:
         values = np.asarray(values, dtype=object)
         values[nulls] = None
     return np.asarray(values)
 
 
-def _check_ids(column: Any, path: Path, name: str | None) -> np.ndarray:
+def check_ids(column: Dictionary, path: Path, name: str) -> np.ndarray:
     """Ids as an array; each names one item."""
     ids = decode(column)
-    if ids.dtype.kind == "f":
-        raise ValueError(
-            f"id_column {name!r} of {path.name} holds fractions or gaps; an id is a name or a whole number."
-        )
-    if ids.dtype.kind == "O":
-        absent = [i for i, value in enumerate(ids) if value is None or value == ""]
-        if absent:
-            raise ValueError(
-                f"id_column {name!r} of {path.name} is empty in row {absent[0] + 1}; give every item an id."
-            )
-    seen: set[Any] = set()
-    if len(set(ids.tolist())) == len(ids):
+    what = f"the ids of {path.name}" if name.startswith("\x00") else f"id_column {name!r} of {path.name}"
+    for i, value in enumerate(ids.tolist() if ids.dtype == object else ()):
+        if value is None or value == "":
+            raise ValueError(f"{what}: empty in row {i + 1}; give every item an id.")
+    if len(column.labels) == len(ids):
         return ids
+    seen: set[Any] = set()
     for i, value in enumerate(ids.tolist()):
         if value in seen:
             raise ValueError(
-                f"id_column {name!r} of {path.name} repeats {value!r} (row {i + 1}); ids must differ, or pass "
-                "id_column=False (--no-id)."
+                f"{what} repeats {str(value)[:80]!r} (row {i + 1}); ids must differ, or pass id_column=False (--no-id)."
             )
         seen.add(value)
     return ids
+
+
+# -- several files -------------------------------------------------------------------------------------------------
 
 
 def _join(parts: list[_Part], paths: list[Path]) -> _Part:
@@ -261,7 +203,7 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
         if len({part.n_rows for part in parts}) > 1:
             sizes = ", ".join(f"{path.name} {part.n_rows}" for part, path in zip(parts, paths))
             raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
-        columns = {new: c for names, part in zip(labels, parts) for new, c in zip(names, part.columns.values())}
+        columns = {new: c for names, part in zip(labels, parts) for new, c in zip(names, _columns(part))}
         classes = next((part.classes for part in parts if part.classes is not None), None)
         return _Part(columns, parts[0].n_rows, None, classes)
     if not all(with_ids):
@@ -271,30 +213,25 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
     rows = [np.array([place.setdefault(str(one), len(place)) for one in part.ids.tolist()]) for part in parts]
     columns, classes = {}, None
     for names, part, where in zip(labels, parts, rows):
-        for new, column in zip(names, part.columns.values()):
-            columns[new] = _spread(column, where, len(place))
+        for new, column in zip(names, _columns(part)):
+            indices = np.full(len(place), -1, dtype=np.int64)
+            indices[where] = column.indices
+            columns[new] = Dictionary(indices, column.labels)
         if part.classes is not None:
             classes = np.full(len(place), None, dtype=object) if classes is None else classes
             classes[where] = part.classes
     return _Part(columns, len(place), np.array(list(place), dtype=object), classes)
 
 
-def _spread(column: Any, where: np.ndarray, n_rows: int) -> Any:
-    """A column over all items, null where its file does not mention them."""
-    values, nulls = column_values(column)
-    if not isinstance(values, Dictionary):
-        values = np.asarray(values)
-        if nulls is not None or values.dtype.kind == "O":
-            filled = np.full(n_rows, None, dtype=object)
-            filled[where] = values
-            if nulls is not None:
-                filled[where[nulls]] = None
-            return filled
-        labels, indices = np.unique(values, return_inverse=True)
-        values = Dictionary(indices, labels if labels.dtype.kind in "iufb" else labels.astype(object))
-    indices = np.full(n_rows, -1, dtype=np.int64)
-    indices[where] = values.indices
-    return Dictionary(indices, values.labels)
+def _columns(part: _Part) -> list[Dictionary]:
+    """The columns of a part, those of a plain array too."""
+    if part.array is None:
+        return list(part.columns.values())
+    found = []
+    for j in range(part.array.shape[1]):
+        labels, indices = np.unique(part.array[:, j], return_inverse=True)
+        found.append(Dictionary(indices, labels if labels.dtype.kind in "iufb" else labels.astype(object)))
+    return found
 
 
 def _names(parts: list[_Part], paths: list[Path]) -> list[list[str]]:
@@ -314,8 +251,8 @@ def _names(parts: list[_Part], paths: list[Path]) -> list[list[str]]:
 
 
 @contextmanager
-def standard_input(format: str | None):
-    """Standard input as a file on disk: readers look at sizes and seek, and memory stays bounded."""
+def standard_input(format: str | None) -> Iterator[Path]:
+    """Standard input as a file on disk: readers need its size, and read it twice."""
     with tempfile.TemporaryDirectory(prefix="coassoc-") as folder:
         path = Path(folder, f"standard-input.{format}" if format else "standard-input")
         with open(path, "wb") as spooled:
@@ -324,13 +261,3 @@ def standard_input(format: str | None):
             if format is None and spooled.read(4) in (b"PK\x03\x04", b"PK\x05\x06"):
                 path = path.rename(path.with_suffix(".npz"))
         yield path
-
-
-def _require(name: str, names: list[str], path: Path, argument: str) -> None:
-    if name not in names:
-        raise ValueError(f"{argument}: {path.name} has no column {name!r}; it has {_listing(names)}.")
-
-
-def _listing(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:12])
-    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")

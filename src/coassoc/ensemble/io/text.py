@@ -1,12 +1,14 @@
-"""CSV and TSV -> columns, streamed: a row of text is turned into small integers and forgotten."""
+"""CSV and TSV: read as a stream, each different text of a column looked at once."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -14,61 +16,234 @@ from typing import IO, Any
 import numpy as np
 
 from ..encode import Dictionary
-from .guard import RawTable, Selector, allowed_bytes
+from .cells import MISSING, cell_of, id_cell_of, id_of, is_measurement, is_number, label_of, name_of, quoted
+from .limits import Limit
+from .table import Append, Columns, Content, Options, Table, TableFormat, row_ranges
 
-NA_VALUES = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>")
-_BLOCK = 1 << 22  # bytes of text parsed at a time
-_LONGEST_LINE = 1 << 20  # the first lines must end somewhere
+LONGEST_CELL = 131_072  # characters; the limit of Python's csv module
+_LONGEST_HEADER = 1 << 20
+_BATCH_BYTES = 1 << 22  # text parsed at a time
+_BLOCK_BYTES = 1 << 26  # text of a block
+_BATCH_ROWS = 20_000
 _DELIMITERS = (",", "\t", ";", "|")
 
 
-def read_text(
-    path: Path,
-    select: Selector,
-    *,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    compressed: bool = False,
-    max_bytes: int | None = None,
-    verbatim: tuple[str, ...] = (),
-) -> RawTable:
-    """Columns of a delimited text file; `verbatim` columns stay strings, the others become labels."""
-    names, delimiter, has_header = text_layout(path, compressed, delimiter, header, max_bytes)
-    wanted = select(names)
-    if compressed:
-        for _ in _blocks(path, True, max_bytes):  # the parser must not meet a damaged or endless archive
-            pass
-    parse = _parse_arrow if _has_arrow() else _parse_plain
-    parsed = parse(path, names, wanted, delimiter, has_header, compressed, max_bytes)
-    n_rows = max((len(indices) for indices, _ in parsed.values()), default=0)
-    if n_rows == 0:
-        raise ValueError(f"{path.name} has a header but no rows; a label table needs one row per item.")
-    columns: dict[str, Any] = {}
-    for name, (indices, texts) in parsed.items():
-        if any("\x00" in text for text in texts):
-            raise ValueError(f"{path.name} holds NUL bytes in column {name!r}, so it is not text throughout.")
-        labels = np.array(texts, dtype=object) if name in verbatim else _typed(texts, path, name)
-        if name not in verbatim:
-            nulls = np.array([text in NA_VALUES for text in texts] + [True])
-            indices = np.where(nulls[indices], -1, indices)
-        columns[name] = Dictionary(indices, labels)
-    return RawTable(names, columns, n_rows, {"delimiter": delimiter, "header": has_header})
+@dataclass(frozen=True)
+class Layout:
+    """How the rows of a file are written."""
+
+    path: Path
+    delimiter: str
+    width: int  # cells of a row
+    has_header: bool
+    start: int  # byte at which the rows begin
+    compressed: bool
+    padded: bool  # whether every row ends in a delimiter, and so in an empty cell
+    ids: str | None = None  # the column read as ids
 
 
-def text_layout(
-    path: Path, compressed: bool, delimiter: str | None, header: bool | None, max_bytes: int | None = None
-) -> tuple[list[str], str, bool]:
-    """Column names, separator, and whether the first row holds the names."""
-    first = _first_line(path, compressed, max_bytes)
-    delimiter = delimiter or _delimiter(first)
-    cells = next(csv.reader([first], delimiter=delimiter))
-    has_header = header if header is not None else _looks_like_header(cells, path)
-    names = [cell.strip() for cell in cells] if has_header else [str(j) for j in range(len(cells))]
-    _check_names(names, path)
-    return names, delimiter, has_header
+class TextTable(Table):
+    """A delimited text file."""
+
+    def __init__(self, path: Path, limit: Limit, options: Options, delimiter: str | None):
+        super().__init__(path, limit)
+        compressed = _is_gzip(path)
+        if compressed:
+            for _ in _blocks(path, limit):  # a damaged or endless archive must not reach the parser
+                pass
+        cells, start, delimiter = _first_row(path, compressed, options.delimiter or delimiter)
+        limit.check_table(1, len(cells))
+        header = options.header
+        if header is None:
+            header = _is_header(cells, path, compressed, delimiter)
+        names = [name_of(cell) for cell in cells] if header else [str(j) for j in range(len(cells))]
+        padded = header and len(names) > 1 and names[-1] == ""
+        self.names = names[:-1] if padded else names
+        self._check_names()
+        self.layout = Layout(path, delimiter, len(names), header, start if header else 0, compressed, padded)
+
+    def _check_names(self) -> None:
+        for j, name in enumerate(self.names):
+            if name in self.names[:j]:
+                raise ValueError(
+                    f"{self.path.name} has two columns named {name!r}; rename one of them, or pass header=False "
+                    "(--no-header) if its first row is data."
+                )
+            if name == "" and j > 0:
+                raise ValueError(f"{self.path.name}: column {j + 1} has no name; name every column in the first row.")
+
+    def read_ids(self, name: str) -> None:
+        """Read the column `name` as ids: its cells stay as they are."""
+        self.layout = Layout(**{**self.layout.__dict__, "ids": name})
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
+        n_rows = 0
+        with _open(self.path, self.layout.compressed) as stream:
+            stream.seek(self.layout.start)
+            for batch in _parse(stream, self.layout, self._places(columns)):
+                n_rows += len(next(iter(batch.values()))) if batch else 0
+                yield batch
+        if n_rows == 0 and columns:
+            raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
+
+    def blocks(self, columns: Sequence[str]) -> list[TextBlock]:
+        places, layout = self._places(columns), self.layout
+        if layout.compressed:
+            return [TextBlock(layout, places, layout.start, None, sum(map(_n_rows, self.batches(columns))))]
+        return [TextBlock(layout, places, *cut) for cut in _cuts(layout)]
+
+    def _places(self, columns: Sequence[str]) -> dict[str, int]:
+        return {name: self.names.index(name) for name in columns}
 
 
-def _has_arrow() -> bool:
+@dataclass(frozen=True)
+class TextBlock:
+    """Rows between two bytes of a text file."""
+
+    layout: Layout
+    places: dict[str, int]
+    start: int
+    stop: int | None
+    rows: int
+
+    def read(self) -> Columns:
+        with _open(self.layout.path, self.layout.compressed) as stream:
+            stream.seek(self.start)
+            part = stream if self.stop is None else io.BytesIO(stream.read(self.stop - self.start))
+            columns = merged(_parse(part, self.layout, self.places), list(self.places))
+        if any(len(column) != self.rows for column in columns.values()):
+            raise ValueError(f"{self.layout.path.name} is not a well-formed table: check the quotes in its cells.")
+        return columns
+
+
+def _n_rows(columns: Columns) -> int:
+    return len(next(iter(columns.values()), ()))
+
+
+def merged(batches: Iterable[Columns], names: Sequence[str]) -> dict[str, Dictionary]:
+    """Batches of `Dictionary` columns as one column each."""
+    known: dict[str, dict[Any, int]] = {name: {} for name in names}
+    pieces: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for batch in batches:
+        for name in names:
+            column, seen = batch[name], known[name]
+            places = [seen.setdefault(label, len(seen)) for label in column.labels.tolist()]
+            pieces[name].append(np.array([*places, -1], dtype=np.int32)[column.indices])
+    return {name: Dictionary(_joined(pieces[name]), as_objects(list(known[name]))) for name in names}
+
+
+def as_objects(values: Sequence[Any]) -> np.ndarray:
+    """An object array of these values, whatever they are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _joined(pieces: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
+
+
+# -- the first row -------------------------------------------------------------------------------------------------
+
+
+def _first_row(path: Path, compressed: bool, delimiter: str | None) -> tuple[list[str], int, str]:
+    """Cells of the first row, the byte after it, and the delimiter."""
+    with _open(path, compressed) as stream:
+        head = stream.read(1 << 16)
+    _check_head(head, path)
+    used = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+    with _open(path, compressed) as stream, io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
+        stream.seek(used)
+
+        def lines() -> Iterator[str]:
+            nonlocal used
+            while line := text.readline(_LONGEST_HEADER):
+                used += len(line.encode())
+                if used >= _LONGEST_HEADER:
+                    raise ValueError(
+                        f"the first line of {path.name} is over {_LONGEST_HEADER:,} characters long; is it a table?"
+                    )
+                yield line
+
+        try:
+            first = next(lines(), "")
+            if not first.strip(" \t\r\n"):
+                blank = "starts with a blank line; remove it" if head.strip() else "holds blank lines only"
+                raise ValueError(f"{path.name} {blank}; a label table needs a header and at least one row.")
+            delimiter = delimiter or _delimiter(first)
+            cells = next(csv.reader(_chain(first, lines()), delimiter=delimiter, strict=True))
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            raise ValueError(f"{path.name} is not UTF-8 text (0x{byte:02x} in its first row); save it as UTF-8.") from None
+        except csv.Error as error:
+            raise ValueError(f"{path.name} is not a well-formed table near row 1: {error}; check quotes.") from None
+    return cells, used, delimiter
+
+
+def _chain(first: str, others: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from others
+
+
+def _check_head(head: bytes, path: Path) -> None:
+    if b"\x00" in head:
+        raise ValueError(f"{path.name} is not text (it holds NUL bytes); save the table as UTF-8 CSV.")
+    if head.startswith((b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")):
+        raise ValueError(f"{path.name} is a web page or XML, not a table; download the data file itself.")
+    if head.lstrip().startswith((b"{", b"[")) and b'"' in head[:200]:
+        raise ValueError(f"{path.name} looks like JSON, not a table; save it as CSV.")
+
+
+def _delimiter(line: str) -> str:
+    """The mark that splits the first line most; a comma when none does."""
+    line = re.sub('"[^"]*"', "", line)
+    counts = {mark: line.count(mark) for mark in _DELIMITERS}
+    best = max(counts, key=lambda mark: counts[mark])
+    return best if counts[best] else ","
+
+
+def _is_header(cells: list[str], path: Path, compressed: bool, delimiter: str) -> bool:
+    """Whether the first row names the columns.
+
+    It does unless every cell is a number or missing. Numbers that differ are names when none of them is a label of
+    its own column below, and could be both when one is.
+    """
+    texts = [cell.strip() for cell in cells]
+    if not all(is_number(text) or text in MISSING for text in texts) or not any(map(is_number, texts)):
+        return True
+    count = [str(j) for j in range(len(texts))]
+    if len(texts) > 2 and texts == ["", *count[:-1]]:
+        return True  # columns without names of their own, written by pandas with the index
+    if len(set(texts)) < len(texts) or any(text in MISSING for text in texts[1:]):
+        return False
+    layout = Layout(path, delimiter, len(cells), True, 0, compressed, False)
+    with _open(path, compressed) as stream:
+        first = True
+        for batch in _parse_plain(stream, layout, {str(j): j for j in range(len(cells))}, typed=False):
+            for j, text in enumerate(texts):
+                column = batch[str(j)]
+                labels = set(column.labels[column.indices[1 if first else 0 :]].tolist())
+                if text and text in {one.strip() for one in labels}:
+                    raise ValueError(
+                        f"the first row of {path.name} holds numbers ({','.join(texts[:4])}{'...' * (len(texts) > 4)}) "
+                        "that may be column names or labels; pass header=True (--header) or header=False (--no-header)."
+                    )
+            first = False
+    return True
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def _parse(stream: IO[bytes], layout: Layout, places: dict[str, int]) -> Iterator[Columns]:
+    # pyarrow drops blank lines, which may be rows when there is one column
+    if layout.width > 1 and has_arrow():
+        return _parse_arrow(stream, layout, places)
+    return _parse_plain(stream, layout, places)
+
+
+def has_arrow() -> bool:
+    """Whether pyarrow's parser is installed."""
     try:
         import pyarrow.csv  # noqa: F401
     except ImportError:
@@ -76,218 +251,279 @@ def _has_arrow() -> bool:
     return True
 
 
-def _first_line(path: Path, compressed: bool, max_bytes: int | None) -> str:
-    """The first line as text; doubts the encoding and the line length."""
-    head = b""
-    for block in _blocks(path, compressed, max_bytes, 1 << 16):
-        head += block
-        if b"\n" in head or b"\r" in head or len(head) > _LONGEST_LINE:
-            break
-    if b"\x00" in head:
-        raise ValueError(f"{path.name} is not text (it holds NUL bytes); save the table as UTF-8 CSV.")
-    if head.startswith((b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")):
-        raise ValueError(f"{path.name} is a web page or XML, not a table; download the data file itself.")
-    if head.lstrip().startswith((b"{", b"[")) and b'"' in head[:200]:
-        raise ValueError(f"{path.name} looks like JSON, not a table; save it as CSV.")
-    try:
-        text = head.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.start < len(head) - 4:
-            raise ValueError(
-                f"{path.name} is not UTF-8 text (byte {error.start} is 0x{head[error.start]:02x}); save it as UTF-8."
-            ) from None
-        text = head[: error.start].decode("utf-8-sig")
-    if not text.strip():
-        raise ValueError(f"{path.name} holds blank lines only; a label table needs a header and at least one row.")
-    line = text.splitlines()[0]
-    if not line.strip():
-        raise ValueError(f"{path.name} starts with a blank line; remove it.")
-    if len(line) >= _LONGEST_LINE:
-        raise ValueError(f"the first line of {path.name} is over {_LONGEST_LINE:,} characters long; is it a table?")
-    return line
-
-
-def _delimiter(line: str) -> str:
-    """The separator that splits the first line most; a comma when none does."""
-    counts = {mark: line.count(mark) for mark in _DELIMITERS}
-    best = max(counts, key=lambda mark: counts[mark])
-    return best if counts[best] else ","
-
-
-def _looks_like_header(cells: list[str], path: Path) -> bool:
-    """A first row of numbers is data, anything else names columns; 0, 1, 2, ... could be both."""
-    texts = [cell.strip() for cell in cells]
-    if not all(_is_number(text) or text in NA_VALUES for text in texts) or not any(map(_is_number, texts)):
-        return True
-    count = [str(j) for j in range(len(texts))]
-    if len(texts) > 2 and texts == ["", *count[:-1]]:
-        return True  # a frame of unnamed columns, written by pandas with its index
-    if len(texts) > 1 and texts == count:
-        raise ValueError(
-            f"the first row of {path.name} is {','.join(texts[:4])}...: it may be column names or labels; "
-            "pass header=True (--header) or header=False (--no-header)."
-        )
-    return False
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _check_names(names: list[str], path: Path) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"{path.name} has two columns named {name!r}; rename one of them.")
-        seen.add(name)
-
-
-def _typed(texts: list[str], path: Path, name: str) -> np.ndarray:
-    """Labels behind the different texts of a column: integers when all are whole numbers, else strings."""
-    known = [text for text in texts if text not in NA_VALUES]
-    try:
-        numbers = {text: int(text) for text in known}
-    except ValueError:
-        try:
-            floats = {text: float(text) for text in known}
-        except ValueError:
-            return np.array([text.strip() for text in texts], dtype=object)
-        values: list[Any] = [floats.get(text) for text in texts]
-        return np.array([float("nan") if v is None else v for v in values], dtype=np.float64)
-    if any(abs(number) >= 2**63 for number in numbers.values()):
-        return np.array(texts, dtype=object)
-    return np.array([numbers.get(text, 0) for text in texts], dtype=np.int64)
-
-
-# -- parsing ---------------------------------------------------------------------------------------------------
-
-
-def _parse_arrow(path, names, wanted, delimiter, has_header, compressed, max_bytes):
-    """Indices and different texts of each wanted column, by pyarrow's multi-threaded parser."""
+def _parse_arrow(stream: IO[bytes], layout: Layout, places: dict[str, int]) -> Iterator[Columns]:
+    """Batches of the wanted columns, by pyarrow's parser."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    read = pacsv.ReadOptions(column_names=names, skip_rows=1 if has_header else 0, block_size=_BLOCK)
-    parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    names = [str(j) for j in range(layout.width)]
+    wanted = [str(place) for place in places.values()] + (names[-1:] if layout.padded else [])
+    read = pacsv.ReadOptions(column_names=names, block_size=_BATCH_BYTES, use_threads=False)
     convert = pacsv.ConvertOptions(
-        include_columns=wanted,
-        column_types={name: pa.dictionary(pa.int32(), pa.string()) for name in wanted},
+        include_columns=wanted or names[:1],
+        column_types={name: pa.dictionary(pa.int32(), pa.string()) for name in names},
         strings_can_be_null=False,
-        auto_dict_encode=False,
     )
-    found: dict[str, dict[str, int]] = {name: {} for name in wanted}
-    pieces: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
+    parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
     try:
-        with (
-            open_text(path, compressed) as stream,
-            pacsv.open_csv(
-                pa.PythonFile(stream, mode="r"), read_options=read, parse_options=parse, convert_options=convert
-            ) as reader,
-        ):
+        with pacsv.open_csv(
+            pa.PythonFile(stream, mode="r"), read_options=read, parse_options=parse, convert_options=convert
+        ) as reader:
             for batch in reader:
-                for name in wanted:
-                    column = batch.column(name)
-                    known = found[name]
-                    places = [known.setdefault(text, len(known)) for text in column.dictionary.to_pylist()]
-                    lookup = np.array([*places, -1], dtype=np.int32)
-                    indices = column.indices.to_numpy(zero_copy_only=False)
-                    pieces[name].append(lookup[indices])
+                if layout.padded:
+                    _check_padding(batch.column(wanted[-1]).dictionary.to_pylist(), layout)
+                yield {
+                    name: _labels(batch.column(str(place)), name, layout) for name, place in places.items()
+                }
     except pa.ArrowInvalid as error:
-        raise ValueError(_bad_text(path, names, delimiter, has_header, compressed, max_bytes, str(error))) from None
-    return {name: (_joined(pieces[name]), list(found[name])) for name in wanted}
+        if "Empty CSV file" in str(error):
+            return
+        raise ValueError(_why_not(layout, str(error))) from None
 
 
-def _bad_text(path, names, delimiter, has_header, compressed, max_bytes, fallback: str) -> str:
-    """Where exactly a file that pyarrow refuses is wrong, by reading it again the plain way."""
+def _labels(column: Any, name: str, layout: Layout) -> Dictionary:
+    texts = column.dictionary.to_pylist()
+    return _typed(column.indices.to_numpy(zero_copy_only=False), texts, name, layout)
+
+
+def _typed(indices: np.ndarray, texts: Sequence[str], name: str, layout: Layout) -> Dictionary:
+    """Labels behind the different texts of a column; missing ones have index −1."""
+    for text in texts:
+        if len(text) > LONGEST_CELL or "\x00" in text:
+            what = "a NUL byte" if "\x00" in text else f"a cell of more than {LONGEST_CELL:,} characters"
+            raise ValueError(f"{layout.path.name} holds {what} in column {name!r}; is it a table of labels?")
+    if name == layout.ids:
+        return Dictionary(indices, as_objects([id_of(text) for text in texts]))
+    odd = next(filter(is_measurement, texts), None)
+    if odd is not None:
+        what = "infinity" if "inf" in odd.lower() else "measurements"
+        raise ValueError(
+            f"{layout.path.name}: column {name!r} must hold labels, not {what}: it has {odd.strip()}; labels are whole "
+            "numbers or words. Leave the column out (exclude=, --exclude), or cluster it first."
+        )
+    labels = [label_of(text) for text in texts]
+    lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
+    return Dictionary(lookup[indices], as_objects(labels))
+
+
+def _check_padding(texts: Iterable[str], layout: Layout) -> None:
+    if any(text.strip() for text in texts):
+        raise ValueError(f"{layout.path.name}: column {layout.width} has no name; name every column in the first row.")
+
+
+def _why_not(layout: Layout, reason: str) -> str:
+    """Where a file that pyarrow refuses is wrong, by reading it again with the csv module."""
     try:
-        _parse_plain(path, names, [], delimiter, has_header, compressed, max_bytes)
+        with _open(layout.path, layout.compressed) as stream:
+            stream.seek(layout.start)
+            for _ in _parse_plain(stream, layout, {}):
+                pass
     except ValueError as error:
         return str(error)
-    return f"{path.name} cannot be read as a table: {fallback.splitlines()[0]}"
+    return f"{layout.path.name} cannot be read as a table: {reason.splitlines()[0]}"
 
 
-def _parse_plain(path, names, wanted, delimiter, has_header, compressed, max_bytes):
+def _parse_plain(stream: IO[bytes], layout: Layout, places: dict[str, int], typed: bool = True) -> Iterator[Columns]:
     """The same by the csv module: slower, but it names the row that is wrong."""
-    positions = [names.index(name) for name in wanted]
-    found: list[dict[str, int]] = [{} for _ in wanted]
-    pieces: list[list[np.ndarray]] = [[] for _ in wanted]
-    width = len(names)
-    csv.field_size_limit(_LONGEST_LINE)
-    with open_text(path, compressed) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
-        reader = csv.reader(_no_nul(text, path), delimiter=delimiter, strict=True)
-        try:
-            start = 1
-            if has_header:
-                next(reader)
-                start = 2
-            while True:
-                rows = list(islice(reader, 20_000))
-                if not rows:
-                    break
-                if set(map(len, rows)) != {width}:
-                    for i, row in enumerate(rows):
-                        if len(row) != width and row:
-                            raise ValueError(
-                                f"row {start + i} of {path.name} has {len(row)} cells where the first row has {width}; "
-                                "every row needs one cell per column."
-                            )
-                start += len(rows)
-                columns = list(zip(*(row for row in rows if row)))
-                for c, place in enumerate(positions if columns else []):
-                    known, column = found[c], columns[place]
-                    for cell in dict.fromkeys(column):  # new texts, in the order they appear
-                        known.setdefault(cell, len(known))
-                    pieces[c].append(np.fromiter(map(known.__getitem__, column), np.int32, len(column)))
-        except UnicodeDecodeError as error:
+    path, start, blank = layout.path, 1 + (layout.has_header and layout.start > 0), 0
+    lines = io.TextIOWrapper(stream, encoding="utf-8-sig" if layout.start == 0 else "utf-8", newline="")
+    reader = csv.reader(_without_nul(lines, path), delimiter=layout.delimiter, strict=True)
+    try:
+        while rows := list(islice(reader, _BATCH_ROWS)):
+            kept = []
+            for i, row in enumerate(rows, start):
+                if not row:
+                    blank = blank or i
+                    continue
+                if blank and layout.width == 1:
+                    raise ValueError(
+                        f'row {blank} of {path.name} is blank; write NA or "" for a missing label, or remove the line.'
+                    )
+                if len(row) != layout.width:
+                    raise ValueError(
+                        f"row {i} of {path.name} has {len(row)} cells where the first row has {layout.width}; every row "
+                        "needs one cell per column."
+                    )
+                kept.append(row)
+            start += len(rows)
+            if kept:
+                columns = list(zip(*kept))
+                if layout.padded:
+                    _check_padding(columns[-1], layout)
+                yield {name: _coded(columns[place], name, layout, typed) for name, place in places.items()}
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise ValueError(
+            f"{path.name} is not UTF-8 text throughout (0x{byte:02x} near row {start}); save it as UTF-8."
+        ) from None
+    except csv.Error as error:
+        if "field larger" in str(error):
             raise ValueError(
-                f"{path.name} is not UTF-8 text throughout (0x{error.object[error.start]:02x} near row {start}); "
-                "save it as UTF-8."
+                f"{path.name} holds a cell of more than {LONGEST_CELL:,} characters near row {start}; is it a table "
+                "of labels?"
             ) from None
-        except csv.Error as error:
-            raise ValueError(
-                f"{path.name} is not a well-formed table near row {start}: {error}; check quotes."
-            ) from None
-    return {name: (_joined(pieces[c]), list(found[c])) for c, name in enumerate(wanted)}
+        raise ValueError(f"{path.name} is not a well-formed table near row {start}: {error}; check quotes.") from None
+    finally:
+        lines.close()
 
 
-def _no_nul(lines: Any, path: Path) -> Iterator[str]:
+def _coded(cells: Sequence[str], name: str, layout: Layout, typed: bool) -> Dictionary:
+    known = {cell: i for i, cell in enumerate(dict.fromkeys(cells))}
+    indices = np.fromiter(map(known.__getitem__, cells), np.int32, len(cells))
+    return _typed(indices, list(known), name, layout) if typed else Dictionary(indices, as_objects(list(known)))
+
+
+def _without_nul(lines: Iterable[str], path: Path) -> Iterator[str]:
     for line in lines:
         if "\x00" in line:
             raise ValueError(f"{path.name} holds NUL bytes, so it is not text throughout; save it as UTF-8 CSV.")
         yield line
 
 
-def _joined(pieces: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
+# -- bytes ---------------------------------------------------------------------------------------------------------
 
 
-# -- bytes -----------------------------------------------------------------------------------------------------
+def _cuts(layout: Layout) -> Iterator[tuple[int, int, int]]:
+    """(start, stop, rows) of pieces of about `_BLOCK_BYTES`, cut where a row ends."""
+    start, rows, quotes = layout.start, 0, 0
+    with open(layout.path, "rb") as file:
+        file.seek(start)
+        position = start
+        tail = b""
+        while data := file.read(_BATCH_BYTES):
+            whole = tail + data
+            bytes_ = np.frombuffer(whole, dtype=np.uint8)
+            ends = np.flatnonzero(bytes_ == 10)
+            if b'"' in whole or quotes:
+                inside = (quotes + np.cumsum(bytes_ == 34)[ends]) & 1
+                ends = ends[inside == 0]
+            if not len(ends):
+                tail = whole
+                continue
+            rows += _filled(bytes_, ends)
+            used = int(ends[-1]) + 1
+            quotes = 0  # a row ends outside quotes
+            position, tail = position + used, whole[used:]
+            if position - start >= _BLOCK_BYTES:
+                yield start, position, rows
+                start, rows = position, 0
+        last = position + len(tail)
+        rows += bool(tail.strip(b"\r\n"))
+        if b"\r" in tail.strip(b"\r\n"):  # rows that end in a lone carriage return
+            parsed = merged(_parse_plain(io.BytesIO(tail), layout, {"0": 0}), ["0"])
+            rows += len(parsed["0"]) - 1
+    if rows or start == layout.start:
+        yield start, last, rows
 
 
-def open_text(path: Path, compressed: bool) -> IO[bytes]:
-    """The bytes of a text file, unpacked when it is a gzip archive."""
+def _filled(data: np.ndarray, ends: np.ndarray) -> int:
+    """Rows that end at `ends` and are not blank lines."""
+    lengths = np.diff(ends, prepend=-1) - 1
+    carriage = (lengths == 1) & (data[ends - 1] == 13)
+    return int(((lengths > 0) & ~carriage).sum())
+
+
+def _is_gzip(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _open(path: Path, compressed: bool) -> IO[bytes]:
     return gzip.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
 
 
-def _blocks(path: Path, compressed: bool, max_bytes: int | None, size: int = _BLOCK) -> Iterator[bytes]:
-    """Blocks of the text; an archive that is damaged or unpacks to far too much is refused on the way."""
-    total, allowed = 0, allowed_bytes(path, max_bytes) if compressed else None
-    with open_text(path, compressed) as stream:
+def _blocks(path: Path, limit: Limit) -> Iterator[bytes]:
+    """The unpacked bytes of a gzip archive; refuses one that is damaged or unpacks to far too much."""
+    total = 0
+    with gzip.open(path, "rb") as stream:
         while True:
             try:
-                block = stream.read(size)
+                block = stream.read(_BATCH_BYTES)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise ValueError(f"{path.name} is a damaged gzip archive ({error}); fetch it again.") from None
             if not block:
                 return
             total += len(block)
-            if allowed is not None and total > allowed:
+            if total > limit.allowed:
                 raise ValueError(
-                    f"{path.name} unpacks to more than the {allowed:,} bytes allowed for a file of "
-                    f"{path.stat().st_size:,} bytes; if you trust it, pass a larger max_bytes (--max-bytes)."
+                    f"{path.name} unpacks to more than the {limit.allowed:,} bytes allowed for a file of "
+                    f"{limit.size:,} bytes; if you trust it, pass a larger max_bytes (--max-bytes)."
                 )
             yield block
+
+
+# -- the formats ---------------------------------------------------------------------------------------------------
+
+
+class TextFormat(TableFormat):
+    """CSV or TSV."""
+
+    is_text = True
+
+    def __init__(self, name: str, suffixes: tuple[str, ...], delimiter: str):
+        self.name, self.suffixes, self.delimiter = name, suffixes, delimiter
+
+    def open(self, path: Path, options: Options) -> TextTable:
+        delimiter = self.delimiter if self.name == "tsv" else None
+        return TextTable(path, Limit.of([path], options.max_bytes), options, delimiter)
+
+    def write(self, target: Any, content: Content) -> None:
+        columns: dict[str, Any] = dict(content.columns)
+        if content.item_ids is not None:
+            columns = {"id": Dictionary(np.arange(content.n_rows), as_objects(content.item_ids.tolist())), **columns}
+        if content.classes is not None:
+            columns["class"] = content.classes
+        mark, alone = self.delimiter, len(columns) == 1
+        target.write(mark.join(quoted(cell_of(str(name)), mark, alone) for name in columns) + "\n")
+        ids = "id" if content.item_ids is not None else None
+        for start, length in row_ranges(content.n_rows, 50_000):
+            parts = []
+            for name, column in columns.items():
+                write = id_cell_of if name == ids else cell_of
+                parts.append(_cells(column, slice(start, start + length), write, mark, alone))
+            target.writelines(mark.join(row) + "\n" for row in zip(*parts))
+
+    def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
+        """The rows of the source as they are, one cell longer."""
+        (path,) = source
+        delimiter = "\t" if how.source_format == "tsv" else None
+        table = TextTable(path, Limit.of([path], how.options.max_bytes), how.options, delimiter)
+        check_new(name, table.names if table.layout.has_header else [], path)
+        mark, n_rows, n_labels = table.layout.delimiter, 0, len(labels)
+        with (
+            _open(path, table.layout.compressed) as raw,
+            io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as lines,
+        ):
+            header = table.layout.has_header
+            for row in csv.reader(lines, delimiter=mark, strict=True):
+                if not row:
+                    continue
+                cell = cell_of(name) if header else ""
+                if not header:
+                    cell = cell_of(labels[n_rows].item()) if n_rows < n_labels else ""
+                    n_rows += 1
+                header = False
+                kept = row[:-1] if table.layout.padded else row
+                target.write(mark.join(quoted(one, mark) for one in [*kept, cell]) + "\n")
+        if n_rows != n_labels:
+            raise ValueError(f"{path.name} has {n_rows} rows, but there are {n_labels} labels.")
+
+
+def _cells(column: Any, rows: slice, write: Any, mark: str, alone: bool) -> list[str]:
+    """Cells of some rows of a column; each different label is written once."""
+    if isinstance(column, Dictionary):
+        indices = column.indices[rows]
+        used, places = np.unique(indices, return_inverse=True)
+        texts = [quoted("" if i < 0 else write(column.labels[i]), mark, alone) for i in used.tolist()]
+        return [texts[place] for place in places.tolist()]
+    return [quoted(write(value), mark, alone) for value in np.asarray(column[rows]).tolist()]
+
+
+def check_new(name: str, names: Sequence[str], source: Path) -> None:
+    """Refuse a name that the source already has."""
+    if name in names:
+        raise ValueError(f"{source.name} already has a column {name!r}; choose another with name= (--name).")
+
+
+CSV = TextFormat("csv", (".csv", ".txt"), ",")
+TSV = TextFormat("tsv", (".tsv", ".tab"), "\t")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
+from ..encode import Dictionary
 from ..ensemble import Ensemble
-from ..tables import original_columns
-from .guard import FORMATS, file_format, replacing, suffix_format
-from .text import open_text, text_layout
+from .formats import find_format, folder_files, format_called, suffix_format
+from .output import replacing
+from .roles import is_class_name, is_id_name, listing
+from .table import Append, Content, Options, TableFormat
+from .text import as_objects
 
 
 def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, force: bool = False) -> None:
@@ -34,6 +34,11 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
     force : bool, default=False
         Overwrite an existing file.
 
+    Notes
+    -----
+    Partitions without names of their own (0, 1, 2, ...) are called partition_0 and so on in files that need names.
+    Text that would be read as a number, as missing or as a formula is marked with an apostrophe in CSV and TSV files.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -47,31 +52,13 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
     1,
     <BLANKLINE>
     """
-    kind = table_format(path, format)
-    if kind == "npy":
-        _check_not_stdout(path, kind)
-        with replacing(path, force=force) as partial, open(partial, "wb") as out:
-            np.save(out, _integer_table(ensemble), allow_pickle=False)
-        return
-    if kind == "npz":
-        _check_not_stdout(path, kind)
-        with replacing(path, force=force) as partial, open(partial, "wb") as out:
-            np.savez_compressed(out, allow_pickle=False, **_archive(ensemble))
-        return
-    names = ensemble.names
-    if names == [str(j) for j in range(len(names))]:
-        names = [f"partition_{name}" for name in names]  # a header of bare numbers would look like labels
-    columns = {name: _labels(*pair) for name, pair in zip(names, original_columns(ensemble))}
-    if kind == "h5ad":
-        from .h5ad import write_new_h5ad
-
-        _check_not_stdout(path, kind)
-        ids = ensemble.item_ids if ensemble.item_ids is not None else np.arange(ensemble.n_samples)
-        write_new_h5ad(Path(path), columns, [str(one) for one in ids.tolist()], force=force)
-        return
-    front = {} if ensemble.item_ids is None else {"id": ensemble.item_ids}
-    back = {} if ensemble.classes is None else {"class": ensemble.classes}
-    write_columns(path, kind, {**front, **columns, **back}, force)
+    found = format_called(table_format(path, format))
+    names = list(ensemble.names)
+    if found.name not in ("npy", "npz"):
+        names = _check_names(names, ensemble)
+    columns = {name: _column(ensemble, j, found) for j, name in enumerate(names)}
+    content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, ensemble)
+    _write(path, found, force, lambda target: found.write(target, content))
 
 
 def write_labels(
@@ -96,8 +83,9 @@ def write_labels(
     name : str, default="consensus"
         Name of the column.
     source : str, path or None, default=None
-        A file of the same kind (CSV, TSV, Parquet, h5ad): everything in it is kept and the column is added, in an
-        h5ad file as a categorical column of ``.obs``. None, or another kind, writes the ids and the labels.
+        A file of the same kind (CSV, TSV, Parquet, h5ad), or a folder of such files: everything in it is kept and the
+        column is added, in an h5ad file as a categorical column of ``.obs``. None, or another kind, writes the ids and
+        the labels.
     ids : array-like or None, default=None
         Names of the items, written beside the labels when there is no `source`.
     format : {"csv", "tsv", "parquet", "npy", "npz", "h5ad"} or None, default=None
@@ -124,41 +112,30 @@ def write_labels(
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(f"labels must be one-dimensional, got shape {labels.shape}.")
-    kind = table_format(path, format)
-    origin, compressed = (None, False) if source is None else file_format(Path(source))
-    if kind in ("csv", "tsv") and origin in ("csv", "tsv"):
-        _append_text(path, Path(source), compressed, "\t" if origin == "tsv" else None, labels, name, header, force)
-    elif kind == origin == "h5ad":
-        from .h5ad import write_obs_column
+    found = format_called(table_format(path, format))
+    if joins_source(path, source, format):
+        files, origin = _source(Path(source))
+        how = Append(Options(header=header), force, source_format=origin.name)
+        _write(path, found, force, lambda target: found.append(files, target, name, labels, how))
+        return
+    item_ids = None if ids is None else np.asarray(ids)
+    if item_ids is not None and len(item_ids) != len(labels):
+        raise ValueError(f"ids must have one entry per label ({len(labels)}), got {len(item_ids)}.")
+    content = Content({name: labels}, len(labels), item_ids)
+    _write(path, found, force, lambda target: found.write(target, content))
 
-        write_obs_column(Path(source), Path(path), name, labels, force=force)
-    elif kind == origin == "parquet":
-        _append_parquet(Path(path), Path(source), labels, name, force)
-    elif kind == "npy":
-        _check_not_stdout(path, kind)
-        with replacing(path, force=force) as partial, open(partial, "wb") as out:
-            np.save(out, labels, allow_pickle=False)
-    elif kind == "npz":
-        _check_not_stdout(path, kind)
-        arrays = {name: labels} if ids is None else {name: labels, "item_ids": np.asarray(ids).astype(str)}
-        with replacing(path, force=force) as partial, open(partial, "wb") as out:
-            np.savez_compressed(out, allow_pickle=False, **arrays)
-    elif kind == "h5ad":
-        from .h5ad import write_new_h5ad
 
-        names = [str(one) for one in (range(len(labels)) if ids is None else np.asarray(ids).tolist())]
-        write_new_h5ad(Path(path), {name: labels}, names, force=force)
-    else:
-        front = {} if ids is None else {"id": np.asarray(ids)}
-        write_columns(path, kind, {**front, name: labels}, force)
+def write_columns(path: Any, kind: str, columns: dict[str, np.ndarray], force: bool) -> None:
+    """Columns of one length as a table of a format with named columns; None and NaN are empty."""
+    found = format_called(kind)
+    content = Content(columns, len(next(iter(columns.values()))))
+    _write(path, found, force, lambda target: found.write(target, content))
 
 
 def table_format(path: Any, format: str | None = None) -> str:
-    """The format to write, from its name or from the name of the file."""
-    if format is not None and format not in FORMATS:
-        raise ValueError(f"format must be one of {FORMATS}, got {format!r}.")
+    """Name of the format to write: `format`, or what the name of the file says."""
     if format is not None:
-        return format
+        return format_called(format).name
     if str(path) == "-":
         return "csv"
     found = suffix_format(Path(path))
@@ -167,153 +144,75 @@ def table_format(path: Any, format: str | None = None) -> str:
             f"the name {Path(path).name!r} does not say which format to write; end it in .csv, .tsv, .parquet, .npy, "
             ".npz or .h5ad."
         )
-    return found
+    return found.name
 
 
-def _check_not_stdout(path: Any, kind: str) -> None:
+def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
+    """Whether labels written to `path` become a column beside everything that `source` holds."""
+    if source is None:
+        return False
+    found, (_, origin) = format_called(table_format(path, format)), _source(Path(source))
+    return found.can_append and (found is origin or (found.is_text and origin.is_text))
+
+
+def _source(path: Path) -> tuple[Sequence[Path], TableFormat]:
+    """The files that labels are added to, and their format."""
+    return folder_files(path) if path.is_dir() else ([path], find_format(path))
+
+
+def _write(path: Any, found: TableFormat, force: bool, write: Callable[[Any], None]) -> None:
+    """Write to a file (text is compressed when its name ends in .gz) or to standard output."""
     if str(path) == "-":
-        raise ValueError(f"{kind} cannot go to standard output; name a file, or choose csv or tsv.")
-
-
-def _integer_table(ensemble: Ensemble) -> np.ndarray:
-    """Labels as the smallest integers that hold them, −1 where missing; codes where labels are no such integers."""
-    plain = all(labels.dtype.kind in "iu" and (labels >= 0).all() for labels in ensemble.categories)
-    whole = all(len(labels) == k for labels, k in zip(ensemble.categories, ensemble.n_clusters))
-    columns = []
-    for j in range(ensemble.n_partitions):
-        codes = ensemble.partition(j)
-        columns.append(np.append(ensemble.categories[j], -1)[codes] if plain and whole else codes)
-    table = np.column_stack(columns)
-    low, high = int(table.min()), int(table.max())
-    return table.astype(np.min_scalar_type(high) if low >= 0 else np.min_scalar_type(-1 - high))
-
-
-def _labels(values: np.ndarray, nulls: np.ndarray | None) -> np.ndarray:
-    """Labels with None where missing."""
-    if nulls is None:
-        return values
-    filled = values.astype(object)
-    filled[nulls] = None
-    return filled
-
-
-def _archive(ensemble: Ensemble) -> dict[str, np.ndarray]:
-    arrays = {"codes": ensemble.codes, "n_clusters": ensemble.n_clusters, "names": np.array(ensemble.names, dtype=str)}
-    for j, labels in enumerate(ensemble.categories):
-        k = int(ensemble.n_clusters[j])
-        if not np.array_equal(labels, np.arange(k)):
-            # clusters made of missing labels have no name of their own
-            labels = labels if len(labels) == k else np.arange(k)
-            arrays[f"labels_{j}"] = labels if labels.dtype.kind in "iub" else labels.astype(str)
-    if ensemble.item_ids is not None:
-        arrays["item_ids"] = ensemble.item_ids.astype(str)
-    if ensemble.classes is not None:
-        known = ensemble.classes
-        arrays["classes"] = known if known.dtype.kind in "iub" else known.astype(str)
-    return arrays
-
-
-# -- text ------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _text_out(path: Any, force: bool) -> Iterator[TextIO]:
-    """A text stream to a file (compressed when its name ends in .gz) or to standard output."""
-    if str(path) == "-":
-        yield sys.stdout
+        if not found.is_text:
+            raise ValueError(f"{found.name} cannot go to standard output; name a file, or choose csv or tsv.")
+        write(sys.stdout)
         sys.stdout.flush()
         return
     with replacing(path, force=force) as partial:
-        if str(path).endswith(".gz"):
+        if not found.is_text:
+            write(partial)
+        elif str(path).endswith(".gz"):
             with gzip.open(partial, "wt", encoding="utf-8", newline="") as packed:
-                yield packed
+                write(packed)
         else:
             with open(partial, "w", encoding="utf-8", newline="") as out:
-                yield out
+                write(out)
 
 
-def write_columns(path: Any, kind: str, columns: dict[str, np.ndarray], force: bool) -> None:
-    """Columns of one length as a CSV, TSV or Parquet table; None and NaN are empty."""
-    if kind == "parquet":
-        from .parquet import import_parquet
-
-        _check_not_stdout(path, kind)
-        pq = import_parquet()
-        with replacing(path, force=force) as partial:
-            pq.write_table(_arrow_table(columns), partial)
-        return
-    with _text_out(path, force) as out:
-        writer = csv.writer(out, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
-        writer.writerow(columns)
-        n_rows = len(next(iter(columns.values())))
-        for start in range(0, n_rows, 50_000):
-            block = [_cells(values[start : start + 50_000]) for values in columns.values()]
-            writer.writerows(zip(*block))
+def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
+    """Names of the columns; refuses names that a reader would take for something else."""
+    if names == [str(j) for j in range(len(names))]:
+        return [f"partition_{name}" for name in names]
+    wrong = [name for name in names if name == "" or names.count(name) > 1 or is_class_name(name) or "\x00" in name]
+    if ensemble.item_ids is None and is_id_name(names[0]):
+        wrong.append(names[0])
+    if ensemble.item_ids is not None and "id" in names:
+        wrong.append("id")
+    if wrong:
+        raise ValueError(
+            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(set(wrong)))}, or write "
+            "an NPZ file, which stores any names."
+        )
+    return names
 
 
-def _cells(values: np.ndarray) -> list:
-    return ["" if value is None or value != value else value for value in values.tolist()]
-
-
-def _arrow_table(columns: dict[str, np.ndarray]) -> Any:
-    import pyarrow as pa
-
-    arrays = {}
-    for name, values in columns.items():
-        array = pa.array(values.tolist() if values.dtype == object else values)
-        arrays[name] = array.dictionary_encode() if pa.types.is_string(array.type) else array
-    return pa.table(arrays)
-
-
-def _append_text(
-    path: Any, source: Path, compressed: bool, delimiter: str | None, labels: np.ndarray, name: str, header, force: bool
-) -> None:
-    """The source's rows as they are, one cell longer."""
-    names, delimiter, has_header = text_layout(source, compressed, delimiter, header)
-    _check_new(name, names if has_header else [], source)
-    cells = iter(_cells(labels))
-    n_rows = 0
-    with open_text(source, compressed) as raw, _text_out(path, force) as out:
-        lines = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-        for row in csv.reader(lines, delimiter=delimiter, strict=True):
-            if not row:
-                continue
-            if has_header:
-                writer.writerow([*row, name])
-                has_header = False
-                continue
-            n_rows += 1
-            cell = next(cells, None)
-            if cell is None:
-                break
-            writer.writerow([*row, cell])
-        if n_rows != len(labels):
-            raise ValueError(f"{source.name} does not have the {len(labels)} rows the labels are for.")
-
-
-def _append_parquet(path: Path, source: Path, labels: np.ndarray, name: str, force: bool) -> None:
-    """Row groups copied one at a time, each with its share of the labels."""
-    from .parquet import import_parquet
-
-    pq = import_parquet()
-    import pyarrow as pa
-
-    with pq.ParquetFile(source) as file, replacing(path, force=force) as partial:
-        _check_new(name, file.schema_arrow.names, source)
-        if file.metadata.num_rows != len(labels):
-            raise ValueError(f"{source.name} has {file.metadata.num_rows} rows, but there are {len(labels)} labels.")
-        column = pa.array(labels.tolist() if labels.dtype == object else labels)
-        schema = file.schema_arrow.append(pa.field(name, column.type)).remove_metadata()
-        start = 0
-        with pq.ParquetWriter(partial, schema) as writer:
-            for g in range(file.metadata.num_row_groups):
-                table = file.read_row_group(g)
-                mine = column.slice(start, table.num_rows)
-                writer.write_table(table.append_column(name, mine).replace_schema_metadata(None))
-                start += table.num_rows
-
-
-def _check_new(name: str, names: Sequence[str], source: Path) -> None:
-    if name in names:
-        raise ValueError(f"{source.name} already has a column {name!r}; choose another with name= (--name).")
+def _column(ensemble: Ensemble, j: int, found: TableFormat) -> Dictionary:
+    """A partition as labels; numbers among text become text where a column has one type."""
+    labels = ensemble.categories[j]
+    if len(labels) != ensemble.n_clusters[j] or any(label is None or label != label for label in labels.tolist()):
+        # clusters of missing labels have no label of their own
+        known = {str(label) for label in labels.tolist()}
+        fresh = (i for i in range(2 * int(ensemble.n_clusters[j]) + len(known)) if str(i) not in known)
+        labels = as_objects([next(fresh) if one is None or one != one else one for one in labels.tolist()])
+    kinds = {isinstance(label, str) for label in labels.tolist()}
+    if len(kinds) == 2 and not found.is_text and found.name not in ("npy", "npz"):
+        texts = [str(label) for label in labels.tolist()]
+        if len(set(texts)) < len(texts):
+            raise ValueError(
+                f"partition {ensemble.names[j]!r} has a number and a text that look the same; write CSV or NPZ instead "
+                f"of {found.name}."
+            )
+        labels = as_objects(texts)
+    codes = ensemble.codes[:, j].astype(np.int32)
+    codes[ensemble.partition(j) < 0] = -1
+    return Dictionary(codes, labels)

@@ -1,0 +1,145 @@
+"""Everything the commands print: text, notes, errors, JSON, progress. Names from files are made harmless here."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import unicodedata
+from typing import Any, TextIO
+
+
+def printable(text: str) -> str:
+    r"""`text` with control, format and invalid characters written as ``\uXXXX``, as JSON does.
+
+    Names and ids come from files and may hold terminal escape sequences; line ends and tabs are kept.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if _is_harmless(c) else json.dumps(c)[1:-1].replace("\x7f", "\\u007f") for c in text)
+
+
+def _is_harmless(c: str) -> bool:
+    return c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs"
+
+
+def say(text: str = "", *, file: TextIO | None = None, end: str = "\n") -> None:
+    """Print text that may hold names from files. What the stream cannot encode is escaped too."""
+    stream = sys.stdout if file is None else file
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        print(printable(text).encode(encoding, "backslashreplace").decode(encoding), end=end, file=stream, flush=True)
+    except OSError as error:  # a full disk, or a reader that is gone
+        name = "standard output" if stream is sys.stdout else "standard error"
+        raise OSError(error.errno, os.strerror(error.errno or 0), name) from None
+
+
+def say_json(data: Any, *, file: TextIO | None = None, indent: int | None = 2) -> None:
+    """Print a result for programs."""
+    say(json.dumps(plain(data), indent=indent, ensure_ascii=False, allow_nan=False), file=file)
+
+
+class Messages:
+    """Notes and errors on standard error: lines for people, or with --json one JSON object a line."""
+
+    json = False
+
+    def line(self, text: str, kind: str) -> str:
+        text = " ".join(text.split())
+        return printable(json.dumps({kind: text}, ensure_ascii=False) if self.json else f"coassoc: {kind}: {text}")
+
+    def note(self, text: str, kind: str = "note") -> None:
+        say(self.line(text, kind), file=sys.stderr)
+
+    def error(self, text: str, exit_code: int) -> None:
+        shown = json.dumps({"error": text, "exit_code": exit_code}, ensure_ascii=False)
+        say(shown if self.json else f"coassoc: {text}", file=sys.stderr)
+
+
+messages = Messages()
+note = messages.note
+
+
+def plain(value: Any) -> Any:
+    """NumPy values, paths and NaN as JSON knows them."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, os.PathLike):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def sentence(error: BaseException) -> str:
+    """An error as one line that says what is wrong and, where known, what to do."""
+    named = isinstance(error, OSError) and error.filename is not None
+    name = repr(os.fsdecode(error.filename)) if isinstance(error, OSError) and named else ""
+    if isinstance(error, FileNotFoundError) and named:
+        text = f"there is no file {name}; check the path."
+    elif isinstance(error, IsADirectoryError) and named:
+        text = f"{name} is a folder; name a file in it."
+    elif isinstance(error, PermissionError) and named:
+        text = f"no permission to open {name}; check who owns it."
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{name or 'a file or stream could not be read or written'}: {error.strerror}."
+    elif isinstance(error, MemoryError):
+        text = f"not enough memory ({error}); use fewer rows or columns." if str(error) else "not enough memory."
+    else:
+        text = str(error) or type(error).__name__
+    return " ".join(text.split())
+
+
+def check_streams() -> None:
+    """Refuse a closed standard output before any work; open the null device in place of other closed streams.
+
+    Without this the next file that is opened gets the number of the closed stream, and what is printed ends in it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  lives as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        raise ValueError("standard output is closed; redirect it to a file or to /dev/null.")
+
+
+def discard_output() -> None:
+    """Send what is still to be written to standard output nowhere: its reader is gone or its disk is full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Progress:
+    """One line on a terminal that is rewritten, nothing elsewhere; call it as (done, total)."""
+
+    def __init__(self, what: str, quiet: bool = False):
+        self.what, self.shown = what, False
+        self.active = not quiet and sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        filled = round(24 * done / max(total, 1))
+        self._show(f"{self.what} {'█' * filled}{'░' * (24 - filled)} {done}/{total}")
+
+    def step(self, text: str) -> None:
+        self._show(f"{self.what}: {text}")
+
+    def _show(self, line: str) -> None:
+        if self.active:
+            print("\r\x1b[2K", end="", file=sys.stderr)
+            say(" ".join(line.split()), file=sys.stderr, end="")
+            self.shown = True
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)

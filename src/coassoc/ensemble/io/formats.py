@@ -1,0 +1,161 @@
+"""The list of file formats, and how a file is recognised and opened. Readers, writers and commands use this list."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .arrays import NPY, NPZ
+from .h5ad import H5AD
+from .limits import Limit
+from .parquet import PARQUET
+from .table import Columns, Options, Table, TableFormat
+from .text import CSV, TSV
+
+FORMATS: list[TableFormat] = [CSV, TSV, PARQUET, NPY, NPZ, H5AD]
+
+_GZIP = b"\x1f\x8b"
+_FOREIGN = {
+    b"\x80\x04": "a pickle",
+    b"\x80\x05": "a pickle",
+    b"ARROW1": "an Arrow/Feather file",
+    b"%PDF": "a PDF document",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"\xd0\xcf\x11\xe0": "an old Excel or Word file",
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"\x28\xb5\x2f\xfd": "a zstd archive",
+    b"SQLite format 3": "an SQLite database",
+    b"\x7fELF": "a program",
+}
+_FOREIGN_NAMES = (".xlsx", ".xls", ".ods", ".mat", ".feather", ".arrow", ".pkl", ".pickle", ".rds", ".json")
+
+
+def format_names() -> list[str]:
+    """Names of the formats, as ``format=`` takes them."""
+    return [known.name for known in FORMATS]
+
+
+def format_called(name: str) -> TableFormat:
+    """The format of that name."""
+    for known in FORMATS:
+        if known.name == name:
+            return known
+    raise ValueError(f"format must be one of {tuple(format_names())}, got {name!r}.")
+
+
+def suffix_format(path: Path) -> TableFormat | None:
+    """The format that the name of a file promises; None when it promises nothing."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    return next((known for known in FORMATS if suffixes and suffixes[-1] in known.suffixes), None)
+
+
+def find_format(path: Path, wanted: str | None = None) -> TableFormat:
+    """Format of a file, from its first bytes and its name."""
+    promised = suffix_format(path) if wanted is None else format_called(wanted)
+    _check_regular(path)
+    with open(path, "rb") as file:
+        head = file.read(16)
+    if not head:
+        raise ValueError(f"{path.name} is empty; a label table needs a header and at least one row.")
+    found = next((known for known in FORMATS if any(map(head.startswith, known.magic))), None)
+    if found is NPZ and promised is not NPZ:
+        raise ValueError(
+            f"{path.name} is a zip archive or an Excel workbook; save the sheet as CSV, or unpack it first."
+        )
+    if found is not None:
+        return found
+    if head.startswith(_GZIP) and promised is not None and not promised.is_text:
+        raise ValueError(f"{path.name} is gzip-compressed; only CSV and TSV may be: unpack it first.")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path.name} is UTF-16 text; save it as UTF-8.")
+    foreign = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
+    if foreign is not None:
+        raise ValueError(f"{path.name} is {foreign}, not a label table; supported are {', '.join(format_names())}.")
+    if promised is not None and promised.magic:
+        raise ValueError(f"{path.name} is not a {promised.name} file: its first bytes say otherwise; write it again.")
+    if promised is None and path.suffix.lower() in _FOREIGN_NAMES:
+        raise ValueError(
+            f"{path.name} is named {path.suffix} but holds something else; if it is a text table, rename it to .csv or "
+            "pass format='csv' (--format csv)."
+        )
+    return promised or CSV
+
+
+def _check_regular(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(21, "is a folder", str(path))
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(
+            f"{path.name} is a pipe or a device, which cannot be read twice; write it to a file, or send it to "
+            "standard input (-)."
+        )
+
+
+def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, TableFormat]:
+    """The table in a file, or in the files of a folder, and its format."""
+    options = options or Options()
+    if not path.is_dir():
+        found = find_format(path, format)
+        return found.open(path, options), found
+    files, known = folder_files(path, format)
+    return FolderTable(path, [known.open(file, options) for file in files], options), known
+
+
+def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], TableFormat]:
+    """The files of a folder that make one table, in the order of their names.
+
+    Names that begin with a dot or an underscore are leftovers and notes of other programs, never data.
+    """
+    for known in FORMATS if format is None else [format_called(format)]:
+        if not known.in_folders:
+            continue
+        files = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.suffix.lower() in known.suffixes
+            and file.is_file()
+            and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+        ]
+        if files:
+            return files, known
+    able = ", ".join(known.name for known in FORMATS if known.in_folders)
+    raise ValueError(f"{path.name} is a folder without label files; a folder may hold {able} files, in parts.")
+
+
+class FolderTable(Table):
+    """Files with the same columns, one below the other."""
+
+    def __init__(self, path: Path, tables: Sequence[Table], options: Options):
+        super().__init__(path, Limit.of([table.path for table in tables], options.max_bytes, path.name))
+        first = tables[0]
+        for table in tables:
+            if set(table.names) != set(first.names):
+                raise ValueError(
+                    f"{table.path.name} has columns {table.names}, but {first.path.name} has {first.names}; the files "
+                    f"of the folder {path.name} must have the same columns."
+                )
+        self.tables, self.names = tables, first.names
+        self.n_rows = sum(table.n_rows or 0 for table in tables)
+        self.guess_ids, self.must_choose = first.guess_ids, first.must_choose
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
+        for table in self._filled():
+            yield from table.batches(columns)
+
+    def blocks(self, columns: Sequence[str]) -> list[Any]:
+        return [block for table in self._filled() for block in table.blocks(columns)]
+
+    def _filled(self) -> list[Table]:
+        return [table for table in self.tables if table.n_rows] or [self.tables[0]]
+
+
+def table_files(path: str | os.PathLike) -> list[Path]:
+    """The files that a path stands for: itself, or those of a folder."""
+    return folder_files(Path(path))[0] if Path(path).is_dir() else [Path(path)]

@@ -1,0 +1,160 @@
+"""Output files: checked before any work, written under a temporary name, then renamed: whole or absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_outputs(outputs: Mapping[str, Any], inputs: Iterable[Any] = (), *, force: bool = False) -> None:
+    """Check the output paths of a command against its inputs and against each other.
+
+    Parameters
+    ----------
+    outputs : mapping of str to path or None
+        The option of each output, such as ``"--save"``, and its path. None and ``"-"`` (standard output) are skipped.
+    inputs : iterable of path or None
+        Files and folders that the command reads.
+    force : bool, default=False
+        Whether existing files may be replaced. Inputs are refused in any case.
+    """
+    given = [source for source in inputs if source is not None and str(source) != "-"]
+    written = {option: path for option, path in outputs.items() if path is not None and str(path) != "-"}
+    before: dict[str, Any] = {}
+    for option, path in written.items():
+        for source in given:
+            if _same_file(path, source):
+                raise ValueError(f"{option} {path} is also an input, which it would replace; choose another name.")
+            if os.path.isdir(source) and _real(source) in _real(path).parents:
+                raise ValueError(
+                    f"{option} {path} lies in the input folder {source} and would be read as data next time; "
+                    "choose another folder."
+                )
+        for other, there in before.items():
+            if _same_file(path, there):
+                raise ValueError(f"{other} {there} and {option} {path} are the same file; choose different names.")
+        check_writable(path, force=force)
+        before[option] = path
+
+
+def check_writable(path: Any, *, force: bool = False) -> None:
+    """Refuse an output that exists (unless `force`), is not a regular file, or is in a folder that cannot be used."""
+    if not str(path):
+        raise ValueError("the name of an output file must not be empty.")
+    target = Path(path)
+    try:
+        found = os.stat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        found = None
+    folder = _real(target).parent
+    if found is None and not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist; create it first"
+        raise FileNotFoundError(f"{target} cannot be written: the folder {str(target.parent)!r} {what}.")
+    if found is not None:
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(target))
+        if not stat.S_ISREG(found.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "not a regular file")
+            raise ValueError(f"{target} is {kind}; name a regular file, or - for standard output.")
+        if not force:
+            raise FileExistsError(
+                f"{target} already exists; choose another name, or overwrite it with force=True (--force)."
+            )
+        if not _may(target, os.W_OK):
+            raise PermissionError(f"{target} is read-only; change its mode, or choose another name.")
+    if not _may(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{target} cannot be written: no permission to create files in {str(target.parent)!r}.")
+
+
+@contextmanager
+def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
+    """Yield a temporary path to write to; rename it to `path` at the end, or delete it after an error.
+
+    A link is followed. A replaced file keeps its mode and, where possible, its owner. An existing file is refused
+    unless `force`. The temporary file is hidden and has no suffix of a data format, so that one left behind by
+    ``kill -9`` is never read as data.
+    """
+    check_writable(path, force=force)
+    target = _real(path)
+    partial = target.with_name(f".coassoc-{secrets.token_hex(8)}.part")
+    try:
+        _create(partial, target)
+        yield partial
+        with open(partial, "rb") as written:
+            os.fsync(written.fileno())
+        _publish(partial, target, force)
+    except OSError as error:
+        raise _with_name(error, partial, path) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _create(partial: Path, target: Path) -> None:
+    """An empty file with the mode that the final one will have, so that its content is never more readable."""
+    try:
+        old = os.stat(target)
+    except FileNotFoundError:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        return
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    if hasattr(os, "chown"):
+        with suppress(OSError):  # a file of another user becomes ours
+            os.chown(partial, old.st_uid, old.st_gid)
+    os.chmod(partial, stat.S_IMODE(old.st_mode))
+
+
+def _publish(partial: Path, target: Path, force: bool) -> None:
+    if not force:
+        try:
+            os.link(partial, target)  # fails if another process has made the file since the check
+            return
+        except FileExistsError:
+            raise
+        except OSError:
+            pass  # no hard links on this file system
+    os.replace(partial, target)
+
+
+def _with_name(error: OSError, partial: Path, path: Any) -> OSError:
+    """The same error about the path the user gave, when it is about the temporary file."""
+    named = error.filename is not None
+    if (named and partial.name not in str(error.filename)) or (error.errno is None and partial.name not in str(error)):
+        return error
+    if error.errno is not None:
+        return OSError(error.errno, os.strerror(error.errno), str(path))
+    return OSError(errno.EIO, str(error).replace(str(partial), str(path)), str(path))
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _real(path: Any) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _same_file(first: Any, second: Any) -> bool:
+    """Whether two paths name one file, through links, and for files to come also in another case."""
+    if os.path.exists(first) and os.path.exists(second):
+        return os.path.samefile(first, second)
+    if os.path.exists(first) or os.path.exists(second):
+        return False  # the file system tells them apart
+    return _folded(first) == _folded(second)
+
+
+def _folded(path: Any) -> str:
+    return unicodedata.normalize("NFC", str(_real(path))).casefold()

@@ -1,0 +1,159 @@
+"""What the pages of a Parquet file unpack to, from its own metadata (Thrift, compact protocol).
+
+pyarrow checks no page before it unpacks it, and ends the whole process when the metadata of a column is damaged. Here
+the metadata of a small file is read without pyarrow. A page unpacks to less than 2 GiB, which a file of `ENOUGH`
+bytes may take anyway.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .limits import EXPANSION
+
+ENOUGH = (1 << 31) // EXPANSION
+_HEADER_BYTES = 1 << 16  # a page header is rarely longer than 100 bytes
+_DEEPEST = 32
+
+
+def unpacked_bytes(path: Path, places: Sequence[int]) -> int:
+    """Bytes of the unpacked pages of the leaf columns at `places`; 0 for a file too large to be harmful."""
+    size = path.stat().st_size
+    if size >= ENOUGH:
+        return 0
+    with open(path, "rb") as file:
+        if size < 12:
+            raise ValueError("the file is too short")
+        file.seek(-8, 2)
+        length = struct.unpack("<I", file.read(4))[0]
+        if length > size - 12:
+            raise ValueError("its footer is longer than the file")
+        file.seek(-8 - length, 2)
+        footer = _Compact(file.read(length)).struct()
+        total = 0
+        for group in _list(footer.get(4)):
+            chunks = _list(_dict(group).get(1))
+            for place in places:
+                chunk = _dict(_dict(chunks[place] if place < len(chunks) else None).get(3))
+                if not chunk:
+                    raise ValueError("a column has no metadata")
+                total += _pages(file, chunk, size)
+        return total
+
+
+def _pages(file: BinaryIO, chunk: dict[int, Any], size: int) -> int:
+    """Unpacked bytes of the pages of one column chunk."""
+    starts = [at for at in (_int(chunk.get(11)), _int(chunk.get(9))) if at > 0]
+    at, left, total = min(starts, default=0), _int(chunk.get(7)), 0
+    values = _int(chunk.get(5))
+    while left > 0 and values > 0:
+        if not 0 < at < size:
+            raise ValueError("a page lies outside the file")
+        file.seek(at)
+        reader = _Compact(file.read(_HEADER_BYTES))
+        header = reader.struct()
+        unpacked, packed = _int(header.get(2)), _int(header.get(3))
+        if unpacked < 0 or packed < 0:
+            raise ValueError("a page has a negative size")
+        total += unpacked
+        if _int(header.get(1)) != 2:  # not a dictionary
+            values -= max(1, _int(_dict(header.get(5) or header.get(8)).get(1)))
+        at, left = at + reader.at + packed, left - reader.at - packed
+    return total
+
+
+def _int(value: Any) -> int:
+    if value is None:
+        return 0
+    if not isinstance(value, int):
+        raise ValueError("a size is not a number")
+    return value
+
+
+def _dict(value: Any) -> dict[int, Any]:
+    if value is not None and not isinstance(value, dict):
+        raise ValueError("a field has the wrong type")
+    return value or {}
+
+
+def _list(value: Any) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise ValueError("a field has the wrong type")
+    return value or []
+
+
+class _Compact:
+    """Reads Thrift's compact protocol: structs are dicts from field numbers to values."""
+
+    def __init__(self, data: bytes):
+        self.data, self.at, self.depth = data, 0, 0
+
+    def byte(self) -> int:
+        if self.at >= len(self.data):
+            raise ValueError("its metadata ends too early")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > 63:
+                raise ValueError("a number is too long")
+
+    def zigzag(self) -> int:
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def binary(self, length: int) -> bytes:
+        if length > len(self.data) - self.at:
+            raise ValueError("its metadata ends too early")
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+    def struct(self) -> dict[int, Any]:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise ValueError("its metadata is nested too deeply")
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self.byte():
+            number = number + (head >> 4) if head >> 4 else self.zigzag()
+            kind = head & 15
+            fields[number] = kind == 1 if kind in (1, 2) else self.value(kind)
+        self.depth -= 1
+        return fields
+
+    def value(self, kind: int) -> Any:
+        if kind in (1, 2, 3):
+            return self.byte()
+        if kind in (4, 5, 6):
+            return self.zigzag()
+        if kind == 7:
+            return self.binary(8)
+        if kind == 8:
+            return self.binary(self.varint())
+        if kind in (9, 10):
+            head = self.byte()
+            length = head >> 4 if head >> 4 < 15 else self.varint()
+            self.binary_left(length)
+            return [self.value(head & 15) for _ in range(length)]
+        if kind == 11:
+            length = self.varint()
+            kinds = self.byte() if length else 0
+            self.binary_left(length)
+            return [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(length)]
+        if kind == 12:
+            return self.struct()
+        raise ValueError(f"its metadata has an unknown type {kind}")
+
+    def binary_left(self, length: int) -> None:
+        if length > len(self.data) - self.at:
+            raise ValueError("a list is longer than the metadata")

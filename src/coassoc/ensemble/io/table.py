@@ -1,0 +1,158 @@
+"""What a file format provides: how its files are recognised, opened, read in pieces, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .limits import Limit
+
+BLOCK_ROWS = 1 << 20  # rows of a block, where a file leaves the choice
+
+# what `Table.batches` yields: columns by name, each an array, an Arrow array, a `Dictionary` or a pair (values, nulls)
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may say about a file; a format ignores what does not concern it."""
+
+    delimiter: str | None = None
+    header: bool | None = None
+    max_bytes: int | None = None
+
+
+class Table:
+    """An open label file. Opening reads what the file declares about itself and none of its columns.
+
+    Attributes
+    ----------
+    names : list of str
+        Columns that may be partitions, in the order of the file.
+    n_rows : int or None
+        None when rows are only counted by reading them.
+    id_name, class_name : str or None
+        Columns that the format itself defines as ids and classes; they are not among `names`.
+    guess_ids : bool
+        Whether a column may be taken for ids because of its name.
+    must_choose : bool
+        Whether the user has to name the partitions.
+    inspect : bool
+        Whether columns may turn out to be no clusterings.
+    """
+
+    names: list[str]
+    n_rows: int | None = None
+    id_name: str | None = None
+    class_name: str | None = None
+    guess_ids = True
+    must_choose = False
+    inspect = True
+
+    def __init__(self, path: Path, limit: Limit):
+        self.path, self.limit = path, limit
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
+        """The columns named, some rows at a time, in row order."""
+        for block in self.blocks(columns):
+            yield block.read()
+
+    def blocks(self, columns: Sequence[str]) -> list[Any]:
+        """Pieces that can be read alone and in other processes: each has ``rows`` and ``read()``."""
+        raise NotImplementedError
+
+    def array(self) -> np.ndarray | None:
+        """The whole table as an array that needs no reading, if it is one."""
+        return None
+
+    def read_ids(self, name: str) -> None:
+        """Read the column `name` as ids, where ids and labels are read differently."""
+
+
+class TableFormat:
+    """A file format. A new one is a module with a subclass, and one entry in the list of `formats`.
+
+    Attributes
+    ----------
+    name : str
+        What ``format=`` calls it.
+    suffixes : tuple of str
+        Endings of file names.
+    magic : tuple of bytes
+        How its files begin; empty for text.
+    is_text : bool
+        Whether files may be gzip-compressed and written to standard output.
+    in_folders : bool
+        Whether a folder of such files is one table.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    magic: tuple[bytes, ...] = ()
+    is_text = False
+    in_folders = False
+
+    def open(self, path: Path, options: Options) -> Table:
+        """The table in a file."""
+        raise NotImplementedError
+
+    def write(self, target: Any, content: Content) -> None:
+        """Write a new file at `target`: a path, or a text stream when `is_text`."""
+        raise NotImplementedError
+
+    def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
+        """Write the content of `source` to `target` with one more column."""
+        raise NotImplementedError
+
+    @property
+    def can_append(self) -> bool:
+        return type(self).append is not TableFormat.append
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is written: columns of labels (None where missing), and ids and classes where known."""
+
+    columns: dict[str, Any]  # arrays, or `Dictionary` columns
+    n_rows: int
+    item_ids: np.ndarray | None = None
+    classes: np.ndarray | None = None
+    ensemble: Any = None  # for formats that store codes
+
+
+@dataclass(frozen=True)
+class Append:
+    """How a column is added to an existing file."""
+
+    options: Options
+    force: bool
+    compressed: bool = False
+    source_format: str | None = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A block read by a function; for formats without a block of their own."""
+
+    function: Callable[..., Columns]
+    arguments: tuple
+    rows: int | None
+
+    def read(self) -> Columns:
+        return self.function(*self.arguments)
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error as one short line."""
+    return " ".join(str(error).split())[:120].rstrip(".") or type(error).__name__
+
+
+def row_ranges(n_rows: int, step: int | None = None) -> Iterator[tuple[int, int]]:
+    """(start, length) of pieces of `step` rows, `BLOCK_ROWS` when None."""
+    step = step or BLOCK_ROWS
+    for start in range(0, n_rows, step):
+        yield start, min(step, n_rows - start)

@@ -1,0 +1,128 @@
+"""Commands that are stopped: by kill -9, SIGTERM, SIGINT, closed or full streams. Outputs are whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.cli import main
+
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+TABLE = np.random.default_rng(0).integers(0, 3, size=(40, 1)) + np.zeros((1, 4), dtype=int)
+# the n-th fsync, which a written file or row must pass before it counts, says so and never returns
+HANG = """
+import os, sys, time
+from coassoc.cli import main
+calls = 0
+def fsync(number, real=os.fsync):
+    global calls
+    calls += 1
+    if calls == int(sys.argv[1]):
+        print("IN FLIGHT", flush=True)
+        while True:
+            time.sleep(60)
+    real(number)
+os.fsync = fsync
+sys.exit(main(sys.argv[2:]))
+"""
+COMMANDS = {
+    "fit": "fit labels.csv -k 2 --engine numpy -o out.parquet --force --save model.npz",
+    "ensemble": "ensemble features.csv -p 3 -k 2 --n-init 1 --quiet -o out.parquet --force",
+    "report": "report labels.csv -k 2 --engine numpy --no-compare -o out.html --force",
+    "reproduce": "reproduce --dataset-csv mine=classes.csv --methods KM --repeats 3 --partitions 3 -k 2 --quiet -o out",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ca.write_ensemble("labels.csv", ca.Ensemble(TABLE))
+    X = np.random.default_rng(1).normal(size=(40, 2)) + 5 * TABLE[:, :1]
+    for name, columns in (("features.csv", ["x,y"]), ("classes.csv", ["x,y,class"])):
+        rows = [f"{a},{b}" + (f",k{c}" if "class" in columns[0] else "") for (a, b), c in zip(X.tolist(), TABLE[:, 0])]
+        Path(name).write_text("\n".join([*columns, *rows]) + "\n")
+    return tmp_path
+
+
+def stopped_in_flight(words: str, number: int, how: int) -> subprocess.CompletedProcess:
+    """Run a command up to its `number`-th fsync, then send it a signal."""
+    command = [sys.executable, "-c", HANG, str(number), *words.split()]
+    with subprocess.Popen(command, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "IN FLIGHT\n"
+        process.send_signal(how)
+        out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def partial_files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.name.startswith(".coassoc-")]
+
+
+@pytest.mark.parametrize("name", ["fit", "ensemble", "report"])
+def test_kill_in_flight_leaves_the_old_file_and_a_rerun_works(folder, name):
+    pytest.importorskip({"report": "jinja2"}.get(name, "pyarrow"))
+    target = Path("out.html" if name == "report" else "out.parquet")
+    target.write_text("old")
+    done = stopped_in_flight(COMMANDS[name], 1, signal.SIGKILL)
+    assert done.returncode == -signal.SIGKILL
+    left = partial_files(folder)
+    assert len(left) == 1 and left[0].stat().st_size > 0  # the new file was being written
+    assert target.read_text() == "old"
+    assert main(COMMANDS[name].split()) == 0
+    assert target.stat().st_size > 100 and partial_files(folder) == left
+    if name == "fit":  # what was left behind is never read as data
+        assert ca.load("model.npz").labels_.shape == (40,)
+        os.mkdir("data")
+        left[0].rename(Path("data", left[0].name))
+        os.rename("out.parquet", "data/part.parquet")
+        assert ca.Ensemble("data").n_samples == 40
+
+
+def test_a_killed_evaluation_keeps_its_rows_and_goes_on(folder, capsys):
+    done = stopped_in_flight(COMMANDS["reproduce"], 5, signal.SIGKILL)  # each run stores an ensemble and a row
+    assert done.returncode == -signal.SIGKILL
+    kept = Path("out/rows.jsonl").read_text().splitlines()
+    assert kept and not Path("out/tables.md").exists()
+    assert main([*COMMANDS["reproduce"].split(), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["done_now"] == told["rows"] - len(kept) > 0
+    assert main([*COMMANDS["reproduce"].replace("-o out", "-o whole").split(), "--json"]) == 0
+    found = [map(json.loads, Path(name, "rows.jsonl").read_text().splitlines()) for name in ("out", "whole")]
+    after, whole = (sorted((row["repeat"], row["nmi"], row["density"]) for row in rows) for rows in found)
+    assert after == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "code", "said"),
+    [("fit", signal.SIGTERM, 143, "terminated"), ("fit", signal.SIGINT, 130, "interrupted"),
+     ("reproduce", signal.SIGTERM, 143, "terminated")],
+)  # fmt: skip
+def test_signals_remove_partial_files(folder, name, how, code, said):
+    Path("out.parquet").write_text("old")
+    done = stopped_in_flight(COMMANDS[name], 2, how)  # in a fit: the labels are written, the model is being written
+    assert done.returncode == code and f"coassoc: {said}; nothing was left half written." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert partial_files(folder) == [] and not Path("model.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("redirect", "said"),
+    [(">&-", "standard output is closed"), ("<&-", "standard input is closed"), (">/dev/full", "standard output"),
+     ("2>&-", ""), (">&- 2>&- <&-", "")],
+)  # fmt: skip
+def test_closed_and_full_streams_are_one_line(folder, redirect, said):
+    source = "-" if redirect == "<&-" else "labels.csv"
+    command = f'"{sys.executable}" -m coassoc fit {source} -k 2 --engine numpy -o out.csv {redirect}'
+    done = subprocess.run(["bash", "-c", command], env=ENV, capture_output=True, text=True)
+    assert done.returncode == (0 if redirect == "2>&-" else 2)
+    assert said in done.stderr and done.stderr.count("\n") == bool(said)
+    if Path("out.csv").exists():  # whatever was printed, none of it went into the file
+        assert Path("out.csv").read_text().count("\n") == 41

@@ -1,0 +1,162 @@
+"""Trees on the native engine are those of NumPy, however many splits are tried ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+import oracle
+from coassoc.consensus import bisecting as _bisecting
+from coassoc.engines import Numpy
+from coassoc.engines.native import engine as _native
+
+pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+
+LEVELS = _native.simd_levels()
+
+
+def facts(model):
+    columns = {name: np.asarray(column).tolist() for name, column in model.tree_.table().items()}
+    gain = [None if x != x else x for x in map(float, columns.pop("gain"))]
+    tables = {node: (np.asarray(t.values).tolist(), t.bits) for node, t in model._split_tables.items()}
+    return (
+        model.labels_.tolist(),
+        columns,
+        gain,
+        model.linkage_.tolist(),
+        (model.density_, model.loss_, model.n_leaves_, model.cluster_sizes_.tolist()),
+        [model.cut(k).tolist() for k in range(1, model.n_leaves_ + 1)],
+        tables,
+    )
+
+
+def fitted(table, engine, copies=None, **options):
+    return ca.BisectingConsensus(random_state=0, engine=engine, **options).fit(table, sample_weight=copies)
+
+
+def trees(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(40, 160))
+    table = oracle.planted(rng, n=n, p=5, k=5, noise=0.4, most=6)
+    if seed % 2:
+        table[rng.random(table.shape) < 0.1] = -1
+        table[3] = -1
+    copies = rng.integers(0, 3, size=n) + (np.arange(n) < 8) if seed % 3 == 0 else None
+    return table, {
+        "copies": copies,
+        "partition_weights": rng.random(5) + 0.1 if seed % 4 == 0 else None,
+        "max_leaves": int(rng.integers(2, 15)),
+        "n_init": 1 + seed % 2,
+        "max_iter": (300, 2)[seed % 5 == 0],
+        "finish": seed % 3 == 1,
+    }
+
+
+@pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
+def test_looking_ahead_changes_no_tree(criterion, monkeypatch):
+    together = []
+    real = _bisecting._Grower._try
+
+    def watch(self, leaves):
+        together.append(sum(not leaf.tried for leaf in leaves))
+        return real(self, leaves)
+
+    monkeypatch.setattr(_bisecting._Grower, "_try", watch)
+    for seed in range(14):
+        table, options = trees(seed)
+        options["criterion"] = criterion
+        first = fitted(table, "numpy", **options)
+        truth = facts(first)
+        case = oracle.Case(table, first.labels_, options["copies"], options["partition_weights"])
+        assert first.loss_ == pytest.approx(oracle.loss(*case.repeated(), case.v))  # from the counts of the leaves
+        together.clear()
+        assert facts(fitted(table, _native.Native(n_threads=1), **options)) == truth
+        assert max(together) <= 2  # alone there is nothing to gain by looking ahead
+        for threads in (2, 5):
+            assert facts(fitted(table, _native.Native(n_threads=threads), **options)) == truth, (seed, threads)
+        if options["max_leaves"] > 9:
+            assert max(together) > 2
+        assert facts(fitted(table, _native.Native(n_threads=5, chunk_rows=64), **options)) == truth
+
+
+@pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
+@pytest.mark.parametrize("large", [1, 20, 60])
+def test_where_rows_become_large_changes_no_tree(criterion, large, monkeypatch):
+    for seed in range(5):
+        table, options = trees(seed)
+        options["criterion"] = criterion
+        truth = facts(fitted(table, "numpy", **options))
+        with monkeypatch.context() as patched:
+            patched.setattr(_native, "_LARGE_ROWS", large)
+            for threads in (2, 5):
+                assert facts(fitted(table, _native.Native(n_threads=threads), **options)) == truth
+
+
+@pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
+def test_passes_counted_are_those_of_the_splits_made(criterion, monkeypatch):
+    """How many splits are tried depends on the threads; `n_iter_` does not."""
+    took = {}
+    real = _bisecting._Grower._two_means
+
+    def watch(self, leaves):
+        found = real(self, leaves)
+        took.update((leaf.path, 0 if out is None else out.n_iter) for leaf, out in zip(leaves, found))
+        return found
+
+    monkeypatch.setattr(_bisecting._Grower, "_two_means", watch)
+    for seed in (6, 16, 25, 30):  # here a split that is only tried takes the most passes
+        table = oracle.planted(np.random.default_rng(seed), n=300, p=5, k=8, noise=0.5, most=6)
+        for most in (4, 7):
+            for engine in ("numpy", *(_native.Native(n_threads=threads) for threads in (1, 2, 5))):
+                took.clear()
+                model = ca.BisectingConsensus(max_leaves=most, criterion=criterion, random_state=seed, engine=engine)
+                tree = model.fit(table).tree_
+                paths = {0: ()}
+                for node in range(tree.n_nodes):
+                    if tree.rank[node]:
+                        paths[tree.left[node]], paths[tree.right[node]] = (*paths[node], 0), (*paths[node], 1)
+                assert model.n_iter_ == max(took[paths[node]] for node in paths if tree.rank[node])
+
+
+def test_no_more_splits_than_wanted_are_tried_ahead(monkeypatch):
+    """With two splits to come or fewer, only what one thread would try is tried."""
+    tried = []
+    real = _bisecting._Grower._two_means
+
+    def watch(self, leaves):
+        tried.extend(leaf.path for leaf in leaves)
+        return real(self, leaves)
+
+    monkeypatch.setattr(_bisecting._Grower, "_two_means", watch)
+    for seed in range(8):
+        table, _ = trees(seed)
+        for most in (1, 2, 3, 4, 5):
+            found = []
+            for threads in (1, 5):
+                tried.clear()
+                fitted(table, _native.Native(n_threads=threads), criterion="gain", max_leaves=most)
+                assert len(tried) == len(set(tried))
+                found.append(set(tried))
+            assert found[0] == found[1] and len(found[0]) == max(0, 2 * most - 3)
+
+
+@pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
+def test_of_equal_leaves_the_first_is_split_first(criterion):
+    """Two halves that are copies of one another but for the names."""
+    table = np.repeat([[0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 2], [1, 1, 1, 3]], 10, axis=0)
+    for engine in (Numpy(), *(_native.Native(n_threads=threads) for threads in (1, 2, 5))):
+        tree = fitted(table, engine, criterion=criterion, max_leaves=4).tree_
+        assert tree.size[1] == tree.size[2] == 20
+        assert list(tree.rank[:3]) == [1, 2, 3]
+
+
+def test_a_larger_tree_is_numpys_with_large_and_small_nodes(monkeypatch):
+    rng = np.random.default_rng(0)
+    table = oracle.planted(rng, n=6000, p=8, k=9, noise=0.3, most=12)
+    truth = facts(fitted(table, "numpy", max_leaves=24))
+    monkeypatch.setattr(_native, "_LARGE_ROWS", 1500)
+    for level in LEVELS:
+        for chunk in (None, 64):
+            engine = _native.Native(n_threads=3, simd=level, chunk_rows=chunk)
+            assert facts(fitted(table, engine, max_leaves=24)) == truth, engine

@@ -1,0 +1,354 @@
+"""What a file means: headers, ids, missing cells, numbers and text, the same for every format and size."""
+
+from __future__ import annotations
+
+import csv
+import os
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coassoc as ca
+from coassoc.cli import main
+from coassoc.ensemble import StoredEnsemble
+from coassoc.ensemble.io import text as text_format
+
+
+def rows(ensemble):
+    """The labels behind an ensemble as Python values, None where missing."""
+    columns = []
+    for j in range(ensemble.n_partitions):
+        known = ensemble.categories[j].tolist()
+        columns.append([None if code < 0 else known[code] for code in ensemble.partition(j)])
+    return list(zip(*columns))
+
+
+@pytest.fixture(params=["pyarrow", "csv module", "in blocks"])
+def read(request, monkeypatch, tmp_path):
+    """Reads a text with either parser, in memory or in blocks."""
+    if request.param == "csv module":
+        monkeypatch.setattr(text_format, "has_arrow", lambda: False)
+    else:
+        pytest.importorskip("pyarrow")
+
+    def read_text(content, name="t.csv", **options):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return StoredEnsemble(path, **options) if request.param == "in blocks" else ca.read_ensemble(path, **options)
+
+    return read_text
+
+
+# -- headers -------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_as_column_names_are_a_header(tmp_path, read):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({k: rng.integers(k, size=50) for k in (5, 10, 20)})
+    for settings in ({"index": False}, {}):
+        found = read(frame.to_csv(**settings))
+        assert found.n_samples == 50
+        assert found.names == ["5", "10", "20"]
+        assert (found.codes == ca.Ensemble(frame).codes).all()
+
+
+def test_a_first_row_of_repeated_numbers_is_data(read):
+    assert read("0,0\n0,1\n1,1\n").n_samples == 3
+    assert read("0\n0\n0\n1\n", header=False).n_samples == 4
+
+
+def test_a_trailing_comma_adds_no_partition(read):
+    found = read("a,b,\n0,x,\n1,y,\n0,y,\n")
+    assert found.names == ["a", "b"]
+    assert rows(found) == [(0, "x"), (1, "y"), (0, "y")]
+    with pytest.raises(ValueError, match="column 3 has no name"):
+        read("a,b,\n0,x,\n1,y,z\n").codes  # noqa: B018
+    with pytest.raises(ValueError, match="column 2 has no name"):
+        read("a,,b\n0,x,1\n")
+
+
+def test_labels_are_added_before_a_trailing_comma(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,\n0,x,\n1,y,\n")
+    ca.write_labels(tmp_path / "out.csv", [0, 1], source=tmp_path / "t.csv")
+    assert (tmp_path / "out.csv").read_text() == "a,b,consensus\n0,x,0\n1,y,1\n"
+
+
+# -- cells ---------------------------------------------------------------------------------------------------------
+
+
+def test_texts_that_differ_are_labels_that_differ(read):
+    texts = ["10", "1_0", "01", "1", "+1", "١", "1e0", "0x1", "9007199254740992", "9007199254740993", "NAN", "-0"]
+    found = read("a,b\n" + "".join(f"{text},0\n" for text in [*texts, ""]))
+    assert found.n_clusters[0] == len(texts)
+    labels = [row[0] for row in rows(found)]
+    assert labels[:4] == [10, "1_0", "01", 1]
+    assert labels[-1] is None
+
+
+def test_whole_numbers_with_a_point_are_numbers(read):
+    """How pandas writes integers when one is missing."""
+    assert rows(read("a,b\n1.0,x\n,x\n-1.0,y\n2.0,y\n")) == [(1, "x"), (None, "x"), (None, "y"), (2, "y")]
+
+
+def test_measurements_are_no_labels(read):
+    for cell, message in (("1.25", "measurements"), ("-inf", "infinity"), ("1e-3", "measurements")):
+        with pytest.raises(ValueError, match=f"column 'b' must hold labels, not {message}"):
+            read(f"a,b\n0,x\n1,{cell}\n").codes  # noqa: B018
+
+
+def test_every_column_has_the_same_missing_values(read):
+    found = read("a,index,item,barcode,id\n" + "0,0,0,0,0\n1,NA,,null,None\n0,-1,-1,-1,-1\n1,1,1,1,1\n" * 2)
+    assert rows(found)[1] == (1, None, None, None, None)
+    assert rows(found)[2] == (0, None, None, None, None)
+
+
+def test_blank_lines_do_not_drop_rows(read):
+    for text in ("a\n0\n\n1\n", "a\n\n0\n1\n"):
+        with pytest.raises(ValueError, match="is blank"):
+            read(text).codes  # noqa: B018
+    assert rows(read('a\n0\n""\nNA\n1\n\n\n')) == [(0,), (None,), (None,), (1,)]
+    assert rows(read("a,b\n0,1\n\n1,0\n\n")) == [(0, 1), (1, 0)]
+
+
+def test_long_cells_are_refused_when_they_are_read(read):
+    before = csv.field_size_limit()
+    with pytest.raises(ValueError, match=r"131,072 characters.*"):
+        read("id,a\n" + "x" * 200_000 + ",0\ny,1\n", columns="*", id_column=False).codes  # noqa: B018
+    found = read("id,a\n" + "x" * 130_000 + ",0\ny,1\n")
+    assert len(found.item_ids[0]) == 130_000
+    assert csv.field_size_limit() == before
+
+
+# -- columns -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["id", "Barcode", "cell_id", "customer_id", "", "index"])
+def test_a_first_column_with_a_name_for_ids_holds_ids(read, name):
+    found = read(f"{name},a\n" + "".join(f"c{i},{i % 3}\n" for i in range(30)))
+    assert found.names == ["a"]
+    assert found.item_ids.tolist() == [f"c{i}" for i in range(30)]
+
+
+def test_a_column_without_repeated_values_is_left_out_with_a_warning(read):
+    content = "customer,a,b\n" + "".join(f"{7 * i},{i % 3},{i % 2}\n" for i in range(30))
+    with pytest.warns(UserWarning, match=r"left out 'customer'.*clusterings are 'a', 'b'.*columns="):
+        found = read(content)
+    assert found.names == ["a", "b"]
+    assert read(content, columns=["customer", "a"]).names == ["customer", "a"]
+    assert read(content, exclude="cust*").names == ["a", "b"]
+    assert read(content, id_column="customer").item_ids[1] == "7"
+    with pytest.raises(ValueError, match="no column is a clustering"):
+        read("customer,b\n" + "".join(f"{i},{-i}\n" for i in range(1, 31)))
+
+
+def test_known_classes_are_not_a_clustering(read):
+    found = read("a,Truth\n0,x\n0,x\n1,y\n")
+    assert found.names == ["a"]
+    assert found.classes.tolist() == ["x", "x", "y"]
+    assert read("a,truth\n0,x\n1,y\n", columns="*").names == ["a", "truth"]
+    assert read("a,truth\n0,x\n1,y\n", class_column=False).names == ["a", "truth"]
+
+
+def test_a_transposed_table_is_noticed(read):
+    with pytest.warns(UserWarning, match="transposed"):
+        read(",".join(f"i{j}" for j in range(300)) + "\n" + (",".join("0" * 300) + "\n") * 5)
+
+
+def test_the_same_file_twice_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("id,a\nx,0\ny,1\n")
+    with pytest.raises(ValueError, match=r"t\.csv twice"):
+        ca.read_ensemble([tmp_path / "t.csv", str(tmp_path) + "/./t.csv"])
+
+
+def test_a_text_table_with_the_name_of_a_workbook_is_noticed(tmp_path):
+    (tmp_path / "t.xlsx").write_text("a,b\n0,1\n1,0\n")
+    with pytest.raises(ValueError, match="format='csv'"):
+        ca.read_ensemble(tmp_path / "t.xlsx")
+    assert ca.read_ensemble(tmp_path / "t.xlsx", format="csv").n_samples == 2
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    for read in (ca.read_ensemble, ca.Ensemble):
+        failed = []
+
+        def attempt(read=read, failed=failed):
+            try:
+                read(tmp_path / "t.csv")
+            except ValueError as error:
+                failed.append(str(error))
+
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert failed and "pipe" in failed[0]
+
+
+def test_leftovers_in_a_folder_are_not_data(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [0, 1, 1] * 20, "b": [0, 0, 1] * 20})
+    frame.to_parquet(tmp_path / "part-0.parquet")
+    for name in (".out.parquet.5f3a.part.parquet", "_temporary.parquet", "x.parquet.ab12.part"):
+        frame.to_parquet(tmp_path / name)
+    (tmp_path / ".spool").mkdir()
+    frame.to_parquet(tmp_path / ".spool" / "part-1.parquet")
+    assert ca.Ensemble(tmp_path).n_samples == ca.read_ensemble(tmp_path).n_samples == 60
+
+
+def test_archives_that_contradict_themselves_are_refused(tmp_path):
+    good = {"codes": np.array([[0, 0], [1, 0], [1, 1]], np.uint8), "n_clusters": np.array([2, 2])}
+    path = tmp_path / "t.npz"
+    np.savez(path, **good, names=["a", "b"], item_ids=["x", "y", "z"])
+    assert ca.read_ensemble(path).item_ids.tolist() == ["x", "y", "z"]
+    for extra, message in (
+        ({"names": ["a", "a"]}, "different names"),
+        ({"names": ["a"]}, "different names"),
+        ({"item_ids": ["x", "y"]}, "item_ids has shape"),
+        ({"classes": ["x", "y"]}, "classes has shape"),
+        ({"labels_0": np.array([5])}, "without a label"),
+    ):
+        np.savez(path, **good, **extra)
+        for read in (ca.read_ensemble, lambda p: ca.Ensemble(p).codes):
+            with pytest.raises(ValueError, match=message):
+                read(path)
+
+
+# -- written and read again ----------------------------------------------------------------------------------------
+
+letters = st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00/")
+awkward = st.sampled_from(
+    ["NA", "None", "null", "", "1", "01", "1.0", "-1", "'", "'1", "''NA", "=cmd|x", "+1", "@a", " a", "a ", "\t", "a,b"]
+    + ['"', '""', "a\nb", "\r", "a\r\nb", "\u2028", "\x1c", "\ufeff", "nan", "inf", "1e5", "a;b;c", "|", "True", "-"]
+)
+texts = st.one_of(awkward, st.text(letters, max_size=6))
+labels = st.one_of(st.none(), st.integers(0, 2**62), texts)
+
+
+@st.composite
+def ensembles(draw):
+    p, n = draw(st.integers(1, 3)), draw(st.integers(1, 6))
+    columns = [draw(st.lists(labels, min_size=n, max_size=n)) for _ in range(p)]
+    for column in columns:
+        if all(label is None for label in column):
+            column[0] = draw(st.one_of(st.integers(0, 3), texts))
+    names = draw(st.lists(texts, min_size=p, max_size=p, unique=True))
+    ensemble = ca.Ensemble.from_partitions(columns, names=names)
+    if draw(st.booleans()):
+        ids = st.text(letters, min_size=1, max_size=5) | awkward.filter(bool)
+        ensemble.item_ids = np.array(draw(st.lists(ids, min_size=n, max_size=n, unique=True)), dtype=object)
+    if draw(st.booleans()):
+        ensemble.classes = np.array(draw(st.lists(texts.filter(bool), min_size=n, max_size=n)), dtype=object)
+    return ensemble
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "npz", "parquet", "h5ad"])
+@given(ensemble=ensembles())
+def test_writing_and_reading_is_the_identity(tmp_path_factory, suffix, ensemble):
+    pytest.importorskip({"parquet": "pyarrow", "h5ad": "h5py"}.get(suffix, "numpy"))
+    path = tmp_path_factory.mktemp("same") / f"t.{suffix}"
+    try:
+        ca.write_ensemble(path, ensemble)
+    except ValueError as error:  # names that mean something else, and what a format cannot store, are refused
+        assert not path.exists()
+        assert "rename" in str(error) or "look the same" in str(error)
+        return
+    names = ensemble.names
+    if suffix != "npz" and names == [str(j) for j in range(len(names))]:
+        names = [f"partition_{name}" for name in names]
+    for read in (ca.read_ensemble, StoredEnsemble):
+        if suffix in ("h5ad", "parquet") and any(
+            len({isinstance(label, str) for label in known.tolist()}) > 1 for known in ensemble.categories
+        ):
+            continue  # numbers among text became text
+        columns = names if suffix == "h5ad" and not any(c in "*?[" for name in names for c in name) else None
+        if suffix == "h5ad" and columns is None:
+            continue
+        found = read(path, columns=columns, class_column="class" if columns and ensemble.classes is not None else None)
+        assert found.names == names
+        assert rows(found) == rows(ensemble)
+        assert (found.codes == ensemble.codes).all()
+        expected = [str(i) for i in range(ensemble.n_samples)] if suffix == "h5ad" else None
+        if ensemble.item_ids is not None:
+            expected = ensemble.item_ids.tolist()
+        assert (None if found.item_ids is None else found.item_ids.tolist()) == expected
+        if ensemble.classes is None:
+            assert found.classes is None
+        else:
+            assert found.classes.tolist() == ensemble.classes.tolist()
+
+
+@given(st.lists(texts.filter(bool), min_size=2, max_size=6, unique=True))
+def test_labels_written_beside_a_text_keep_its_rows(tmp_path_factory, words):
+    folder = tmp_path_factory.mktemp("beside")
+    source = ca.Ensemble.from_partitions([words, words[::-1]], names=["first", "second"])
+    ca.write_ensemble(folder / "in.csv", source)
+    ca.write_labels(folder / "out.csv", np.arange(len(words)), source=folder / "in.csv", name="new\nname")
+    found = ca.read_ensemble(folder / "out.csv")
+    assert found.names == ["first", "second", "new\nname"]
+    assert [row[:2] for row in rows(found)] == rows(source)
+
+
+def test_formulas_are_marked_in_text_and_read_back(tmp_path):
+    ca.write_labels(tmp_path / "t.csv", [0, 1, 1], ids=["=cmd|' /C calc'!A0", "@x", "-5"])
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert lines[1].startswith("\"'=cmd") and lines[2].startswith("'@x") and lines[3].startswith("-5,")
+    assert ca.read_ensemble(tmp_path / "t.csv").item_ids.tolist() == ["=cmd|' /C calc'!A0", "@x", "-5"]
+
+
+# -- one reader for every size -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.npz", "t.h5ad"])
+@pytest.mark.parametrize("ids", ["barcode", "cell_id"])
+def test_a_large_file_is_read_like_a_small_one(tmp_path, name, ids, monkeypatch, capsys):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip({"t.parquet": "pyarrow", "t.h5ad": "h5py"}.get(name, "numpy"))
+    rng = np.random.default_rng(1)
+    group = rng.integers(4, size=300)
+    frame = pd.DataFrame({ids: [f"cell {i}" for i in range(300)]})
+    for j in range(5):
+        frame[f"p{j}"] = np.where(rng.random(300) < 0.8, group, rng.integers(-1, 5, size=300))
+    frame["size"] = rng.integers(9, size=300)
+    path = tmp_path / name
+    if name == "t.csv":
+        frame.to_csv(path, index=False)
+    elif name == "t.parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        ensemble = ca.Ensemble(frame.drop(columns=ids))
+        ensemble.item_ids = frame[ids].to_numpy(dtype=object)
+        ca.write_ensemble(path, ensemble)
+    options = ["--exclude", "si*", "--engine", "numpy", "-k", "4", "--force"]
+    options += ["--columns", "*"] if name == "t.h5ad" else []
+    out = tmp_path / f"out{path.suffix}"
+    written = []
+    for extra in ([], ["--memory", "100kB"]):
+        assert main(["fit", str(path), "-o", str(out), *options, *extra]) == 0
+        labels = ca.read_ensemble(out, columns="consensus").partition(0).tolist()
+        kept = ca.read_ensemble(out, columns="consensus", id_column=ids if name in ("t.csv", "t.parquet") else None)
+        written.append((labels, kept.item_ids.tolist()))
+    assert written[0] == written[1]
+    assert written[0][1] == [f"cell {i}" for i in range(300)]
+    text = capsys.readouterr().out
+    assert text.count("5 clusterings") == 2
+
+
+def test_numbers_of_many_digits_stay_apart_in_every_format(tmp_path):
+    pytest.importorskip("pyarrow")
+    big = [2**53, 2**53 + 1, 2**53, 2**53 + 1, 7]
+    ensemble = ca.Ensemble.from_partitions([big, [0, 0, 1, 1, None]], names=["a", "b"])
+    for suffix in ("csv", "tsv", "parquet", "npz", "npy"):
+        ca.write_ensemble(tmp_path / f"t.{suffix}", ensemble)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = ca.read_ensemble(tmp_path / f"t.{suffix}")
+        assert [row[0] for row in rows(found)] == big

@@ -1,0 +1,416 @@
+"""Damaged and hostile files: small seed files of every format, and edits that know how each format is built.
+
+``mutant(kind, seed, index)`` is a pure function, so any case can be made again from these three values.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+KINDS = ("csv", "tsv", "parquet", "npy", "npz", "h5ad", "model")
+_NUMBERS = (0, 1, 2, 3, 127, 128, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**53 + 1, 2**63 - 1, 2**64 - 1)
+_DTYPES = ("|u1", "<i8", ">i4", "<u2", "<f8", "<f2", "|S0", "|S9", "<U0", "<U3", "<U99999999", "|b1", "|O", "<c16")
+_DTYPES += ("<M8[s]", "<m8[ns]", "|V0", "|V8", [("a", "<i4")], ("<i4", (2,)), "<i3", "u", "")
+_CELLS = ("", "NA", "nan", "-1", "1_0", "01", "1e400", "-0", "1.5", "9" * 400, "9007199254740993", "\u0663", '"', '""')
+_CELLS += ("\ufeff", "\u2028", "a\nb", "\r", "\0", ",", "\t", "=1+1", "\x1b[31m", "\ud7ff", "id", "inf", "x" * 3000)
+_EDGES = [(r, s) for r in (0, 1, 2, 5, 12, 2**31, 2**40, 2**62, -1) for s in (None, 0, 1, 3, 2**31, 2**62)]
+
+
+def mutant(kind: str, seed: int, index: int) -> bytes:
+    """File `index` of a run: the first ones are the seeds themselves, the others are edited one to four times."""
+    files = seeds(kind)
+    if index < len(files):
+        return files[index]
+    rng = np.random.default_rng([KINDS.index(kind), seed, index])
+    data = files[rng.integers(len(files))]
+    if rng.random() < 0.7:
+        try:
+            data = _STRUCTURE[kind](data, rng)
+        except Exception:  # the library that writes the format refuses some edits; plain damage remains
+            return damaged(data, rng, files)
+    if rng.random() < 0.5:
+        data = damaged(data, rng, files)
+    return data
+
+
+def _pick(rng, choices):
+    return choices[int(rng.integers(len(choices)))]
+
+
+# -- edits that know nothing of the format -------------------------------------------------------------------------
+
+
+def damaged(data: bytes, rng, others: list[bytes] = ()) -> bytes:
+    """Flipped bits, overwritten runs and integers, cuts, copies and splices."""
+    for _ in range(rng.integers(1, 5)):
+        if not data:
+            return data
+        out, at = bytearray(data), int(rng.integers(len(data)))
+        size = int(min(1 << rng.integers(9), len(data) - at))
+        edit = int(rng.integers(9))
+        if edit <= 1:
+            out[at] ^= 1 << int(rng.integers(8))
+        elif edit == 2:
+            out[at] = _pick(rng, (0, 1, 0x7F, 0x80, 0xFF, 0x0A, 0x22, 0x2C))
+        elif edit == 3:
+            out[at : at + size] = rng.bytes(size)
+        elif edit == 4:
+            width = _pick(rng, (1, 2, 4, 8))
+            out[at : at + width] = (_pick(rng, _NUMBERS) % 256**width).to_bytes(width, _pick(rng, ("little", "big")))
+        elif edit == 5:
+            del out[at : at + size]
+        elif edit == 6:
+            place = int(rng.integers(len(out)))
+            out[place:place] = out[at : at + size]
+        elif edit == 7:
+            del out[at:]
+        elif others:
+            other = _pick(rng, others)
+            cut = int(rng.integers(len(other) + 1))
+            out[at : at + size] = other[cut : cut + size] if rng.random() < 0.7 else other[cut:]
+        data = bytes(out)
+    return data
+
+
+# -- seeds ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def seeds(kind: str) -> list[bytes]:
+    """Small valid files of a kind."""
+    return {"model": _models, "npy": _npys, "npz": _npzs, "parquet": _parquets, "h5ad": _h5ads}.get(kind, _texts)(kind)
+
+
+def _table() -> np.ndarray:
+    return np.array([[0, 2, 1], [0, 2, 1], [1, 0, 1], [1, 0, 0], [2, 1, 0], [2, 1, -1]])
+
+
+def _texts(kind: str) -> list[bytes]:
+    mark = "," if kind == "csv" else "\t"
+    plain = "\n".join(mark.join(map(str, row)) for row in _table().tolist())
+    named = mark.join(("id", "a", "b b")) + '\nx,0,"p"\ny,NA,q\nz,1,p\n'.replace(",", mark)
+    quoted = f'"one"{mark}"t""wo"\r\n"a\nb"{mark}1\r\n-1{mark}2\r\n'
+    return [plain.encode(), named.encode(), quoted.encode(), gzip.compress(named.encode(), mtime=0)]
+
+
+def npy(array: np.ndarray) -> bytes:
+    """An array as an NPY file."""
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def npy_header(descr: object, shape: object, body: bytes = b"", order: bool = False) -> bytes:
+    """An NPY file that declares whatever it is told."""
+    text = f"{{'descr': {descr!r}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
+
+
+def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """An archive of these members, with valid checksums."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data, method)
+    return out.getvalue()
+
+
+def _npys(kind: str) -> list[bytes]:
+    table = _table()
+    return [npy(table), npy(table.astype("u1")[:5]), npy(table.astype(str)), npy(table[:, 0].astype(float))]
+
+
+def _npzs(kind: str) -> list[bytes]:
+    table = _table()
+    stored = {"codes": table.astype("u1") % 3, "n_clusters": np.array([3, 3, 2]), "names": np.array(["a", "b", "c"])}
+    stored |= {"labels_1": np.array(["x", "y", "z"]), "item_ids": np.array(list("uvwxyz")), "classes": table[:, 0]}
+    vectors = {"first": table[:, 0], "second": table[:, 2].astype(str)}
+    archives: list[dict] = [{"labels": table}, vectors, stored]
+    return [zipped({f"{name}.npy": npy(array) for name, array in arrays.items()}) for arrays in archives]
+
+
+def parquet(columns: dict, **settings) -> bytes:
+    """A Parquet file of these columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out, **settings)
+    return out.getvalue()
+
+
+def _parquets(kind: str) -> list[bytes]:
+    table = _table()
+    columns = {"id": [f"c{i}" for i in range(6)], "a": table[:, 0], "b": ["p", "q", None, "p", "q", "p"]}
+    numbers = {"x": table[:, 1].astype("i4"), "y": table[:, 2] * 2.0, "z": table[:, 0] > 0}
+    return [
+        parquet(columns),
+        parquet(numbers, compression="zstd", use_dictionary=False),
+        parquet(columns, store_schema=False, compression="none", row_group_size=4, data_page_version="2.0"),
+    ]
+
+
+def h5_file(build) -> bytes:
+    """An HDF5 file with an .obs of six rows, finished by ``build(obs, h5py)``."""
+    import h5py
+
+    out = io.BytesIO()
+    with h5py.File(out, "w", track_order=False) as file:
+        obs, text = file.create_group("obs"), h5py.string_dtype()
+        obs.attrs["_index"] = "_index"
+        obs.create_dataset("_index", data=np.array([f"c{i}" for i in range(6)], object), dtype=text)
+        build(obs, h5py)
+        if "column-order" not in obs.attrs:
+            obs.attrs["column-order"] = np.array([name for name in obs if name != "_index"], dtype=text)
+    return out.getvalue()
+
+
+def categorical(obs, h5py, name: str, codes, labels) -> None:
+    """A categorical column as anndata stores it."""
+    group = obs.create_group(name)
+    group.attrs["encoding-type"] = "categorical"
+    group.create_dataset("codes", data=codes)
+    group.create_dataset("categories", data=labels)
+
+
+def _h5ads(kind: str) -> list[bytes]:
+    def full(obs, h5py):
+        categorical(obs, h5py, "a", np.array([0, 0, 1, 1, 2, -1], "i1"), np.array([b"p", b"q", b"r"]))
+        obs.create_dataset("b", data=_table()[:, 1], chunks=(3,), compression="gzip")
+        values = obs.create_group("c")
+        values.create_dataset("values", data=_table()[:, 2])
+        values.create_dataset("mask", data=_table()[:, 2] < 0)
+
+    def texts(obs, h5py):
+        obs.create_dataset("a", data=np.array(list("xxyyzz"), object), dtype=h5py.string_dtype())
+        obs.create_dataset("b", data=np.array(list("xxyyzz"), "S1"))
+
+    return [h5_file(full), h5_file(texts)]
+
+
+@cache
+def fitted_models() -> tuple:
+    """Estimators whose saved files are mutated, fitted on `model_rows`."""
+    import coassoc as ca
+
+    rows = model_rows()
+    return (
+        ca.KMeansConsensus(3, n_init=2, random_state=0).fit(rows),
+        ca.BisectingConsensus(n_clusters=3, random_state=0).fit(rows),
+        ca.EAC(3).fit(rows),
+        ca.ConsensusClustering(n_clusters=2, random_state=0, n_partitions=3).fit(rows.astype(float)),
+    )
+
+
+def model_rows() -> np.ndarray:
+    """Twelve rows that every saved model can label."""
+    return np.repeat(np.array([[0, 2, 1], [1, 0, 1], [2, 1, 0]]), 4, axis=0)
+
+
+def _models(kind: str) -> list[bytes]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        for i, model in enumerate(fitted_models()):
+            model.save(Path(folder, f"{i}.npz"))
+        return [Path(folder, f"{i}.npz").read_bytes() for i in range(len(fitted_models()))]
+
+
+# -- edits that know the format ------------------------------------------------------------------------------------
+
+
+def _edit_text(data: bytes, rng) -> bytes:
+    packed = data[:2] == b"\x1f\x8b"
+    text = (gzip.decompress(data) if packed else data).decode()
+    cells = text.replace("\t", ",").split(",")
+    for _ in range(rng.integers(1, 4)):
+        cells[int(rng.integers(len(cells)))] = _pick(rng, _CELLS)
+    text = ("\t" if "\t" in text else ",").join(cells)
+    if rng.random() < 0.2:
+        text = text.replace("\n", _pick(rng, ("\r", "\r\n", "\n\n", ",\n", "\u2028", "")))
+    out = text.encode("utf-8", "surrogatepass")
+    return gzip.compress(out, mtime=0) if packed else out
+
+
+def _edit_npy(data: bytes, rng) -> bytes:
+    shape = tuple(int(n) for n in _pick(rng, _EDGES) if n is not None)
+    if rng.random() < 0.4:
+        shape = (int(_pick(rng, _NUMBERS)), *shape)
+    descr = _pick(rng, _DTYPES)
+    try:
+        size = np.dtype(descr).itemsize * int(np.prod(shape, dtype=object))
+    except (TypeError, ValueError):
+        size = 48
+    body = rng.bytes(size) if 0 <= size <= 4096 and rng.random() < 0.8 else rng.bytes(48)
+    return npy_header(descr, _pick(rng, (shape, shape, list(shape), "()", f"({shape[0]!r}, True)")), body)
+
+
+def _members(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+def _edit_npz(data: bytes, rng) -> bytes:
+    members = _members(data)
+    names = list(members)
+    for _ in range(rng.integers(1, 4)):
+        name, edit = _pick(rng, names), int(rng.integers(6))
+        if edit == 0:
+            members.pop(name, None)
+        elif edit == 1:
+            members[_pick(rng, ("codes.npy", "n_clusters.npy", "labels_0.npy", "item_ids.npy", "../x.npy"))] = members[
+                _pick(rng, list(members))
+            ]
+        elif edit == 2:
+            members[name] = _edit_npy(b"", rng)
+        elif edit == 3:
+            members[name] = damaged(members.get(name, b""), rng)
+        else:
+            members[name] = npy(_hostile_array(rng))
+        if not members:
+            break
+    return zipped(members, _pick(rng, (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED)))
+
+
+def _hostile_array(rng) -> np.ndarray:
+    shape = tuple(int(n) for n in rng.integers(0, 8, size=rng.integers(0, 4)))
+    kind = _pick(rng, ("u1", "u2", "i8", "u8", "f8", "U2", "S2", "bool", "c16", "M8[s]", "f2"))
+    values = rng.choice(np.array(_NUMBERS[:-1], dtype="i8"), size=shape)
+    with np.errstate(all="ignore"):
+        return np.asarray(values).astype(kind)
+
+
+def _edit_parquet(data: bytes, rng) -> bytes:
+    if rng.random() < 0.25:
+        return parquet(_hostile_columns(rng), store_schema=bool(rng.integers(2)))
+    size = struct.unpack("<I", data[-8:-4])[0]
+    footer, pages = data[-8 - size : -8], data[4 : -8 - size]
+    if rng.random() < 0.7:  # the Thrift metadata, with its length kept right
+        footer = damaged(footer, rng)
+    else:
+        pages = damaged(pages, rng)
+    return b"PAR1" + pages + footer + struct.pack("<I", len(footer)) + b"PAR1"
+
+
+def _hostile_columns(rng) -> dict:
+    import pyarrow as pa
+
+    kinds = [pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.bool_(), pa.string(), pa.binary(), pa.date32()]
+    kinds += [pa.timestamp("ns"), pa.decimal128(5, 1), pa.list_(pa.int8()), pa.time64("us"), pa.null(), pa.binary(2)]
+    columns = {}
+    for name in rng.permutation(["id", "a", "b", "", "index", "\n", "class"])[: rng.integers(1, 5)]:
+        kind = _pick(rng, kinds)
+        try:
+            columns[str(name)] = pa.array([0, 1, 1, None, 5], pa.int64()).cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            columns[str(name)] = pa.nulls(5, kind)
+        if rng.random() < 0.3 and not pa.types.is_nested(kind) and kind != pa.null():
+            columns[str(name)] = columns[str(name)].dictionary_encode()
+    return columns
+
+
+def _edit_h5ad(data: bytes, rng) -> bytes:
+    import h5py
+
+    out = io.BytesIO(data)
+    with h5py.File(out, "r+") as file:
+        for _ in range(rng.integers(1, 4)):
+            places: list[str] = []
+            file.visit(places.append)
+            _edit_h5_object(file, _pick(rng, places) if places else "obs", rng, h5py)
+    return out.getvalue()
+
+
+def _edit_h5_object(file, name: str, rng, h5py) -> None:
+    edit, other = int(rng.integers(8)), _pick(rng, ("/", "/obs", "/obs/a", "/obs/_index", f"/{name}", "/nowhere"))
+    if edit == 0:
+        attribute = _pick(rng, ("column-order", "_index", "encoding-type", "categories"))
+        target = file[name] if name in file and rng.random() < 0.3 else file.get("obs", file)
+        value = _pick(rng, (b"\xff", "a", 3, np.array(["a", "b", "a"], object), np.empty(0), np.array([[1.5]]), other))
+        target.attrs[attribute] = value
+        return
+    if name in file:
+        del file[name]
+    if edit == 1:
+        file[name] = h5py.SoftLink(other)
+    elif edit == 2:
+        file[name] = h5py.ExternalLink("elsewhere.h5", other)
+    elif edit == 3:
+        shape = tuple(n for n in _pick(rng, _EDGES) if n is not None and n >= 0)
+        kind = _pick(rng, ("i1", "u8", "f8", "S9", "S1000000", "b1", "c8", "V8"))
+        file.create_dataset(
+            name, shape=shape, dtype=kind, chunks=tuple(min(n, 64) for n in shape) if all(shape) else None
+        )
+    elif edit == 4:
+        file.create_dataset(name, data=rng.choice(np.array(_NUMBERS[:-1], "i8"), size=int(rng.integers(9))))
+    elif edit == 5:
+        text = np.array([_pick(rng, _CELLS).replace("\0", "") for _ in range(6)], object)
+        file.create_dataset(name, data=text, dtype=h5py.string_dtype())
+    elif edit == 6:
+        file.create_dataset(name, data=np.zeros(6, [("a", "i4"), ("b", "f8")]))
+
+
+def _edit_model(data: bytes, rng) -> bytes:
+    members = _members(data)
+    if rng.random() < 0.3:
+        name = _pick(rng, [name for name in members if name != "model.json"])
+        array = np.load(io.BytesIO(members[name]))
+        if array.size and rng.random() < 0.7:
+            flat = array.reshape(-1).copy()
+            flat[int(rng.integers(flat.size))] = flat[int(rng.integers(flat.size))]
+            flat = np.roll(flat, int(rng.integers(2)))
+            array = flat.reshape(array.shape) if rng.random() < 0.7 else flat[: flat.size // 2]
+        else:
+            array = _hostile_array(rng)
+        members[name] = npy(array)
+    else:
+        tree = json.loads(members["model.json"])
+        for _ in range(rng.integers(1, 3)):
+            _edit_json(tree, rng)
+        members["model.json"] = json.dumps(tree).encode()
+    return zipped(members)
+
+
+def _edit_json(tree, rng) -> None:
+    places: list[tuple] = []
+
+    def visit(node):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            places.append((node, key))
+            if isinstance(node[key], dict | list):
+                visit(node[key])
+
+    visit(tree)
+    node, key = _pick(rng, places)
+    source, where = _pick(rng, places)
+    values = (None, True, 0, -1, 10**20, 2**31, 1.5, "", "x", [], {}, [[1]], {"@array": 10**6}, {"@float": "nan"})
+    values += (
+        {"@scalar": "<U500000000", "value": "x"},
+        {"@dtype": "<U9"},
+        {"class": "coassoc:Ensemble", "@object": {}},
+    )
+    edit = int(rng.integers(5))
+    if edit == 0:
+        del node[key]
+    elif edit == 1:
+        node[key] = json.loads(json.dumps(source[where]))
+    elif edit == 2 and isinstance(node, dict):
+        node[str(_pick(rng, ("@tuple", "@object", "class", "labels_", "engine", "__class__", "__dict__")))] = node[key]
+    elif edit == 3 and isinstance(node[key], int):
+        node[key] += int(_pick(rng, (1, -1, 255, 2**40)))
+    else:
+        node[key] = _pick(rng, values)
+
+
+_STRUCTURE = {
+    "csv": _edit_text, "tsv": _edit_text, "npy": _edit_npy, "npz": _edit_npz, "parquet": _edit_parquet,
+    "h5ad": _edit_h5ad, "model": _edit_model,
+}  # fmt: skip

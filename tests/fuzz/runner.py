@@ -1,0 +1,230 @@
+"""Reads files in children with limits on memory and time, and says what went wrong.
+
+``python -m fuzz.runner parquet --cases 100000`` (with ``PYTHONPATH=src:tests``) runs that many mutants against one
+target; ``--keep FOLDER`` keeps those that break a rule; ``python -m fuzz.runner files A B`` reads the files named. A
+child reads many files. It is replaced when it dies, so a crash costs one fork, not one interpreter start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import mmap
+import os
+import re
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from fuzz import mutants
+
+# what reads a file: read_ensemble, Ensemble(path) which leaves the labels in the file, or load for models
+TARGETS = (*mutants.KINDS, "npy-stored", "parquet-stored")
+SECONDS = 10  # of processor time for one read; how busy the machine is does not matter
+LIMIT = 1 << 28  # what a small file may unpack to by default, see `max_bytes` of read_ensemble
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+_ENVIRONMENT |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}  # no address space taken ahead of its use
+
+
+def violations(target: str, *, cases: int = 0, seed: int = 0, files: Sequence[str] = ()) -> list[dict]:
+    """Broken rules over `cases` mutants, or with the target "files" over `files` ("TARGET:PATH")."""
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *(p for p in sys.path if p)])
+    command = [sys.executable, "-m", "fuzz.runner", target, *files]
+    done = subprocess.run(
+        [*command, "--seed", str(seed), "--cases", str(cases), "--json"],
+        env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-3000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# -- one file ------------------------------------------------------------------------------------------------------
+
+
+def check(path: Path, target: str) -> tuple[str, str] | None:
+    """Rule that reading a file broke, with a detail; None when it was read or refused as it should be."""
+    import coassoc as ca
+
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # the default action of both signals ends the process
+    signal.setitimer(signal.ITIMER_REAL, 30 * SECONDS)
+    try:
+        if target == "model":
+            return _check_model(path)
+        stored = target.endswith("-stored")
+        return _check_ensemble(ca.Ensemble(path) if stored else ca.read_ensemble(path, columns="*"))
+    except MemoryError as error:
+        return f"memory above {2 * LIMIT >> 20} MiB", str(error)
+    except Exception as error:
+        text = " ".join(str(error).split())[:200]
+        if re.search("malloc|realloc|allocate|allocation|out of memory", text):  # the limit was met, then renamed
+            return f"memory above {2 * LIMIT >> 20} MiB", text
+        # a clear error is a ValueError, or an OSError of Python itself, that names the file
+        if type(error) is not ValueError and not (isinstance(error, OSError) and type(error).__module__ == "builtins"):
+            return f"raw {type(error).__name__}", text
+        return None if path.name in str(error) else (f"{type(error).__name__} without the file's name", text)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _check_ensemble(ens) -> tuple[str, str] | None:
+    n, p = ens.n_samples, ens.n_partitions
+    codes, k = np.asarray(ens.codes), np.asarray(ens.n_clusters)
+    counts = [np.bincount(codes[:, j], minlength=k[j] + 1) for j in range(p)]
+    rules = {
+        "shape of codes": codes.shape == (n, p) and k.shape == (p,) and n > 0 and p > 0,
+        "codes above n_clusters": all(len(count) == k[j] + 1 for j, count in enumerate(counts)),
+        "sizes": np.array_equal(np.concatenate([c[:-1] for c in counts]), ens.sizes),
+        "names": len(ens.names) == len(set(ens.names)) == p,
+        "categories": [len(labels) for labels in ens.categories] == k.tolist(),
+        "labels twice": all(len(set(labels.tolist())) == len(labels) for labels in ens.categories),
+        "item_ids": ens.item_ids is None or len(ens.item_ids) == len(set(ens.item_ids.tolist())) == n,
+        "classes": ens.classes is None or len(ens.classes) == n,
+    }
+    broken = [rule for rule, holds in rules.items() if not holds]
+    return ("inconsistent ensemble", ", ".join(broken)) if broken else None
+
+
+def _check_model(path: Path) -> tuple[str, str] | None:
+    """A saved model that loads must be of a known class and answer as it did before."""
+    import coassoc as ca
+
+    model, rows = ca.load(path), mutants.model_rows()
+    for saved in mutants.fitted_models():
+        if type(model) is type(saved) and type(model).__module__.startswith("coassoc"):
+            try:
+                same = np.array_equal(model.labels_, saved.labels_)
+                if same and hasattr(saved, "predict"):
+                    same = np.array_equal(model.predict(rows), saved.predict(rows))
+            except Exception as error:
+                return "unusable model", f"{type(error).__name__}: {str(error)[:200]}"
+            return None if same else ("other answer", type(model).__name__)
+    return "not a saved estimator", f"{type(model).__module__}.{type(model).__qualname__}"
+
+
+# -- many files ----------------------------------------------------------------------------------------------------
+
+
+def run_cases(target: str, case: Callable[[int], Any], stop: int, warm: Sequence[str] = ()) -> list[dict]:
+    """Check ``case(i)`` for each i below `stop` in children that end with the first crash."""
+    for one in warm or [target]:
+        mutants.seeds(one.split("-")[0])  # made once, here
+    progress, found, start = mmap.mmap(-1, 8), [], 0
+    while start < stop:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            _work(target, case, range(start, stop), progress, os.fdopen(writer, "w"), warm or [target])
+        os.close(writer)
+        with os.fdopen(reader) as lines:
+            found += [json.loads(line) for line in lines]
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == 0:
+            break
+        if code > 0:
+            raise RuntimeError(found[-1])
+        index = struct.unpack("<q", progress[:])[0]
+        name = signal.Signals(-code).name
+        slow = {"SIGPROF": f"over {SECONDS} s of processor time", "SIGALRM": f"waits for over {30 * SECONDS} s"}
+        found.append({"index": index, "problem": slow.get(name, f"killed by {name}"), "detail": ""})
+        start = index + 1
+    return found
+
+
+def _work(target: str, case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO, warm) -> None:
+    """The child: never returns. Seeds are read first, so that libraries hold their threads and buffers already."""
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for one in warm:
+                path = Path(folder, f"case.{suffix(one)}")
+                for data in mutants.seeds(one.split("-")[0]):
+                    path.write_bytes(data)
+                    check(path, one)
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + 4 * LIMIT, used + 4 * LIMIT))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            for i in indices:
+                progress[:] = struct.pack("<q", i)
+                given, one = case(i), target
+                if target == "files":
+                    path, one = given
+                else:
+                    path.write_bytes(given)
+                before = _peak_memory(reset=True)
+                broken = check(path, one)
+                if broken is None and (taken := _peak_memory() - before) > 2 * LIMIT:
+                    broken = f"memory above {2 * LIMIT >> 20} MiB", f"took {taken:,} bytes"
+                if broken is not None:
+                    print(json.dumps({"index": i, "problem": broken[0], "detail": broken[1]}), file=out, flush=True)
+        os._exit(0)
+    except BaseException as error:  # of this program, not of what it tests
+        print(json.dumps(repr(error)), file=out, flush=True)
+        os._exit(3)
+
+
+def _peak_memory(*, reset: bool = False) -> int:
+    """Largest resident size in bytes since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def suffix(target: str) -> str:
+    """How the name of a file for this target ends."""
+    return {"model": "npz"}.get(target, target.split("-")[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", choices=[*TARGETS, "files"])
+    parser.add_argument("files", nargs="*", help="with 'files': TARGET:PATH")
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="folder for files that break a rule")
+    parser.add_argument("--json", action="store_true", help="print every broken rule as JSON")
+    given = parser.parse_args()
+    import h5py  # noqa: F401
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    if given.target == "files":
+        named = [(Path(path).absolute(), one) for one, path in (entry.split(":", 1) for entry in given.files)]
+        found = run_cases("files", named.__getitem__, len(named), sorted({one for _, one in named}))
+    else:
+        kind = given.target.split("-")[0]
+        found = run_cases(given.target, lambda i: mutants.mutant(kind, given.seed, i), given.cases)
+    for one in found if given.keep else []:
+        given.keep.mkdir(parents=True, exist_ok=True)
+        name = f"{one['problem']}-{given.seed}-{one['index']}.{suffix(given.target)}".replace(" ", "-")
+        (given.keep / name).write_bytes(mutants.mutant(kind, given.seed, one["index"]))
+    if given.json:
+        print(json.dumps(found))
+        return
+    for problem, count in collections.Counter(one["problem"] for one in found).most_common():
+        first = next(one for one in found if one["problem"] == problem)
+        print(f"{count:7}  {problem} (first {first['index']}: {first['detail'][:100]})")
+    print(f"{given.target}: {given.cases} mutants, seed {given.seed}, {len(found)} broke a rule")
+
+
+if __name__ == "__main__":
+    main()

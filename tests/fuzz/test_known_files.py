@@ -1,0 +1,172 @@
+"""Small files that aborted Python, took gigabytes, hung, or read other files: each is refused with a clear error."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from fuzz.mutants import categorical, h5_file, npy, npy_header, parquet, zipped
+from fuzz.runner import violations
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("h5py")
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def one_value(kind: str) -> bytes:
+    """100,000 rows of one value of a megabyte: 100 GB when each row gets its own."""
+    import pyarrow as pa
+
+    value = pa.array([b"x" * 10**6]).cast(kind)
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), value)
+    return parquet({"a": column}, compression="zstd", store_schema=False)
+
+
+def zeros(size: int) -> bytes:
+    """A zlib stream of `size` zeros (whole megabytes), made from one packed megabyte that is repeated."""
+    packer = zlib.compressobj(9, wbits=-15)
+    block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    adler = (size % 65521) << 16 | 1
+    return b"\x78\xda" + block * (size >> 20) + b"\x03\x00" + adler.to_bytes(4, "big")
+
+
+def wide_npz() -> bytes:
+    """One row of 250 million columns: a quarter of a megabyte, but every column is a partition."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("t.npy", "w") as member:
+        member.write(npy_header("|u1", (1, 250_000_000)))
+        for _ in range(250):
+            member.write(bytes(10**6))
+    return out.getvalue()
+
+
+def stored_npz(**arrays) -> bytes:
+    """An ensemble as write_ensemble stores it, with some arrays replaced."""
+    whole = {"codes": np.zeros((3, 1), np.uint8), "n_clusters": np.array([1]), "names": np.array(["a"]), **arrays}
+    return zipped({f"{name}.npy": npy(array) for name, array in whole.items()})
+
+
+def h5_wide_text(obs, h5py):
+    del obs["_index"]
+    obs.create_dataset("_index", shape=(30_000,), dtype="i4", chunks=(1000,))
+    obs.create_dataset("a", shape=(30_000,), dtype="S1000000", chunks=(1,))
+
+
+def h5_wide_categories(obs, h5py):
+    del obs["_index"]
+    obs.create_dataset("_index", shape=(30_000,), dtype="i4", chunks=(1000,))
+    categorical(obs, h5py, "a", np.zeros(30_000, "i1"), np.zeros(1, "S1"))
+    del obs["a/categories"]
+    obs.create_dataset("a/categories", shape=(30_000,), dtype="S300000", chunks=(1,))
+
+
+def h5_large_chunk(obs, h5py):
+    """Six rows in a chunk of 1 GiB, stored in 1 MB."""
+    size = 1 << 30
+    column = obs.create_dataset("a", shape=(6,), maxshape=(None,), chunks=(size,), dtype="i1", compression="gzip")
+    column.id.write_direct_chunk((0,), zeros(size))
+
+
+def h5_records(obs, h5py):
+    obs.create_dataset("a", data=np.zeros(6, [("x", "i4")]))
+
+
+def h5_many_rows(obs, h5py):
+    """Two billion rows that were never written."""
+    del obs["_index"]
+    for name in ("_index", "a"):
+        obs.create_dataset(name, shape=(2**31,), dtype="i1", chunks=(64,))
+
+
+# name -> (target, content, point of issue 14 to which a file that still breaks a rule belongs)
+FILES = {
+    "binary-dictionary": ("parquet", lambda: one_value("binary"), 2),
+    "string-dictionary": ("parquet", lambda: one_value("string"), None),
+    "binary-dictionary-stored": ("parquet-stored", lambda: one_value("binary"), 2),
+    "string-dictionary-stored": ("parquet-stored", lambda: one_value("string"), 2),
+    "npy-S0": ("npy", lambda: npy_header("|S0", (2**31, 1)), 2),
+    "npy-U0": ("npy", lambda: npy_header("<U0", (2**31, 1)), 2),
+    "npy-S0-stored": ("npy-stored", lambda: npy_header("|S0", (2**31, 1)), 2),
+    "npy-U0-stored": ("npy-stored", lambda: npy_header("<U0", (2**31, 1)), 2),
+    "npy-invalid-text": ("npy", lambda: npy_header("<U1", (1, 1), b"\xff" * 4), 10),
+    "npz-many-clusters": ("npz", lambda: stored_npz(n_clusters=np.array([2**31])), 2),
+    "npz-wide": ("npz", wide_npz, 2),
+    "npz-few-ids": ("npz", lambda: stored_npz(item_ids=np.array(["x", "y"])), 5),
+    "h5ad-wide-text": ("h5ad", lambda: h5_file(h5_wide_text), 2),
+    "h5ad-wide-categories": ("h5ad", lambda: h5_file(h5_wide_categories), 2),
+    "h5ad-large-chunk": ("h5ad", lambda: h5_file(h5_large_chunk), 2),
+    "h5ad-many-rows": ("h5ad", lambda: h5_file(h5_many_rows), None),
+    "h5ad-records": ("h5ad", lambda: h5_file(h5_records), 10),
+}
+# the same for files of the corpus
+BROKEN = {"abort-byte-array-size.parquet": 1, "abort-definition-levels.parquet": 1, "large-shape.npy": 2}
+BROKEN |= {"stored-wrong-sizes.parquet": 5, "index-out-of-dictionary.parquet": 10, "name-not-utf8.parquet": 10}
+BROKEN |= {"member-name-not-utf8.npz": 10, "raw-type-error.npz": 10, "seek-before-the-start.npz": 10}
+BROKEN |= {"overflowing-shape.npy": 10, "raw-type-error.npy": 10}
+BROKEN |= {"stored-overflowing-shape.npy": 10, "stored-unfinished-header.npy": 10}
+
+
+def still_broken(point: int | None):
+    """The mark of a case that fails until that point of issue 14 is mended."""
+    return pytest.mark.xfail(reason=f"issue 14, point {point}", strict=True, raises=AssertionError) if point else ()
+
+
+CASES = [pytest.param(name, marks=still_broken(point)) for name, (_, _, point) in FILES.items()]
+CASES += [pytest.param(p.name, marks=still_broken(BROKEN.get(p.name))) for p in sorted(CORPUS.iterdir())]
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory):
+    """Broken rule of each file, all read in one run."""
+    folder = tmp_path_factory.mktemp("known")
+    paths = {path.name: f"{target_of(path)}:{path}" for path in sorted(CORPUS.iterdir())}
+    for name, (target, build, _) in FILES.items():
+        path = folder / f"{name}.{target.split('-')[0]}"
+        path.write_bytes(build())
+        paths[name] = f"{target}:{path}"
+    names, found = list(paths), violations("files", files=list(paths.values()))
+    return {names[one["index"]]: one for one in found}
+
+
+def target_of(path: Path) -> str:
+    return path.suffix[1:] + ("-stored" if path.name.startswith("stored") else "")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_read_or_refused_within_the_limits(problems, name):
+    assert problems.get(name) is None
+
+
+@pytest.mark.parametrize(
+    "by",
+    [pytest.param("soft-link", marks=still_broken(3)), pytest.param("column-order", marks=still_broken(3)), "external"],
+)
+def test_no_other_file_is_read(tmp_path, by):
+    other = tmp_path / "secret.h5ad"
+    other.write_bytes(h5_file(lambda obs, _: obs.create_dataset("s", data=[7, 7, 7, 8, 8, 8])))
+
+    def build(obs, h5py):
+        obs.create_dataset("a", data=[0, 0, 0, 1, 1, 1])
+        obs.parent["elsewhere"] = h5py.ExternalLink(str(other), "/obs")
+        if by == "soft-link":
+            obs["b"] = h5py.SoftLink("/elsewhere/s")
+        elif by == "external":
+            obs["b"] = h5py.ExternalLink(str(other), "/obs/s")
+        else:
+            obs.attrs["column-order"] = np.array(["a", "/elsewhere/s"], dtype=h5py.string_dtype())
+
+    path = tmp_path / "links.h5ad"
+    path.write_bytes(h5_file(build))
+    try:
+        found = ca.read_ensemble(path, columns="*")
+    except ValueError as error:
+        assert "links.h5ad" in str(error)
+    else:
+        assert all(7 not in labels for labels in found.categories)
