@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 
 import coassoc as ca
 from coassoc.consensus import embedding
+from coassoc.consensus.eigen import leading_eigenvectors
 from coassoc.consensus.embedding import Sample, graph_vectors, seed_points
 from coassoc.consensus.lloyd import TooFewRows
 from coassoc.consensus.spectral import walk_similarity
@@ -104,7 +105,7 @@ def test_partitions_agree_with_k_means_on_the_unit_rows_of_the_bipartite_graph(m
 
 def test_uncertainty_of_many_base_clusters_is_that_of_few(monkeypatch):
     table, _ = blocks(n=200, p=9, missing=0.2)
-    expected = ca.cluster_uncertainty(table)
+    expected = ca.metrics.cluster_uncertainty(table)
     assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
     monkeypatch.setattr(embedding, "MOST_CODES", 0)
     assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
@@ -270,13 +271,13 @@ def test_verbose_prints_the_passes(capsys):
 
 
 @pytest.mark.parametrize("k", [1, 5, 12])
-def test_block_iterations_find_what_a_whole_decomposition_finds(k):
-    from coassoc.consensus.eigen import leading_eigenvectors
-
+@pytest.mark.parametrize("rank", [3, 20, 400])
+def test_block_iterations_find_what_a_whole_decomposition_finds(k, rank):
     rng = np.random.default_rng(0)
     n = 400
     basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
     spectrum = np.concatenate([np.ones(4), np.linspace(0.9, 0.0, n - 4)])  # 1 occurs four times
+    spectrum[rank:] = 0.0
     matrix = (basis * spectrum) @ basis.T
     matrix = (matrix + matrix.T) / 2
     expected = eigh(matrix, eigvals_only=True)[::-1][:k]

@@ -50,9 +50,8 @@ def _ritz(product: Callable, block: np.ndarray, depth: int) -> tuple[np.ndarray,
         if step:
             block = image[:, here.start - m : here.start].copy()
             before = basis[:, : here.start]
-            for _ in range(2):  # a second time for what rounding left
-                block -= before @ (before.T @ block)
-            block = np.linalg.qr(block)[0]
+            for _ in range(3):  # where the matrix has low rank, little but rounding is left at first
+                block = np.linalg.qr(block - before @ (before.T @ block))[0]
         basis[:, here] = block
         image[:, here] = product(block)
     values, rotation = np.linalg.eigh(_symmetric(basis.T @ image))
