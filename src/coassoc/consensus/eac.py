@@ -64,8 +64,8 @@ class EAC(ConsensusEstimator):
     partition_weights : array-like of shape (n_partitions,), default=None
         Weight of each base partition, brought to mean 1; all 1 when None.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
-        How much a co-occurrence in each base cluster counts. ``"uncertainty"`` with average linkage is LWEA: see
-        `cluster_uncertainty`.
+        How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
+        :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage draws nothing.
     engine : {"auto", "native", "numpy"} or Engine, default="auto"
@@ -227,7 +227,7 @@ class EAC(ConsensusEstimator):
         if square:
             self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
             return
-        u = resolve_cluster_weights(self.cluster_weights, rows)
+        u = self._cluster_weights(rows)
         triangle, scale = row_similarities(codes, rows.layout, ensemble.has_missing, v, self._blocks(rows), u)
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
@@ -265,7 +265,7 @@ class EAC(ConsensusEstimator):
         leaf_of_cluster[found] = np.arange(len(found))
         leaf_of_item = np.where(over.labels_ < 0, -1, leaf_of_cluster[over.labels_])
         counts = rows.counts(rows.labelling_of(np.maximum(leaf_of_item, 0).astype(np.int32), len(found)))
-        u = resolve_cluster_weights(self.cluster_weights, rows)
+        u = self._cluster_weights(rows)
         together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)
         upper = np.triu_indices(len(found), 1)
         triangle, pairs = together[upper], observed[upper]
@@ -281,6 +281,10 @@ class EAC(ConsensusEstimator):
         if not self.enhanced:
             return None
         return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
+
+    def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
+        """How much a co-occurrence in each base cluster counts (d,); None: 1 each."""
+        return resolve_cluster_weights(self.cluster_weights, rows)
 
     def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
         self._merges = merges

@@ -14,9 +14,9 @@ from ..core.embedding import EmbeddingObjective, lengths_of
 from ..engines import Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import distinct_rows
+from ..metrics.weights import uncertainty_from_overlap
 from .eigen import leading_eigenvectors
 from .lloyd import Fit, lloyd, seed_rows
-from .weights import uncertainty_from_overlap
 
 MOST_LABELS = 1 << 21  # labels (items times partitions) in the sample; with fewer, all items are in it
 MOST_CODES = 4096  # base clusters up to which their overlap is an array; above, products with sparse matrices
@@ -65,6 +65,8 @@ class Sample:
         """ECI of every base cluster (d,)."""
         if self.layout.n_codes <= MOST_CODES:
             return uncertainty_from_overlap(self.overlap, self.layout.offsets, theta)
+        if not (math.isfinite(theta) and theta > 0):
+            raise ValueError(f"theta must be a positive number, got {theta!r}.")
         p, offsets = self.layout.n_partitions, self.layout.offsets
         chosen = np.unique(np.linspace(0, p - 1, min(p, _REFERENCES)).round().astype(int))
         by_cluster = self.indicator.T.tocsr()

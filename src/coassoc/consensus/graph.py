@@ -11,9 +11,11 @@ from scipy.sparse import csr_matrix
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Layout, ScoreTable
 from ..core.tables import fix_table
+from ..engines import Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies, check_labels
 from .base import ConsensusEstimator
+from .counted import warn_if_fewer
 from .metis import load_pymetis, partition_graph
 from .similarity import jaccard_graph, weighted_rows
 
@@ -31,7 +33,10 @@ class MCLA(ConsensusEstimator):
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of meta-clusters. Some may win no item; ``n_clusters_found_`` says how many did.
+        Number of meta-clusters. One that wins no item is placed anew, on the labels of the item with the lowest
+        association, until all have items.
+    at_most : bool, default=False
+        Leave out meta-clusters that win no item instead, as in the publication: fewer clusters are common then.
     max_bytes : int, default=2147483648
         Refuse a graph that needs more memory than this.
     random_state : int, Generator, RandomState or None, default=None
@@ -46,7 +51,8 @@ class MCLA(ConsensusEstimator):
     labels_ : ndarray of shape (n_samples,)
         Consensus labels 0..n_clusters_found_-1; −1 for items no partition labels.
     n_clusters_found_ : int
-        Meta-clusters that won at least one item: often fewer than asked for.
+        Clusters that hold items: `n_clusters`, unless ``at_most=True`` or too few items differ (a
+        :class:`FewerClustersWarning` says so).
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 for those whose meta-cluster won no item.
     density_, cluster_density_, cluster_sizes_
@@ -74,8 +80,9 @@ class MCLA(ConsensusEstimator):
     2
     """
 
-    def __init__(self, n_clusters=8, *, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
+    def __init__(self, n_clusters=8, *, at_most=False, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
         self.n_clusters = n_clusters
+        self.at_most = at_most
         self.max_bytes = max_bytes
         self.random_state = random_state
         self.engine = engine
@@ -116,21 +123,23 @@ class MCLA(ConsensusEstimator):
             meta = np.full(d, -1, dtype=np.int64)
             meta[present] = partition_graph(graph, np.ones(len(present), np.int64), k, seed)
 
-            table = association_table(meta, k, rows.layout)
-            labelling = rows.labelling(k)
-            rows.assign(labelling, table)
+            members = meta[:, None] == np.arange(k)
+            members, labelling = place_items(rows, members, 0 if self.at_most else 2 * k)
             found = np.flatnonzero(rows.counts(labelling).sizes)
+            if not self.at_most:
+                warn_if_fewer(self, len(found), k)
             # meta-clusters without items win nothing, so leaving them out changes no label
             new_name = np.full(k + 1, -1, dtype=np.int64)
             new_name[found] = np.arange(len(found))
-            table = ScoreTable(np.ascontiguousarray(table.values[:, found]), table.bits)
+            table = association_table(members[:, found], rows.layout)
             labelling = rows.labelling(len(found))
             rows.assign(labelling, table)
             self._keep_model(ensemble, table)
             self._store_partition(
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
-            self.meta_clusters_ = new_name[meta]
+            kept = members[np.arange(d), meta] & (meta >= 0)  # a cluster placed anew lost its base clusters
+            self.meta_clusters_ = np.where(kept, new_name[meta], -1)
             self.n_clusters_found_ = len(found)
             return self
 
@@ -279,22 +288,40 @@ def mcla_graph(overlap: np.ndarray) -> csr_matrix:
     return csr_matrix(np.rint(100.0 * jaccard_graph(overlap)).astype(np.int64))
 
 
-def association_table(meta: np.ndarray, k: int, layout: Layout) -> ScoreTable:
-    """Scores |M ∩ i| / |M|: whole numbers over the common multiple of the sizes where int32 holds them.
+def place_items(rows: Rows, members: np.ndarray, tries: int) -> tuple[np.ndarray, Labelling]:
+    """Label the items by association with the base clusters of each cluster, `members` (d, k), and fill empty clusters.
 
-    Then equal associations are equal scores. A base cluster without meta-cluster (−1) scores nothing.
+    An empty cluster gets the labels of the item with the lowest association as its base clusters: that item is then its
+    own, if any association was below 1. At most `tries` times. Gives the members and the labels.
     """
-    sizes = np.bincount(meta[meta >= 0], minlength=k)
-    rows = np.flatnonzero(meta >= 0)
-    multiple = math.lcm(*(int(s) for s in sizes if s > 0))
-    smallest = int(sizes[sizes > 0].min())
-    if layout.n_partitions * (multiple // smallest + 1) < 2**31:
-        exact = np.zeros((layout.n_codes, k), dtype=np.int32)
-        exact[rows, meta[rows]] = multiple // sizes[meta[rows]]
-        return ScoreTable(exact, 0)
-    scores = np.zeros((layout.n_codes, k))
-    scores[rows, meta[rows]] = 1.0 / sizes[meta[rows]]
-    return fix_table(scores, layout)
+    labelling, members = rows.labelling(members.shape[1]), members.copy()
+    while True:
+        table = association_table(members, rows.layout)
+        rows.assign(labelling, table)
+        empty = np.flatnonzero(rows.counts(labelling).sizes == 0)
+        if tries == 0 or not len(empty):
+            return members, labelling
+        codes, _ = rows.worst_rows(labelling, ScoreTable(-table.values, table.bits), 1)
+        columns = rows.layout.columns_of(codes[0])
+        shares = members[columns].sum(axis=0) / np.maximum(members.sum(axis=0), 1)
+        if shares.max() >= 1.0:
+            return members, labelling
+        members[:, empty[0]] = False
+        members[columns, empty[0]] = True
+        tries -= 1
+
+
+def association_table(members: np.ndarray, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| / |M| of sets M of base clusters, the columns of `members` (d, k).
+
+    Whole numbers over the common multiple of the sizes where int32 holds them: then equal shares are equal scores.
+    """
+    sizes = members.sum(axis=0)
+    filled = np.maximum(sizes, 1)
+    multiple = math.lcm(*(int(s) for s in filled))
+    if layout.n_partitions * (multiple // int(filled.min()) + 1) < 2**31:
+        return ScoreTable((members * (multiple // filled)).astype(np.int32), 0)
+    return fix_table(members / filled, layout)
 
 
 def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

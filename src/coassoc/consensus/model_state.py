@@ -295,15 +295,12 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "leaf_of_item_": ("i", "n", -1, "m"),
     "_leaf_of_item": ("i", "n", -1, "m"),
     "_unlabelled": ("i", "u", 0, "n"),
-    "_vectors": ("f", "dq", None, None),
-    "_centres": ("f", "kq", None, None),
     "eigenvalues_": ("f", "q", None, None),
-    "meta_cluster_": ("i", "d", -1, None),
     "meta_clusters_": ("i", "d", -1, None),
     "partition_weights_": ("f", "p", 0, None),
 }
 _INTEGERS = ("n_features_in_", "n_iter_", "n_clusters_", "n_clusters_found_", "n_leaves_", "n_rounds_", "n_ties_",
-             "n_vertices_")  # fmt: skip
+             "n_sampled_", "n_vertices_")  # fmt: skip
 _SHARES = ("density_", "ensemble_nmi_")
 _REALS = ("loss_", *_SHARES)
 
@@ -339,7 +336,7 @@ def _check_estimator(model: Any) -> None:
         if state.get(name) is not None:
             check_array(state[name], name, kinds, shape, sizes, low, high)
     if state.get("_table") is None:
-        if hasattr(model, "predict") and "tree_" not in state and "_centres" not in state:
+        if hasattr(model, "predict") and "tree_" not in state:
             _bad("_table is missing")
     else:
         check_array(_instance(model._table, ScoreTable, "_table").values, "_table", "i", "dk", sizes)

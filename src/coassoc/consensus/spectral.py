@@ -8,12 +8,12 @@ import numpy as np
 
 from ..core.checks import check_integer, seed_from, stream
 from ..core.embedding import EmbeddingObjective, round_vectors
+from ..metrics.weights import THETA
 from .base import ConsensusEstimator
 from .counted import warn_if_fewer
 from .embedding import Sample, graph_vectors
 from .lloyd import lloyd
 from .similarity import jaccard_graph
-from .weights import THETA
 
 
 class SpectralConsensus(ConsensusEstimator):
