@@ -1,6 +1,7 @@
 """HBGF, LWGP, ECPCS: against dense formulas written out, and the promises around them."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 
 import coassoc as ca
-from coassoc.consensus import embedding
+from coassoc.consensus import embedding, spectral
+from coassoc.consensus.counted import FewerClustersWarning
 from coassoc.consensus.eigen import leading_eigenvectors
 from coassoc.consensus.embedding import Sample, graph_vectors, seed_points
 from coassoc.consensus.lloyd import TooFewRows
@@ -253,10 +255,40 @@ def test_a_partition_into_the_same_pieces_by_all_is_returned():
         assert ca.nmi(method(6, random_state=0).fit(table).labels_, truth) == pytest.approx(1.0)
 
 
-def test_what_cannot_be_done_is_said():
+def test_what_cannot_be_done_is_said(monkeypatch):
     for method in METHODS:
         with pytest.raises(TooFewRows):
             method(4).fit([[0, 0], [0, 0], [1, 1], [2, 2]])
+    monkeypatch.setattr(spectral, "_MAX_BYTES", 100)
+    with pytest.raises(ValueError, match="pairs of 4 base clusters, which needs 128 bytes"):
+        ca.ECPCS(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+    with pytest.raises(ValueError, match="theta must be a positive number"):
+        ca.LWGP(2, theta=float("nan")).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+
+
+def test_fewer_clusters_than_asked_for_are_a_warning():
+    table = [[0, 0], [0, 1], [1, 0], [1, 1]] * 3  # four rows, but the leading vectors tell only some of them apart
+    for method in METHODS:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = method(4, random_state=0).fit(table)
+        assert model.n_clusters_ == len(set(model.labels_.tolist())) <= 4
+        assert (model.n_clusters_ < 4) == any(w.category is FewerClustersWarning for w in caught)
+
+
+@pytest.mark.slow
+def test_hundred_random_ensembles_have_the_same_labels_on_all_engines(all_engines):
+    for seed in range(102):
+        rng = np.random.default_rng(seed)
+        n, p, k = int(rng.integers(30, 400)), int(rng.integers(2, 12)), int(rng.integers(2, 7))
+        table, _ = blocks(seed, n, p, k, noise=float(rng.uniform(0.2, 0.7)), missing=0.15 * (seed % 2))
+        copies = rng.integers(0, 3, size=n) if seed % 3 == 0 else None
+        method = METHODS[seed % 3](k, n_init=3, random_state=seed)
+        found = {
+            name: method.set_params(engine=engine).fit(table, sample_weight=copies).labels_.tolist()
+            for name, engine in all_engines.items()
+        }
+        assert all(labels == found["numpy"] for labels in found.values()), (seed, method)
 
 
 def test_verbose_prints_the_passes(capsys):

@@ -49,7 +49,7 @@ class Sample:
     @cached_property
     def local(self) -> Rows:
         """The sampled items, loaded here."""
-        return self._load(self.codes, None)
+        return resolve("auto").load(Ensemble.from_codes(self.codes, self.layout.n_clusters))
 
     @cached_property
     def overlap(self) -> np.ndarray:
@@ -112,9 +112,6 @@ class Sample:
             first, copies, _ = distinct_rows(codes := np.concatenate([codes, more]))
         return Starts(codes[first], copies, self.layout)
 
-    def _load(self, codes: np.ndarray, copies: np.ndarray | None) -> Rows:
-        return resolve("auto").load(Ensemble.from_codes(codes, self.layout.n_clusters), copies)
-
 
 class Starts:
     """Starts of k-means on an embedding, on a few thousand different rows that count as often as they were drawn."""
@@ -137,27 +134,32 @@ class Starts:
         np.divide(self.indicator.T @ inverse, carrying, out=scale, where=carrying > 0)
         return vectors * scale[:, None]
 
+    @cached_property
+    def rows(self) -> Rows:
+        """These rows, loaded here."""
+        return resolve("auto").load(Ensemble.from_codes(self.codes, self.layout.n_clusters), self.copies)
+
     def best(
         self, objective: EmbeddingObjective, k: int, n_init: int, streams: Callable[[int], np.random.Generator]
     ) -> Counts:
-        """Counts where k-means on these rows ends, from the best of `n_init` starts.
-
-        Starts are compared after a few passes; only the best goes on. Start r draws from ``streams(r)``.
-        """
-        rows = resolve("auto").load(Ensemble.from_codes(self.codes, self.layout.n_clusters), self.copies)
+        """Counts of the best of `n_init` starts after a few passes. Start r draws from ``streams(r)``."""
         u = len(self.codes)
         m = min(u, max(_SEED_ROWS, _SEEDS_PER_CLUSTER * k))
         among = np.arange(m) * u // m
         points = self.indicator[among] @ objective.vectors
-        labelling = rows.labelling(k)
+        labelling = self.rows.labelling(k)
         best: Fit | None = None
         for restart in range(n_init):
             seeds = self.codes[among[seed_points(points, self.copies[among], k, streams(restart))]]
-            fit = lloyd(rows, objective, Counts.of_rows(seeds, self.layout), _START_PASSES, labelling)
+            fit = lloyd(self.rows, objective, Counts.of_rows(seeds, self.layout), _START_PASSES, labelling)
             if best is None or fit.loss < best.loss:
                 best = fit
         assert best is not None
-        return lloyd(rows, objective, best.counts, _BEST_PASSES, labelling).counts
+        return best.counts
+
+    def settled(self, objective: EmbeddingObjective, start: Counts) -> Counts:
+        """Counts where k-means on these rows ends, from the centres of `start`."""
+        return lloyd(self.rows, objective, start, _BEST_PASSES).counts
 
 
 def seed_points(points: np.ndarray, copies: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:

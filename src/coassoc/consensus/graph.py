@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,8 @@ class MCLA(ConsensusEstimator):
             meta[present] = partition_graph(graph, np.ones(len(present), np.int64), k, seed)
 
             members = meta[:, None] == np.arange(k)
-            members, labelling = place_items(rows, members, 0 if self.at_most else 2 * k)
+            tries = 0 if self.at_most else 2 * k
+            members, labelling = place_items(rows, members, tries, association_table)
             found = np.flatnonzero(rows.counts(labelling).sizes)
             if not self.at_most:
                 warn_if_fewer(self, len(found), k)
@@ -288,27 +290,35 @@ def mcla_graph(overlap: np.ndarray) -> csr_matrix:
     return csr_matrix(np.rint(100.0 * jaccard_graph(overlap)).astype(np.int64))
 
 
-def place_items(rows: Rows, members: np.ndarray, tries: int) -> tuple[np.ndarray, Labelling]:
-    """Label the items by association with the base clusters of each cluster, `members` (d, k), and fill empty clusters.
+def place_items(
+    rows: Rows, members: np.ndarray, tries: int, table_of: Callable[[np.ndarray, Layout], ScoreTable]
+) -> tuple[np.ndarray, Labelling]:
+    """Label the items by the table of sets of base clusters, the columns of `members` (d, k), and fill empty clusters.
 
-    An empty cluster gets the labels of the item with the lowest association as its base clusters: that item is then its
-    own, if any association was below 1. At most `tries` times. Gives the members and the labels.
+    An empty cluster gets the labels of the item with the lowest score as its set, if that item then scores higher there
+    than anywhere else. At most `tries` times. Gives the sets and the labels.
     """
-    labelling, members = rows.labelling(members.shape[1]), members.copy()
+    labelling, table = rows.labelling(members.shape[1]), table_of(members, rows.layout)
     while True:
-        table = association_table(members, rows.layout)
         rows.assign(labelling, table)
         empty = np.flatnonzero(rows.counts(labelling).sizes == 0)
         if tries == 0 or not len(empty):
             return members, labelling
         codes, _ = rows.worst_rows(labelling, ScoreTable(-table.values, table.bits), 1)
-        columns = rows.layout.columns_of(codes[0])
-        shares = members[columns].sum(axis=0) / np.maximum(members.sum(axis=0), 1)
-        if shares.max() >= 1.0:
+        columns, c = rows.layout.columns_of(codes[0]), empty[0]
+        tried = members.copy()
+        tried[:, c] = False
+        tried[columns, c] = True
+        table = table_of(tried, rows.layout)
+        scores = table.values[columns].sum(axis=0)
+        if scores[c] <= np.delete(scores, c).max():
             return members, labelling
-        members[:, empty[0]] = False
-        members[columns, empty[0]] = True
-        tries -= 1
+        members, tries = tried, tries - 1
+
+
+def vote_table(members: np.ndarray, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| of sets M of base clusters, the columns of `members` (d, k)."""
+    return ScoreTable(members.astype(np.int32), 0)
 
 
 def association_table(members: np.ndarray, layout: Layout) -> ScoreTable:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..core.checks import check_integer, seed_from, stream
-from ..core.embedding import EmbeddingObjective, round_vectors
+from ..core.counts import Counts
+from ..core.embedding import EmbeddingObjective, lengths_of, round_vectors
 from ..metrics.weights import THETA
 from .base import ConsensusEstimator
 from .counted import warn_if_fewer
-from .embedding import Sample, graph_vectors
+from .embedding import Sample, Starts, graph_vectors
+from .graph import place_items, vote_table
 from .lloyd import lloyd
 from .similarity import jaccard_graph
+
+_MAX_BYTES = 1 << 32  # ECPCS refuses similarities of base clusters beyond this
 
 
 class SpectralConsensus(ConsensusEstimator):
@@ -56,8 +62,8 @@ class SpectralConsensus(ConsensusEstimator):
                 starts = sample.starts(rows, k, stream(seed, 2))
                 sizes = rows.whole_counts().alpha[:, 0]
                 objective = EmbeddingObjective(round_vectors(starts.even(vectors), sizes))
-                start = starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
-                fit = lloyd(rows, objective, start, max_iter, None, self._reporter())
+                start = self._start(starts, objective, k, n_init, seed)
+                fit = lloyd(rows, objective, starts.settled(objective, start), max_iter, None, self._reporter())
             self._keep_model(ensemble, fit.table)
             self._store_partition(ensemble, rows.labels(fit.labelling), fit.counts, np.ones(ensemble.n_partitions))
             self.loss_, self.losses_, self.n_iter_ = fit.loss, fit.losses, fit.n_iter
@@ -67,6 +73,10 @@ class SpectralConsensus(ConsensusEstimator):
             self.n_clusters_ = int(np.count_nonzero(fit.counts.sizes))
             warn_if_fewer(self, self.n_clusters_, k)
             return self
+
+    def _start(self, starts: Starts, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
+        """Counts whose centres k-means on the sample begins with."""
+        return starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
 
     def predict(self, X: Any) -> np.ndarray:
         """Consensus label of each row of base labels: the centre of largest cosine in the embedding.
@@ -108,13 +118,16 @@ class HBGF(SpectralConsensus):
     n_clusters : int, default=8
         Number of clusters in the consensus.
     n_init : int, default=10
-        Starts of k-means on the embedding.
+        Starts of k-means, on a sample of the items; the best one goes on to all items.
+    max_iter : int, default=20
+        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on one machine; eigenvectors may differ in the last bit elsewhere.
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
     engine : {"auto", "native", "numpy"} or Engine, default="auto"
-        Where the overlap pass runs.
+        Where the passes run.
     verbose : int, default=0
-        Kept for symmetry with the other methods; nothing is printed.
+        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
@@ -122,6 +135,20 @@ class HBGF(SpectralConsensus):
         Consensus labels; −1 for items no partition labels.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : str
+        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
+    n_clusters_ : int
+        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -131,9 +158,12 @@ class HBGF(SpectralConsensus):
 
     Notes
     -----
-    One pass for the overlap, an eigenproblem of the size of d (the number of base clusters, refused when d² numbers
-    exceed 4 GiB), k-means on the different rows among at most 25 000 items drawn at random, and one pass that gives
-    every item its nearest centre: linear in the number of items, and no n × k array is ever whole in memory.
+    An item's embedding is a sum over its labels, so that k-means on it is the pass of :class:`KMeansConsensus` with
+    another table: O(n_samples * n_partitions * n_clusters), on any engine, within the memory of that engine. Vectors
+    are scaled so that items have lengths near 1, and compared by cosine. The graph comes from at most two million
+    labels (items times partitions; all items when they are fewer, else a sample spread evenly over them), the starts
+    from at most 4096 of those items or 50 per cluster. Up to 4096 base clusters the graph is an array; above,
+    eigenvectors come from products with sparse matrices, and memory grows with d * n_clusters.
 
     References
     ----------
@@ -168,8 +198,7 @@ class LWGP(SpectralConsensus):
     r"""Locally weighted graph partitioning: `HBGF` with uncertain base clusters weighted down.
 
     A base cluster that the other partitions cut into many pieces is uncertain. Ties to base cluster f weigh
-    :math:`ECI(f)` (see :func:`cluster_uncertainty`), and the bipartite graph is cut as in `HBGF`. Items have different
-    total weights now, so one more streaming pass is needed, with the factor :math:`1 / \sum_j ECI` per item.
+    :math:`ECI(f)` (see :func:`coassoc.metrics.cluster_uncertainty`), and the bipartite graph is cut as in `HBGF`.
 
     Parameters
     ----------
@@ -178,13 +207,16 @@ class LWGP(SpectralConsensus):
     theta : float, default=0.4
         How fast the weight of a base cluster falls with its uncertainty.
     n_init : int, default=10
-        Starts of k-means on the embedding.
+        Starts of k-means, on a sample of the items; the best one goes on to all items.
+    max_iter : int, default=20
+        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on one machine; eigenvectors may differ in the last bit elsewhere.
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
     engine : {"auto", "native", "numpy"} or Engine, default="auto"
-        Where the overlap passes run.
+        Where the passes run.
     verbose : int, default=0
-        Kept for symmetry with the other methods; nothing is printed.
+        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
@@ -194,17 +226,30 @@ class LWGP(SpectralConsensus):
         ECI of each base cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : str
+        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
+    n_clusters_ : int
+        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
     See Also
     --------
-    cluster_uncertainty : The weights.
-    EAC : With ``cluster_weights`` from `cluster_uncertainty` this is LWEA, the linkage variant.
+    LWEA : The same weights in average linkage.
 
     Notes
     -----
-    As `HBGF`, with a second overlap pass.
+    As `HBGF`. Above 4096 base clusters the weights are estimated from at most 32 of the partitions.
 
     References
     ----------
@@ -238,36 +283,52 @@ class LWGP(SpectralConsensus):
 
 
 class ECPCS(SpectralConsensus):
-    r"""Consensus from random walks over base clusters, in its meta-cluster form (ECPCS-MC).
+    r"""Consensus from random walks over base clusters.
 
     A random walk moves between base clusters with probabilities proportional to their Jaccard index. The
     trajectory of a base cluster lays its 1..t-step distributions side by side; two base clusters are as alike as the
-    cosine :math:`Z_{fg}` of their trajectories. The graph :math:`Z` is cut into `n_clusters` meta-clusters by
-    normalised cut, and an item goes to the meta-cluster that holds most of its labels (the lowest one on ties).
+    cosine :math:`Z_{fg}` of their trajectories. The leading eigenvectors of the normalised graph :math:`Z` embed the
+    base clusters. k-means groups them into meta-clusters, and an item starts in the meta-cluster that holds most of its
+    labels (a meta-cluster without items is placed on the item with the fewest votes). From there the items are
+    clustered as in `HBGF`, an item being the sum of its labels; the publication stops at the votes, which often leave
+    fewer clusters than asked for.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of meta-clusters. Some may win no item; ``n_clusters_`` counts those that do.
+        Number of clusters in the consensus.
     steps : int, default=20
         Length t of the walks.
     n_init : int, default=10
         Starts of k-means on the embedding of base clusters.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on one machine.
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
     engine : {"auto", "native", "numpy"} or Engine, default="auto"
-        Where the overlap pass and the voting pass run.
+        Where the passes run.
     verbose : int, default=0
-        Kept for symmetry with the other methods; nothing is printed.
+        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         Consensus labels; −1 for items no partition labels.
-    meta_cluster_ : ndarray of shape (d,)
-        Meta-cluster of each base cluster.
+    eigenvalues_ : ndarray of shape (n_clusters,)
+        Leading eigenvalues, largest first.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : str
+        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
     n_clusters_ : int
-        Clusters that hold items.
+        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -277,7 +338,7 @@ class ECPCS(SpectralConsensus):
 
     Notes
     -----
-    One overlap pass, O(d³) on base clusters, one voting pass: linear in the number of items.
+    As `HBGF`, and O(d³) for the d base clusters, which are refused when d² numbers exceed 4 GiB.
 
     References
     ----------
@@ -304,12 +365,35 @@ class ECPCS(SpectralConsensus):
         self.verbose = verbose
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
-        steps = check_integer(self.steps, "steps")
+        steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes
+        if 8 * d * d > _MAX_BYTES:
+            raise ValueError(
+                f"ECPCS compares all pairs of {d} base clusters, which needs {8 * d * d} bytes, above {_MAX_BYTES}; "
+                "use LWGP or HBGF, or partitions with fewer clusters."
+            )
         used = np.flatnonzero(np.diagonal(sample.overlap))
         similarity = walk_similarity(jaccard_graph(sample.overlap[np.ix_(used, used)]), steps)
-        vectors = np.zeros((sample.layout.n_codes, min(k, len(used))))
+        vectors = np.zeros((d, min(k, len(used))))
         vectors[used], self.eigenvalues_ = graph_vectors(similarity, k, rng)
-        return vectors
+        lengths = lengths_of(vectors)[:, None]
+        return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+    def _start(self, starts: Starts, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
+        from sklearn.cluster import KMeans
+
+        lengths = lengths_of(objective.vectors)
+        used = np.flatnonzero(lengths)
+        if len(used) < k:
+            return super()._start(starts, objective, k, n_init, seed)
+        unit = objective.vectors[used] / lengths[used, None]
+        groups = KMeans(k, n_init=n_init, random_state=int(stream(seed, 3).integers(2**31)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # base clusters may share a vector
+            meta = groups.fit_predict(unit)
+        members = np.zeros((len(lengths), k), dtype=bool)
+        members[used, meta] = True
+        _, labelling = place_items(starts.rows, members, 2 * k, vote_table)
+        return starts.rows.counts(labelling)
 
 
 def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:

@@ -127,11 +127,11 @@ class NumpyRows(Rows):
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d, padded = self.layout.n_codes, self._padded
         total = np.zeros((d + len(padded), d + len(padded)), dtype=np.int64)
-        units = None if shares is None else self._pad(shares.units[:, None])[:, 0]
         for part in self._chunks(min(self.chunk_rows, OVERLAP_ROWS)):
             columns = self.codes[part] + padded
             factor = self._copies(part)
             if shares is not None:
+                units = self._pad(shares.units[:, None])[:, 0]
                 share = shares.of_sums(units[columns].sum(axis=1))
                 factor = share if factor is None else factor * share
             for j in range(len(padded)):
