@@ -18,7 +18,7 @@ import numpy as np
 from .memory import CardMemory
 from .moves import pack_counts, sums_are_integers, unpack_counts
 
-_NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
+_NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _THREADS = 1024
 _QUEUE_BYTES = (_THREADS // 32) * 160 * 4
 _STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launches

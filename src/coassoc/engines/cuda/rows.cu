@@ -279,8 +279,8 @@ struct Pair { int first, second, width; u32 at; };  // counts of (a, b) lie at `
 template <class CODE, class SUM, bool SHARED>
 __global__ void overlap_rows(const CODE* __restrict__ codes, i64 n, int p, const Pair* __restrict__ pairs, int n_pairs,
                              u32 origin, u32 cells, const SUM* __restrict__ factor, SUM* out) {
-    extern __shared__ u64 memory[];
-    SUM* sums = SHARED ? (SUM*)memory : out + origin;
+    extern __shared__ u64 pair_sums[];
+    SUM* sums = SHARED ? (SUM*)pair_sums : out + origin;
     if (SHARED) {
         for (u32 i = threadIdx.x; i < cells; i += blockDim.x) sums[i] = 0;
         __syncthreads();
@@ -307,7 +307,7 @@ __global__ void row_shares(const CODE* __restrict__ codes, i64 n, int p, const i
     for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n; row += (i64)gridDim.x * blockDim.x) {
         u64 sum = 0;
         for (int j = 0; j < p; ++j) sum += __ldg(units + __ldg(starts + j) + (int)__ldg(codes + row * p + j));
-        const u64 share = sum ? min((1ull << bits) / sum, most) : 0;
+        const u64 whole = sum ? (1ull << bits) / sum : 0, share = whole < most ? whole : most;
         shares[row] = copies ? copies[row] * share : share;
     }
 }
