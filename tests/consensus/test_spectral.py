@@ -12,7 +12,7 @@ import coassoc as ca
 from coassoc.consensus import embedding, spectral
 from coassoc.consensus.counted import FewerClustersWarning
 from coassoc.consensus.eigen import leading_eigenvectors
-from coassoc.consensus.embedding import Sample, graph_vectors, seed_points
+from coassoc.consensus.embedding import Sample, SphereSeeding, graph_vectors
 from coassoc.consensus.lloyd import TooFewRows
 from coassoc.consensus.spectral import walk_similarity
 from coassoc.core.counts import Counts
@@ -199,10 +199,9 @@ def test_vectors_outside_the_sample_are_scaled_too():
 
 def test_seeds_are_different_points_also_when_points_coincide():
     points = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0], [0.0, 0.0]])
-    chosen = seed_points(points, np.ones(5, dtype=np.int64), 5, np.random.default_rng(0))
-    assert sorted(chosen.tolist()) == [0, 1, 2, 3, 4]
-    two = seed_points(points, np.ones(5, dtype=np.int64), 2, np.random.default_rng(1))
-    assert {0 if c < 2 else 1 for c in two} == {0, 1}
+    seeding = SphereSeeding(points, np.ones(5, dtype=np.int64))
+    assert sorted(seeding.choose(5, np.random.default_rng(0)).tolist()) == [0, 1, 2, 3, 4]
+    assert {0 if c < 2 else 1 for c in seeding.choose(2, np.random.default_rng(1))} == {0, 1}
 
 
 # -- samples, weights, missing ------------------------------------------------------------------------------

@@ -23,9 +23,8 @@ MOST_CODES = 4096  # base clusters up to which their overlap is an array; above,
 _REFERENCES = 32  # partitions that the uncertainty of so many base clusters is estimated from
 START_ROWS = 4096  # items of the sample on which starts are made,
 _ROWS_PER_CLUSTER = 50  # or this many for each cluster, if that is more,
-_SEEDS_PER_CLUSTER = 20  # and rows from which seeds are drawn: this many for each cluster,
-_SEED_ROWS = 1024  # but at least so many
-_START_PASSES = 8  # after which starts are compared
+_SEED_ROWS = (1024, 4096)  # rows from which seeds are drawn: 20 for each cluster, within these limits
+_START_PASSES = 5  # after which starts are compared
 _BEST_PASSES = 100  # passes of the best start on the sample
 
 
@@ -144,13 +143,13 @@ class Starts:
     ) -> Counts:
         """Counts of the best of `n_init` starts after a few passes. Start r draws from ``streams(r)``."""
         u = len(self.codes)
-        m = min(u, max(_SEED_ROWS, _SEEDS_PER_CLUSTER * k))
+        m = min(u, max(k, min(max(20 * k, _SEED_ROWS[0]), _SEED_ROWS[1])))
         among = np.arange(m) * u // m
-        points = self.indicator[among] @ objective.vectors
+        seeding = SphereSeeding(self.indicator[among] @ objective.vectors, self.copies[among])
         labelling = self.rows.labelling(k)
         best: Fit | None = None
         for restart in range(n_init):
-            seeds = self.codes[among[seed_points(points, self.copies[among], k, streams(restart))]]
+            seeds = self.codes[among[seeding.choose(k, streams(restart))]]
             fit = lloyd(self.rows, objective, Counts.of_rows(seeds, self.layout), _START_PASSES, labelling)
             if best is None or fit.loss < best.loss:
                 best = fit
@@ -162,31 +161,34 @@ class Starts:
         return lloyd(self.rows, objective, start, _BEST_PASSES).counts
 
 
-def seed_points(points: np.ndarray, copies: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """k different points for spherical k-means by k-means++, the best of 2 + log k candidates each time.
+class SphereSeeding:
+    """k-means++ for spherical k-means: the loss of a point is copies * length * (1 − cosine to the nearest seed)."""
 
-    The loss of a point is its length times (1 − cosine to the nearest seed), times its copies.
-    """
-    points = points.astype(np.float32)  # only to choose: a seed is a whole row
-    lengths = lengths_of(points)
-    mass = copies.astype(np.float32) * lengths
-    unit = np.divide(points, lengths[:, None], out=np.zeros_like(points), where=lengths[:, None] > 0)
-    chosen = np.empty(k, dtype=np.int64)
-    loss = mass
-    for c in range(k):
-        running = np.cumsum(loss, dtype=np.float64)
-        if running[-1] <= 0:  # every point lies on a seed: any others will do
-            chosen[c:] = np.setdiff1d(np.arange(len(points)), chosen[:c])[: k - c]
-            break
-        draws = rng.random(2 + int(math.log(k)) if c else 1) * running[-1]
-        candidates = np.minimum(np.searchsorted(running, draws, side="right"), len(points) - 1)
-        distance = mass * np.maximum(1.0 - unit[candidates] @ unit.T, 0.0)
-        distance[np.arange(len(candidates)), candidates] = 0.0
-        if c:
-            np.minimum(distance, loss, out=distance)
-        best = int(np.argmin(distance.sum(axis=1)))
-        chosen[c], loss = candidates[best], distance[best]
-    return chosen
+    def __init__(self, points: np.ndarray, copies: np.ndarray):
+        points = points.astype(np.float32)  # only to choose rows: their sums are exact again
+        lengths = lengths_of(points)[:, None]
+        unit = np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0)
+        self.mass = copies.astype(np.float32) * lengths[:, 0]
+        self.apart = np.maximum(1.0 - unit @ unit.T, 0.0)  # shared by all starts
+        np.fill_diagonal(self.apart, 0.0)
+
+    def choose(self, k: int, rng: np.random.Generator) -> np.ndarray:
+        """k different points, each the best of 2 + log k candidates."""
+        chosen = np.empty(k, dtype=np.int64)
+        loss = self.mass
+        for c in range(k):
+            running = np.cumsum(loss, dtype=np.float64)
+            if running[-1] <= 0:  # every point lies on a seed: any others will do
+                chosen[c:] = np.setdiff1d(np.arange(len(loss)), chosen[:c])[: k - c]
+                break
+            draws = rng.random(2 + int(math.log(k)) if c else 1) * running[-1]
+            candidates = np.minimum(np.searchsorted(running, draws, side="right"), len(loss) - 1)
+            losses = self.apart[candidates] * self.mass
+            if c:
+                np.minimum(losses, loss, out=losses)
+            best = int(np.argmin(losses.sum(axis=1)))
+            chosen[c], loss = candidates[best], losses[best]
+        return chosen
 
 
 def graph_vectors(graph: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
