@@ -11,12 +11,12 @@ from scipy.sparse import csr_array, diags_array
 
 from ..core.counts import Counts, Layout
 from ..core.embedding import EmbeddingObjective, lengths_of
-from ..engines import Rows, resolve
+from ..engines import Fit, Rows, resolve
 from ..ensemble import Ensemble
-from ..ensemble.ensemble import distinct_rows
+from ..ensemble.rows import distinct_rows
 from ..metrics.weights import uncertainty_from_overlap
 from .eigen import leading_eigenvectors
-from .lloyd import Fit, lloyd, seed_rows
+from .lloyd import lloyd, seed_rows
 
 MOST_LABELS = 1 << 21  # labels (items times partitions) in the sample; with fewer, all items are in it
 MOST_CODES = 4096  # base clusters up to which their overlap is an array; above, products with sparse matrices
@@ -101,7 +101,7 @@ class Sample:
 
     # -- starts --------------------------------------------------------------------------------------------
 
-    def starts(self, rows: Rows, k: int, rng: np.random.Generator) -> Starts:
+    def starts(self, rows: Rows, k: int, rng: np.random.Generator) -> StartRows:
         """A smaller sample of different rows to make starts on; `rows` are all items."""
         m = max(START_ROWS, _ROWS_PER_CLUSTER * k)
         codes = self.codes if self.n_items <= m else self.codes[np.arange(m) * self.n_items // m]
@@ -109,10 +109,10 @@ class Sample:
         if len(first) < k:  # k-means++ on the labels finds rows that differ, or says that there are too few
             more = seed_rows(rows, k, np.ones(self.layout.n_partitions, dtype=np.int64), rng)
             first, copies, _ = distinct_rows(codes := np.concatenate([codes, more]))
-        return Starts(codes[first], copies, self.layout)
+        return StartRows(codes[first], copies, self.layout)
 
 
-class Starts:
+class StartRows:
     """Starts of k-means on an embedding, on a few thousand different rows that count as often as they were drawn."""
 
     def __init__(self, codes: np.ndarray, copies: np.ndarray, layout: Layout):

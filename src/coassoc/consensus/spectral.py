@@ -6,92 +6,64 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.embedding import EmbeddingObjective, lengths_of, round_vectors
+from ..engines import Fit
 from ..metrics.weights import THETA
-from .base import ConsensusEstimator
-from .counted import warn_if_fewer
-from .embedding import Sample, Starts, graph_vectors
+from .base import ConsensusEstimator, PredictMixin
+from .embedding import Sample, StartRows, graph_vectors
 from .graph import place_items, vote_table
 from .lloyd import lloyd
 from .similarity import jaccard_graph
+from .starts import warn_if_fewer, with_fewer_clusters
 
 _MAX_BYTES = 1 << 32  # ECPCS refuses similarities of base clusters beyond this
 
 
-class SpectralConsensus(ConsensusEstimator):
+class SpectralConsensus(PredictMixin, ConsensusEstimator):
     """Shared by the methods that embed items by the eigenvectors of base clusters: k-means by score tables."""
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         """Vectors (d, q) whose sum over its labels embeds an item."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Find the consensus partition.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
-        from threadpoolctl import threadpool_limits
-
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, _):
+            sample = Sample(rows, stream(seed, 0))
+            if self.verbose:
+                name, d = type(self).__name__, sample.layout.n_codes
+                print(f"{name}: {sample.n_items} of {rows.n_copies} items sampled, {d} base clusters")
+
+            def fit(k: int) -> Fit:
+                starts = sample.starts(rows, k, stream(seed, 2))
+                vectors = starts.even(self._embedding(sample, k, stream(seed, 1)))
+                objective = EmbeddingObjective(round_vectors(vectors, rows.whole_counts().alpha[:, 0]))
+                start = starts.settled(objective, self._start(starts, objective, k, n_init, seed))
+                return lloyd(rows, objective, start, max_iter, None, self._reporter())
+
             # one thread: sums of floats would otherwise depend on how many there are
             with threadpool_limits(limits=1, user_api="blas"):
-                sample = Sample(rows, stream(seed, 0))
-                if self.verbose:
-                    name, d = type(self).__name__, sample.layout.n_codes
-                    print(f"{name}: {sample.n_items} of {rows.n_copies} items sampled, {d} base clusters")
-                vectors = self._embedding(sample, k, stream(seed, 1))
-                starts = sample.starts(rows, k, stream(seed, 2))
-                sizes = rows.whole_counts().alpha[:, 0]
-                objective = EmbeddingObjective(round_vectors(starts.even(vectors), sizes))
-                start = self._start(starts, objective, k, n_init, seed)
-                fit = lloyd(rows, objective, starts.settled(objective, start), max_iter, None, self._reporter())
-            self._keep_model(ensemble, fit.table)
-            self._store_partition(ensemble, rows.labels(fit.labelling), fit.counts, np.ones(ensemble.n_partitions))
-            self.loss_, self.losses_, self.n_iter_ = fit.loss, fit.losses, fit.n_iter
-            self.converged_ = fit.stop == "fixed_point"
-            self.stop_reason_ = fit.stop
+                best, k = with_fewer_clusters(fit, k)
+            self._keep_model(ensemble, best.table)
+            self._store_partition(ensemble, rows.labels(best.labelling), best.counts, np.ones(ensemble.n_partitions))
+            self.loss_, self.losses_, self.n_iter_ = best.loss, best.losses, best.n_iter
+            self.converged_ = best.stop == "fixed_point"
+            self.stop_reason_ = best.stop
             self.n_sampled_ = sample.n_items
-            self.n_clusters_ = int(np.count_nonzero(fit.counts.sizes))
-            warn_if_fewer(self, self.n_clusters_, k)
-            return self
+            warn_if_fewer(k, self.n_clusters_, "clusters that the embedding tells apart")
 
-    def _start(self, starts: Starts, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
+    def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
         """Counts whose centres k-means on the sample begins with."""
         return starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels: the centre of largest cosine in the embedding.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
     def _reporter(self):
         if not self.verbose:
@@ -378,9 +350,7 @@ class ECPCS(SpectralConsensus):
         lengths = lengths_of(vectors)[:, None]
         return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
-    def _start(self, starts: Starts, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
-        from sklearn.cluster import KMeans
-
+    def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
         lengths = lengths_of(objective.vectors)
         used = np.flatnonzero(lengths)
         if len(used) < k:
