@@ -25,42 +25,7 @@ LEVEL = {package: len(LAYERS) - depth for depth, packages in enumerate(LAYERS) f
 BACKENDS = {"cupy", "cupyx", "dask", "distributed", "_kernels"}  # engines/ alone imports these
 DRAWING = {"matplotlib", "jinja2"}  # report/ and experiments/ alone import these
 # what is still to be mended: the list only shrinks
-KNOWN: set[tuple[str, str]] = {
-    ("consensus.base", "coassoc.ensemble.gpu_inputs"),
-    ("consensus.bisecting", "coassoc.ensemble.gpu"),
-    ("consensus.choose_k", "coassoc.report.k_curves"),
-    ("consensus.features", "coassoc.metrics"),
-    ("engines.__init__", "coassoc.engines.cuda.device"),
-    ("engines.__init__", "coassoc.engines.cuda.engine"),
-    ("engines.__init__", "coassoc.engines.dask.engine"),
-    ("engines.__init__", "coassoc.engines.native.engine"),
-    ("engines.__init__", "coassoc.engines.stream.engine"),
-    ("engines.config", "coassoc.engines"),
-    ("engines.config", "coassoc.engines.native"),
-    ("engines.cuda.engine", "coassoc.engines.cuda.device"),
-    ("engines.cuda.tables", "coassoc.engines.native.engine"),
-    ("engines.native.rows", "_first_different"),
-    ("engines.stream.chunked", "coassoc.core.moves"),
-    ("engines.stream.chunks", "coassoc.engines.native.engine"),
-    ("engines.stream.chunks", "coassoc.engines.numpy"),
-    ("experiments.runner", "coassoc.metrics"),
-    ("experiments.speed", "coassoc.experiments.synthetic"),
-    ("experiments.speed_worker", "coassoc.core.tables"),
-    ("experiments.speed_worker", "coassoc.engines"),
-    ("report.__init__", "coassoc.report.page"),
-    ("report.comparison", "coassoc.consensus.registry"),
-    ("report.comparison", "coassoc.core.checks"),
-    ("report.comparison", "coassoc.core.densities"),
-    ("report.comparison", "coassoc.core.memory"),
-    ("report.comparison", "coassoc.ensemble"),
-    ("report.comparison", "coassoc.metrics"),
-    ("report.comparison", "coassoc.metrics.agreement"),
-    ("report.comparison", "coassoc.metrics.densities"),
-    ("report.comparison", "coassoc.metrics.labels"),
-    ("report.k_curves", "coassoc.ensemble.io.output"),
-    ("report.summary", "coassoc.consensus"),
-    ("report.summary", "coassoc.report.comparison"),
-}
+KNOWN: set[tuple[str, str]] = set()
 
 
 def imports() -> list[tuple[str, str, bool]]:

@@ -69,6 +69,16 @@ def test_a_registered_method_is_compared_reported_and_evaluated(toy):
     assert type(model.consensus_) is toy.estimator
 
 
+def test_a_registered_method_is_saved_and_loaded(toy, tmp_path):
+    model = toy.make(n_clusters=2, random_state=0).fit(TABLE)
+    model.save(tmp_path / "toy.npz")
+    again = ca.load(tmp_path / "toy.npz")
+    assert type(again) is toy.estimator and (again.predict(TABLE) == model.labels_).all()
+    del registry.METHODS["toy"]
+    with pytest.raises(ValueError, match="'Toy' is not a class a model file may name"):
+        ca.load(tmp_path / "toy.npz")
+
+
 def test_entry_points_of_other_packages_are_methods(package, monkeypatch):
     entry = EntryPoint("toy", "toys.method:Toy", registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == registry.ENTRY_POINTS else [])

@@ -58,7 +58,7 @@ def random_estimator(rng: np.random.Generator, ens: ca.Ensemble) -> tuple[str, d
         ("KMeansConsensus", {**starts, "cluster_weights": uncertain}),
         ("SEC", {**starts, "partition_weights": plain}),
         ("ECC", {**starts, "partition_weights": plain, "smoothing": pick("additive", "floor")}),
-        ("BisectingConsensus", {**seeded, "criterion": pick("gain", "loss", "size"), "finish": pick(False, True),
+        ("BisectingConsensus", {**seeded, "criterion": pick("gain", "loss", "size"), "refine": pick(None, "kmeans"),
                                 "n_init": pick(1, 3), "partition_weights": plain}),
         ("DensityConsensus", {**search, "partition_weights": weights}),
         ("AgreementConsensus", {**search, "at_most": pick(False, True), "min_cluster_size": pick(1, 2)}),

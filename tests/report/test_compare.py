@@ -113,6 +113,6 @@ def test_plot_draws_on_given_axes():
     figure = pytest.importorskip("matplotlib.figure").Figure()
     ax = figure.subplots()
     result = compare(_table(), 3, ["kmeans", "sec"], engine="numpy")
-    assert result.plot(ax) is ax
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["kmeans", "sec"]
-    assert ax.get_lines()[0].get_ydata()[0] == result.zero_effort_nmi["best"]
+    assert ca.report.plot_comparison(result, ax=ax) is ax
+    assert [text.get_text() for text in ax.texts] == ["kmeans", "sec"]
+    assert ax.get_lines()[-1].get_ydata()[0] == result.zero_effort_nmi["best"]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from ..consensus.registry import compared_methods
 from ..ensemble.io.output import replacing
-from ..report.comparison import Comparison, check_methods, compare, new_axes
+from ..report.axes import axes_or_new
+from ..report.comparison import Comparison, check_methods, compare
+from ..report.displays import plot_comparison
 from . import common
 
 DESCRIPTION = """run every consensus method (or some) on one ensemble, and score them alike.
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"--plot": args.plot})
     if args.plot is not None:
         check_plot_path(args.plot)
-        new_axes()  # fails before the work when matplotlib is missing
+        axes_or_new()  # fails before the work when matplotlib is missing
     with common.input_paths(args) as paths, common.Progress("coassoc compare") as progress:
         progress.step("reading")
         ensemble = common.read_input(args, paths)
@@ -66,4 +68,4 @@ def check_plot_path(path: str) -> None:
 
 def _save_plot(result: Comparison, path: str, force: bool) -> None:
     with replacing(path, force=force) as partial:
-        result.plot().figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)
+        plot_comparison(result).figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)

@@ -111,7 +111,7 @@ def _title(labels: list[str]) -> str:
 
 
 def _features(args: argparse.Namespace, ensemble: Any) -> Any:
-    """Numbers of the items, in the ensemble's order: matched by id where both files have ids, else row by row."""
+    """Features in the order of the ensemble's items: matched by id if both files have ids, else row by row."""
     if args.features is None:
         return None
     import numpy as np

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.memory import available_bytes, file_array
 from ..engines.dask.engine import Dask
+from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble, add_kind

@@ -73,7 +73,7 @@ def ensemble_nmi(
         How often each item counts.
     partition_weights : {"agreement"} or array-like of float, default=None
         Weights of the mean; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -104,7 +104,7 @@ def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engin
         Score.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the overlap pass runs.
 
     Returns

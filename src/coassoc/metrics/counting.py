@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..core.counts import Counts, Layout
-from ..engines import resolve
+from ..engines import Rows, resolve
 from ..ensemble import Ensemble
 
 _OVERLAP_BYTES = 1 << 29  # HᵀH up to this size; beyond, one counting pass per partition
@@ -28,23 +28,30 @@ def counts_of(ensemble: Ensemble, codes: np.ndarray, k: int, copies: np.ndarray 
         copies[absent] = 0
         codes = np.where(absent, 0, codes)
     with resolve(engine, ensemble).load(ensemble, copies) as rows:
-        return rows.counts(rows.labelling_of(codes, k))
+        return rows.counts(rows.labelling(k, codes))
+
+
+def member_tables(ensemble: Ensemble, rows: Rows, order: Iterable[int]) -> Iterator[np.ndarray]:
+    """α (d, k_j) of each base partition j taken as a consensus: columns of HᵀH, or a pass each when d² is too large."""
+    layout = rows.layout
+    small = layout.n_codes**2 * 8 <= _OVERLAP_BYTES
+    overlap = rows.overlap() if small else None
+    for j in order:
+        k = int(layout.n_clusters[j])
+        if overlap is not None:
+            yield overlap[:, layout.offsets[j] : layout.offsets[j + 1]]
+        else:  # items without a label in j form one more cluster, which is dropped
+            labels = ensemble.partition(j)
+            yield rows.counts(rows.labelling(k + 1, np.where(labels < 0, k, labels).astype(np.int32))).alpha[:, :k]
 
 
 def member_counts(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> Iterator[Counts]:
-    """Counts of each base partition taken as a consensus: columns of HᵀH, or a pass each when d² is too large."""
+    """Counts of each base partition taken as a consensus."""
     layout = layout_of(ensemble)
-    if layout.n_codes**2 * 8 <= _OVERLAP_BYTES:
-        with resolve(engine, ensemble).load(ensemble, copies) as rows:
-            overlap = rows.overlap()
-        sizes = np.diagonal(overlap)
-        for j in range(layout.n_partitions):
-            part = slice(layout.offsets[j], layout.offsets[j + 1])
-            yield Counts(np.ascontiguousarray(overlap[:, part]), sizes[part].copy(), layout)
-    else:
-        for j in range(layout.n_partitions):
-            labels = ensemble.partition(j).astype(np.int32)
-            yield counts_of(ensemble, labels, int(layout.n_clusters[j]), copies, engine)
+    with resolve(engine, ensemble).load(ensemble, copies) as rows:
+        for j, alpha in enumerate(member_tables(ensemble, rows, range(layout.n_partitions))):
+            sizes = np.diagonal(alpha[layout.offsets[j] : layout.offsets[j + 1]])
+            yield Counts(np.ascontiguousarray(alpha), sizes.copy(), layout)
 
 
 def member_nmi(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> np.ndarray:

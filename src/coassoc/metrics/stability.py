@@ -89,8 +89,8 @@ def item_stability(
     sample_weight : array-like of int, default=None
         How often each item counts; its other copies are then among its cluster's items.
     partition_weights : {"agreement"} or array-like of float, default=None
-        Weight of each base partition, brought to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    engine : str or Engine, default="auto"
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -165,7 +165,7 @@ def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine:
         The partition.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -206,7 +206,7 @@ def partition_agreement(X: Any, labels: Any = None, *, sample_weight: Any = None
         A consensus.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the pass runs.
 
     Returns
@@ -235,7 +235,7 @@ def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> n
         The base partitions.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the overlap pass runs.
 
     Returns

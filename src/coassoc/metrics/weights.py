@@ -47,7 +47,7 @@ def cluster_uncertainty(X: Any, *, theta: float = THETA, sample_weight: Any = No
         How fast the weight falls.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the overlap pass runs.
 
     Returns

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.registry import Method, Settings, compared_methods
 from ..core.checks import check_integer
 from ..core.densities import density_from_counts
-from ..core.memory import PeakMemory
+from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
 from ..metrics import nmi, zero_effort
 from ..metrics.counting import counts_of, nmi_from_counts
@@ -107,7 +109,7 @@ class Comparison:
             if classes:
                 cells += [plain_text.number(row.class_ari), plain_text.number(row.class_nmi)]
             cells += ["–" if row.clusters is None else str(row.clusters)]
-            cells += ["–" if row.seconds is None else plain_text.seconds(row.seconds), _size(row.peak_bytes)]
+            cells += [plain_text.seconds(row.seconds), "–" if row.peak_bytes is None else format_size(row.peak_bytes)]
             body.append(cells)
         blank = [""] * (len(head) - 3)
         for name in ("mean", "best"):
@@ -115,31 +117,6 @@ class Comparison:
             body.append([*zero, plain_text.number(self.zero_effort_nmi[name]), *blank])
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
         return "\n".join([title, "", plain_text.text_table(head, body), "", *self.notes()]).rstrip()
-
-    def plot(self, ax: Any = None) -> Any:
-        """Density against ensemble NMI, one point per method; dashed lines mark the best single clustering.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure when None.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        if ax is None:
-            ax = new_axes()
-        ran = [row for row in self.rows if row.error is None]
-        for row, marker in zip(ran, _markers(len(ran))):
-            ax.scatter(row.density, row.ensemble_nmi, marker=marker, s=60, label=row.method)
-        ax.axhline(self.zero_effort_nmi["best"], color="0.5", linewidth=1, linestyle="--")
-        ax.axvline(self.zero_effort_density["best"], color="0.5", linewidth=1, linestyle="--")
-        ax.set_xlabel("density (optimised by density, kmeans)")
-        ax.set_ylabel("NMI with the ensemble")
-        ax.set_title(f"{self.n_clusters} clusters of {self.n_samples:,} items; dashed: best single clustering", size=10)
-        ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)
-        return ax
 
 
 def compare(
@@ -169,7 +146,7 @@ def compare(
         Known classes, for ARI and NMI; taken from the ensemble when it carries them.
     random_state : int, default=0
         Seed of every method.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where passes over the items run.
     max_bytes : int, default=None
         Memory limit of the methods that are quadratic in the number of distinct rows; None: their own.
@@ -240,7 +217,8 @@ def _run_one(
     row = Row(name)
     start = time.perf_counter()
     try:
-        with PeakMemory() as memory:
+        with PeakMemory() as memory, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
             model = method.make(n_clusters=k, **limits, **settings).fit(ensemble)
         row.seconds = time.perf_counter() - start
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
@@ -263,22 +241,3 @@ def _score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray |
         both = (known >= 0) & (codes >= 0)
         row.class_nmi = nmi(known[both], codes[both]) if both.any() else None
         row.class_ari = float(adjusted_rand_score(known[both], codes[both])) if both.any() else None
-
-
-def _size(value: int | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value / 1e6:.1f} MB" if value < 1e9 else f"{value / 1e9:.2f} GB"
-
-
-def new_axes() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib; run: pip install 'coassoc[report]'") from error
-    return Figure(figsize=(8.5, 5), layout="constrained").subplots()
-
-
-def _markers(n: int) -> list[str]:
-    shapes = "osD^v<>pPX*hd"
-    return [shapes[i % len(shapes)] for i in range(n)]

@@ -122,7 +122,7 @@ def summarize(
         How many of the least certain items to list.
     random_state : int, default=0
         Seed.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where passes run.
     progress : callable or None, default=None
         Called with a word on what is being done.
@@ -130,6 +130,10 @@ def summarize(
     Returns
     -------
     Summary
+
+    Notes
+    -----
+    Linear in the number of items. Each parameter is a choice of its own, hence more than eight.
     """
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)

@@ -1,4 +1,4 @@
-"""What the host makes of a score table before a pass: a narrow copy with its error, and how far the table moved."""
+"""Score tables on the host before a pass: a narrow copy with its error bound, and bounds on what changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...core.counts import Layout, ScoreTable
+from ..compiled import kernels
+from ..native.rows import NativeLayout
 
 
 def narrow_table(
@@ -36,10 +38,10 @@ def narrow_table(
 
 
 def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: np.ndarray) -> np.ndarray:
-    """Most by which the lead of a row's own cluster a can have shrunk, for each a (k,), in score units.
+    """Upper bound on how much the lead of a row's own cluster a has shrunk, for each a (k,), in score units.
 
     Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa) with Δ = new − old, which is exact: both are integers over powers of two. The
-    sum is rounded, so it is raised by more than that. `scratch` (k, d) float64 is overwritten.
+    sum is increased by more than its rounding error. `scratch` (k, d) float64 is overwritten.
     """
     before = old.values.T if new.bits == old.bits else old.values.T * 2.0 ** (new.bits - old.bits)
     # in float64, since a difference of two int32 may not fit int32; clusters first, so that what follows is contiguous
@@ -49,8 +51,6 @@ def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: 
 
 
 def table_layout(n_clusters: np.ndarray, offsets: np.ndarray) -> Layout:
-    """A layout whose arithmetic on tables is compiled where the kernels are installed, to the same bits."""
-    from ..native.engine import NativeLayout, kernels_missing
-
-    kind = Layout if kernels_missing() is not None else NativeLayout
+    """A layout with compiled arithmetic on tables where the kernels are installed; the results are the same."""
+    kind = Layout if kernels is None else NativeLayout
     return kind(np.ascontiguousarray(n_clusters, dtype=np.int64), offsets)

@@ -12,7 +12,7 @@ from ...core.counts import Counts, Layout, ScoreTable
 from ...core.moves import Moves, MoveTable
 from ..compiled import kernels as _kernels
 from ..contract import Labelling, Rows, Seeding
-from ..numpy import _first_different
+from ..numpy import first_different
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
 _FEW_ROWS = 1 << 15  # so few are labelled sooner than equal ones are found
@@ -120,7 +120,7 @@ class NativeRows(Rows):
         return self._different(rows, costs, m)
 
     def _different(self, rows: np.ndarray, costs: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-        kept, kept_costs = _first_different(self.codes_at(rows), np.arange(len(rows)), costs, m)
+        kept, kept_costs = first_different(self.codes_at(rows), np.arange(len(rows)), costs, m)
         return rows[kept], kept_costs
 
     def seeding(self, weights: np.ndarray) -> NativeSeeding:
