@@ -7,6 +7,7 @@ the engine verbs, so it works wherever the items are kept and takes time linear 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,7 +116,7 @@ def _order(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Base clusters without an item (all of theirs have multiplicity 0) are left out, but for one per partition.
     """
     offsets, keys, rows = counts.layout.offsets.tolist(), [], []
-    for a, b in zip(offsets[:-1], offsets[1:]):
+    for a, b in itertools.pairwise(offsets):
         block = counts.alpha[a:b]
         order = np.lexsort(block.T[::-1])
         order = order[min(int((~block.any(axis=1)).sum()), len(order) - 1) :]  # rows of zeros come first
