@@ -105,6 +105,8 @@ PARAMETERS = {
     "n_init": (BOTH, {"n_init": 0}, {}, ValueError, ["n_init", "at least 1", "0"]),
     "n_init auto": (BOTH, {"n_init": "auto"}, {}, TypeError, ["n_init", "integer", "'auto'"]),
     "max_iter": (BOTH, {"max_iter": 0}, {}, ValueError, ["max_iter", "at least 1", "0"]),
+    "huge n_init": (BOTH, {"n_init": 10**20}, {}, ValueError, ["n_init", "at most 2147483647", "1" + "0" * 20]),
+    "huge max_iter": (BOTH, {"max_iter": 10**20}, {}, ValueError, ["max_iter", "at most 2147483647"]),
     "max_leaves": ((TREE,), {"max_leaves": 0}, {}, ValueError, ["max_leaves", "at least 1", "0"]),
     "max_leaves < k": ((TREE,), {"max_leaves": 1}, {}, ValueError, ["max_leaves=1", "n_clusters=2"]),
     "seed a float": (BOTH, {"random_state": 0.5}, {}, TypeError, ["random_state", "0.5", "integer"]),

@@ -270,6 +270,9 @@ def test_as_many_clusters_as_rows():
     assert km.loss_ == 0.0
     with pytest.warns(ConvergenceWarning, match=r"n_clusters=5 is larger than the number of different label rows, 4;"):
         assert (fit(table, 5).labels_ == km.labels_).all()
+    table[0, 0] = -1  # now equal to row 1 as far as labels tell
+    with pytest.warns(ConvergenceWarning, match="rows, 3;.*differ only where one of them has no label count as equal"):
+        fit(table, 4)
 
 
 # -- prediction ----------------------------------------------------------------------------------------------

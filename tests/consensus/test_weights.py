@@ -248,7 +248,7 @@ def test_fit_does_not_keep_the_ensemble(method):
     assert alive() is None
     with pytest.raises(ValueError, match="make the first fit with partial_fit"):
         model.add_partitions([[0]] * 50)
-    with pytest.warns(UserWarning, match="partial_fit starts afresh"):
+    with pytest.warns(UserWarning, match="partial_fit starts anew"):
         assert len(model.partial_fit(np.eye(8, dtype=int)).labels_) == 8
 
 

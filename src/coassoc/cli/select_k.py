@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:  # label files are not needed with --features
         if action.dest == "labels":
             action.nargs, action.required = "*", False
-    parser.add_argument("--features", metavar="FILE",
-                        help="table of numbers (csv, tsv, parquet, npy) instead of label files")  # fmt: skip
+    parser.add_argument("--features", metavar="FILE", help="numbers (csv, tsv, parquet, npy) instead of label files")
     parser.add_argument("--min-k", type=common.positive, default=2, metavar="K", help="smallest k tried (default: 2)")
     parser.add_argument("--max-k", type=common.positive, default=30, metavar="K", help="largest k tried (default: 30)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""AgreementConsensus: the partition that agrees best with the ensemble, by a linear-time search."""
+"""AgreementConsensus: a linear-time search for the partition with the largest mean NMI with the ensemble."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from .search import AgreementGoal, Found, Search, SearchConsensus
 
 
 class AgreementConsensus(SearchConsensus):
-    r"""Consensus partition that climbs the mean NMI with the base partitions.
+    r"""Consensus partition with a large mean NMI with the base partitions.
 
-    Items are over-segmented into micro-clusters, which average linkage joins on their counts alone
-    (:math:`D(C, C')`, no n × n matrix). From there single items are exchanged on the exact
-    :math:`\frac1p \sum_j NMI(\pi, \pi_j)`, and one cluster is split while two others are merged, as long as that
-    helps. The agreement never falls on the way.
+    Items are over-segmented into micro-clusters, which average linkage merges on their counts
+    (:math:`D(C, C')`, without an n × n matrix). Then single items are moved while that raises the exact
+    :math:`\frac1p \sum_j NMI(\pi, \pi_j)`, and one cluster is split and two others are merged while that raises it.
+    The agreement never falls.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     at_most : bool, default=False
-        Whether fewer clusters are fine when they agree better. Otherwise there are exactly `n_clusters`.
+        Allow fewer clusters when they agree better. Otherwise there are exactly `n_clusters`.
     min_cluster_size : int, default=2
-        The search makes no cluster smaller than this: NMI rewards cutting off single items, and a count of clusters
-        reached that way means nothing. Smaller clusters that average linkage itself found are left as they are.
+        The search makes no cluster smaller than this, because NMI rewards clusters of single items, which mean
+        nothing. Smaller clusters found by average linkage are kept.
     n_init : int, default=1
-        Over-segmentations tried; the one that ends highest is kept.
+        Number of over-segmentations; the one with the best result is kept.
     micro_clusters : int or "auto", default="auto"
         Clusters of an over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more.
     init : array-like of shape (n_samples,), default=None
-        A partition to start from instead.
+        A partition to start from instead of over-segmentations.
     max_iter : int, default=300
-        Passes of the over-segmentation, and sweeps of one exchange, at most.
+        Largest number of passes of the over-segmentation, and of sweeps of one exchange.
     max_rounds : int, default=50
-        Split–merge rounds from one start at most; 0 leaves them out.
+        Largest number of split–merge rounds from one start; 0 makes none.
     n_trials : int, default=8
-        Split–merge plans climbed from in a round before the search gives up.
+        Split–merge plans tried in a round before the search ends.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -51,7 +51,7 @@ class AgreementConsensus(SearchConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     ensemble_nmi_ : float
         Mean NMI with the base partitions.
     n_clusters_ : int

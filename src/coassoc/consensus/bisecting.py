@@ -18,7 +18,7 @@ from ..ensemble.ensemble import lies_on_card
 from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
 from .base import ConsensusEstimator, PredictMixin
-from .lloyd import lloyd, seeded_fits
+from .lloyd import EQUAL_ROWS, lloyd, seeded_fits
 from .merge import joined_counts, merged_counts
 from .starts import warn_if_fewer
 from .tree import Tree
@@ -26,25 +26,25 @@ from .tree import Tree
 
 @dataclass
 class _Leaf:
-    """A node whose rows are still in one piece."""
+    """A leaf of the growing tree, with its split once that was tried."""
 
     rows: Rows
     counts: Counts  # of this node alone, k = 1
     density: float
     path: tuple[int, ...]
-    pieces: Counts | None = None  # counts of its two halves, once tried; None when it cannot be split
+    pieces: Counts | None = None  # counts of its two halves; None before the split was tried, or when it is impossible
     labelling: Any = None
-    table: Any = None  # the split's table: its argmax is the side of a row
+    table: Any = None  # score table of the split
     densities: Any = None  # of the two halves
     gain: float = -math.inf  # n·ΔS of the split
     n_iter: int = 1  # passes of the split
     converged: bool = True  # whether its passes ended at a fixed point
     tried: bool = False
-    children: list[_Leaf] | None = None  # its two halves, made when it is split or looked ahead at
+    children: list[_Leaf] | None = None  # its two halves, made when the leaf is split or when they are tried in advance
 
 
 class BisectingConsensus(PredictMixin, ConsensusEstimator):
-    r"""A tree of consensus partitions: the next leaf is split in two by k-means on its own rows.
+    r"""A tree of consensus partitions, grown by splitting leaves in two with k-means on their own rows.
 
     The density gained by splitting :math:`C` into :math:`A` and :math:`B`,
     :math:`\Delta S = (|A| D(A) + |B| D(B) - |C| D(C)) / n`, depends on :math:`C` alone, so nodes are independent and
@@ -55,17 +55,17 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     n_clusters : int or None, default=None
         Clusters of ``labels_``. None: as many as the tree has leaves.
     max_leaves : int or None, default=None
-        Where the tree stops growing. None: at `n_clusters`, or at ⌊√n⌋ leaves (copies counted) when that is None too.
+        Leaves at which growth stops. None: `n_clusters`, or ⌊√n⌋ (copies counted) when that is None too.
     criterion : {"gain", "loss", "size"}, default="gain"
         Leaf to split next: largest ΔS, largest k-means loss, or most items (the paper's choice).
     n_init : int, default=1
         Starts of each two-means; the one with the lowest loss is kept.
     max_iter : int, default=300
-        Passes per start at most.
+        Largest number of passes per start.
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
-    partition_weights : array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. Every node draws from a stream of its own, so running nodes side by side changes nothing.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -76,17 +76,17 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels, numbered from left to right in the tree; −1 for items no partition labels.
+        Consensus labels, numbered from left to right in the tree; −1 for items without a label in any partition.
     tree_ : Tree
         Links, rank, size, density and gain of every node.
     n_leaves_ : int
-        Leaves of the tree; fewer than asked for when rows cannot be told apart.
+        Leaves of the tree; fewer than asked for when the rows of a leaf are all equal.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves.
     n_clusters_ : int
         Clusters of ``labels_``.
     n_iter_ : int
-        Most passes that any one split took.
+        Largest number of passes of a split.
     converged_ : bool
         True when the passes of every split, or those of `refine`, ended at a fixed point.
     density_, cluster_density_, cluster_sizes_, loss_
@@ -158,11 +158,11 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             self.tree_, leaves = grower.grow(most)
             self.n_leaves_ = self.tree_.n_leaves
             if k is not None:
-                warn_if_fewer(k, self.n_leaves_)
+                warn_if_fewer(k, self.n_leaves_, note=EQUAL_ROWS)
                 k = min(k, self.n_leaves_)
             self.linkage_ = self.tree_.linkage()
             self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
-            # on a cluster the leaves stay there, with −1 for items no partition labels
+            # Dask keeps the leaves on its workers, where items without a label have −1 already
             self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
             self._leaf_counts = [leaf.counts for leaf in leaves]
             self._split_tables = grower.tables
@@ -225,7 +225,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         labels, table = self.cut(k), None
         if self.refine is not None:
             fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
-            if fit.loss <= loss_from_counts(counts, v):  # a rounded table might lose at the last digit
+            if fit.loss <= loss_from_counts(counts, v):  # rounding of the table could raise it by a last digit
                 labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
                 self.converged_ = fit.stop == "fixed_point"
         self._keep_model(ensemble, table)
@@ -234,7 +234,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
 
 
 class _Grower:
-    """Grows a tree: tries the splits that are needed, in any order, and applies them in a fixed one."""
+    """Grows a tree: splits are tried in any order, several at a time, and applied in a fixed order."""
 
     def __init__(self, rows: Rows, engine: Engine, v, seed, criterion, n_init, max_iter, verbose):
         self.rows, self.engine, self.v = rows, engine, v
@@ -243,7 +243,7 @@ class _Grower:
         self.seed, self.criterion = seed, criterion
         self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
         self.n_iter, self.converged = 1, True
-        self.tables: dict[int, ScoreTable] = {}  # of the nodes that were split
+        self.tables: dict[int, ScoreTable] = {}  # score table of each node that was split
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree = Tree()
@@ -261,21 +261,24 @@ class _Grower:
             pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, leaf.densities)
             open_leaves.update(zip(pair, self._children(leaf)))
             self.tables[node] = leaf.table
-            self.n_iter = max(self.n_iter, leaf.n_iter)  # of splits made: how many are tried depends on the engine
+            self.n_iter = max(self.n_iter, leaf.n_iter)  # of applied splits: those tried depend on the engine
             self.converged = self.converged and leaf.converged
-            del leaf.rows  # the node's own copy of its rows can go
+            del leaf.rows  # frees the copy of its rows
             if self.verbose:
                 print(
                     f"BisectingConsensus: {len(open_leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}"
                 )
         leaves = [open_leaves[node] for node in tree.leaves()]
         for leaf in leaves:
-            leaf.labelling = leaf.children = None  # splits that were tried in vain
+            leaf.labelling = leaf.children = None  # frees splits that were tried but not applied
         return tree, leaves
 
     def _next(self, open_leaves: dict[int, _Leaf], n_splits: int) -> int | None:
-        """The leaf to split, its split tried; None when no leaf can be split. `n_splits` are still to come."""
-        if self.criterion == "gain":  # every leaf's gain must be known
+        """The leaf to split next, its split already tried; None when no leaf can be split.
+
+        `n_splits` is the number of splits still wanted.
+        """
+        if self.criterion == "gain":  # needs the gain of every leaf
             untried = [leaf for leaf in open_leaves.values() if not leaf.tried]
             self._try(untried + self._ahead(open_leaves, n_splits, len(untried)))
             ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
@@ -287,7 +290,7 @@ class _Grower:
         }
         order = _by_worth(worth)
         for at, node in enumerate(order):
-            if not open_leaves[node].tried:  # the next in line come along: they will hardly be overtaken for good
+            if not open_leaves[node].tried:  # together with the next ones, which are most likely split too
                 width = self.engine.starts_at_once(open_leaves[node].rows)
                 self._try([open_leaves[other] for other in order[at : at + min(n_splits, width)]])
             if open_leaves[node].pieces is not None:
@@ -295,7 +298,7 @@ class _Grower:
         return None
 
     def _ahead(self, open_leaves: dict[int, _Leaf], n_splits: int, n_tasks: int) -> list[_Leaf]:
-        """Halves of the leaf that comes next, to keep every thread busy: they are as good as certain to be needed."""
+        """Untried halves of the leaf that is split next: almost certainly needed, and they keep every thread busy."""
         ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
         if n_tasks > 2 or n_splits < 3 or not ready:
             return []
@@ -337,12 +340,12 @@ class _Grower:
 
 
 def _look_up(numbers: np.ndarray, items: Any) -> Any:
-    """``numbers[items]``, where `items` lie."""
+    """``numbers[items]``, in the memory where `items` are."""
     if lies_on_card(items):
         return look_up(numbers, items)
     return numbers[np.asarray(items)]
 
 
 def _by_worth(worth: dict[int, float]) -> list[int]:
-    """Nodes by falling worth, the first of equals first."""
+    """Nodes by falling worth; equal ones by number."""
     return sorted(worth, key=lambda node: (-worth[node], node))

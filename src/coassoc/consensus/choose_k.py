@@ -1,4 +1,4 @@
-"""select_k: how many clusters an ensemble or a table of features supports, and whether it supports any."""
+"""select_k: the number of clusters that an ensemble or a table of features supports, if any."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .support import information
 
 REFERENCES = ("auto", "gaussian", "permuted")
 _LEAST_Z = 3.0
-_UNSTABLE = 0.005  # 1 − S of a k that is called stable, at most
+_UNSTABLE = 0.005  # largest 1 − S of a number of clusters that is called stable
 _SOFTEN = 0.002  # added to 1 − S before its logarithm
-_FIT_ROWS = 500  # rows a base partition of the features is fitted on, at most
+_FIT_ROWS = 500  # largest number of rows that a base partition of features is fitted on
 _PAC = (0.1, 0.9)
 _PAC_PAIRS = 20_000
 
@@ -51,11 +51,11 @@ class SelectK:
     Attributes
     ----------
     k : int
-        Suggested number of clusters; 1 when nothing speaks for any (see `verdict`).
+        Suggested number of clusters; 1 when there is no evidence for clusters (see `verdict`).
     structure : bool
-        Whether the reference is beaten clearly.
+        Whether the scores clearly exceed those of the reference.
     reference : {"gaussian", "permuted"}
-        What the scores were compared with, and `claim` what that can show.
+        What the scores were compared with; `claim` says what that can show.
     verdict : str
         One sentence.
     ks : ndarray
@@ -158,25 +158,24 @@ def select_k(
     engine: Any = "auto",
     n_jobs: int | None = None,
 ) -> SelectK:
-    r"""Suggest a number of clusters, or say that nothing speaks for any.
+    r"""Suggest a number of clusters, or report that there is no evidence for any.
 
     From features, each k gets a base ensemble of its own (partitions into k clusters, each fitted on a random half of
     the rows, at most 500) and a consensus. Where the k clusters are real, the halves agree: the density S of the
-    consensus is 1 but for a crumb. The same is done on Gaussian data with the covariance of `X`, whose clusters have
-    borders in the middle of the cloud that no two halves draw alike. Suggested is the largest k that is stable
-    (1 − S at most 0.005) and stands out from every reference, by three of their standard deviations; 1 when there is
-    none.
+    consensus is within 0.005 of 1. The same is done on Gaussian data with the covariance of `X`, whose clusters have
+    borders in the middle of the cloud, which differ from half to half. Suggested is the largest k that is stable
+    (1 − S at most 0.005) and exceeds every reference, by three of their standard deviations; 1 when there is none.
 
-    From labels alone nothing can be said about structure in the data, since clusterings of one smooth cloud agree
-    too. Whether the partitions agree more than chance is tested for every two of them. The suggested k is where
-    agreement with the partitions, separation of the items and gaps peak together, as in :class:`Consensus`.
+    Labels alone do not show whether the data have clusters, since clusterings of one smooth cloud agree too. Whether
+    the partitions agree more than chance is tested for every two of them. The suggested k is where agreement with the
+    partitions, separation of the items and gaps peak together, as in :class:`Consensus`.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features), Ensemble, or label table of shape (n_samples, n_partitions)
         Features, or base partitions.
     ks : iterable of int, default=range(2, 31)
-        Numbers of clusters to try, from 2; those the items cannot support are left out.
+        Numbers of clusters to try, from 2; those too large for the number of items are left out.
     reference : {"auto", "gaussian", "permuted"}, default="auto"
         ``"auto"``: "permuted" for an Ensemble and for tables of strings, "gaussian" for numbers with fractions. Whole
         numbers may be either, so they need a word: ``Ensemble(X)`` or "permuted" for labels, "gaussian" for features.
@@ -331,7 +330,7 @@ def _from_features(X, ks, n_references, n_partitions, n_init, seed, engine, n_jo
 
 
 def _halves(X, k: int, n_partitions: int, n_init: int, fit_rows: int, path, seed: int, n_jobs) -> Ensemble:
-    """Partitions into k clusters, each fitted on a random part of the rows and carried over to all of them."""
+    """Partitions into k clusters, each fitted on a random part of the rows and extended to all rows by predict."""
     return make_ensemble(
         X,
         n_partitions,
@@ -375,14 +374,14 @@ def _gaps(jump: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _compare(statistic: float, references: np.ndarray) -> tuple[float, float]:
-    """z-score against the references, and the share of them (and one more) that reach the statistic."""
+    """z-score against the references, and the p-value of a permutation test."""
     spread = float(references.std(ddof=1))
     z = (statistic - float(references.mean())) / max(spread, 1e-12)
     return z, (1 + int(np.count_nonzero(references >= statistic))) / (len(references) + 1)
 
 
 def _pac_of(ensemble: Ensemble, columns: np.ndarray, rng: np.random.Generator) -> float:
-    """Share of random pairs of items, seen together by two partitions or more, that are neither apart nor together."""
+    """Share of ambiguous pairs among random pairs of items that at least two partitions label."""
     n = ensemble.n_samples
     if len(columns) < 5 or n < 2:
         return float("nan")

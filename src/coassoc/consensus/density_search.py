@@ -1,4 +1,4 @@
-"""DensityConsensus: the densest partition a linear-time search finds."""
+"""DensityConsensus: a linear-time search for the densest partition."""
 
 from __future__ import annotations
 
@@ -11,34 +11,33 @@ from .starts import Starts, best_start
 
 
 class DensityConsensus(SearchConsensus):
-    r"""Consensus partition that climbs the exact density S.
+    r"""Consensus partition with a large exact density S.
 
-    The k-means loss on H is close to the density :math:`S(\pi) = \frac1n \sum_C |C|\, D(C)` but not the same thing.
-    This search climbs S itself. It starts twice: from the best of `n_init` k-means consensus partitions, and from an
-    over-segmentation into many clusters that are
-    merged, on their counts alone, by least loss of S. From each start single items are exchanged until no move of
-    one item raises S, and then one cluster is split while two others are merged, as long as that helps. S never
-    falls on the way.
+    A low k-means loss on H means a high density :math:`S(\pi) = \frac1n \sum_C |C|\, D(C)`, but they are not the same.
+    This search raises S itself, from two starts: the best of `n_init` k-means consensus partitions, and an
+    over-segmentation into many clusters, which are merged on their counts by least loss of S. From each start single
+    items are moved until no move raises S; then one cluster is split and two others are merged while that raises S.
+    S never falls.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters, exactly.
     n_init : int, default=10
-        k-means starts, as in `KMeansConsensus`; 0 leaves that start out.
+        Number of k-means starts, as in `KMeansConsensus`; 0 leaves that start out.
     micro_clusters : int, "auto" or None, default="auto"
         Clusters of the over-segmentation; None leaves that start out. ``"auto"``: 100, or 5 * `n_clusters` when that
         is more.
     init : array-like of shape (n_samples,), default=None
-        A partition to start from instead of both.
+        A partition to start from instead of these two.
     max_iter : int, default=300
-        Passes of one k-means start, and sweeps of one exchange, at most.
+        Largest number of passes of a k-means start, and of sweeps of one exchange.
     max_rounds : int, default=50
-        Split–merge rounds from one start at most; 0 leaves them out.
+        Largest number of split–merge rounds from one start; 0 makes none.
     n_trials : int, default=8
-        Split–merge plans climbed from in a round before the search gives up.
+        Split–merge plans tried in a round before the search ends.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -49,11 +48,11 @@ class DensityConsensus(SearchConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     density_ : float
         Density S of the partition.
     densities_ : list of float
-        S after each step that raised it, from the better of the starts to the end.
+        S at the better start and after each step that raised it.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
     cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters_,)
@@ -75,9 +74,9 @@ class DensityConsensus(SearchConsensus):
     Notes
     -----
     Every step is linear in the number of items: a sweep of the exchange costs about as much as two k-means passes.
-    Above 100 000 items the search goes on from the better start only and gives up on a plan after a few sweeps.
-    Memory is that of `KMeansConsensus` with `micro_clusters` clusters. ``predict`` gives new rows the cluster with the
-    nearest centre in H, which on the rows of `fit` may differ from ``labels_`` near borders.
+    Above 100 000 items only the better start is searched from, and a plan has a few sweeps to raise S.
+    Memory is that of `KMeansConsensus` with `micro_clusters` clusters. ``predict`` returns the
+    cluster with the nearest center in H, which may differ from ``labels_`` for rows of `fit` near borders.
 
     Raising S does not raise the agreement with true classes; see the page on choosing a method.
 
@@ -133,7 +132,7 @@ class DensityConsensus(SearchConsensus):
             starts.append(search.climb(best.labelling))
         if not starts:
             raise ValueError("n_init=0 and micro_clusters=None leave nothing to start from; set one, or give init.")
-        if is_large(search.rows):  # the starts end close to each other: search on from the better one only
+        if is_large(search.rows):  # the results of the starts are close: search from the better one only
             return [max(starts, key=lambda start: start.objective)]
         return starts
 

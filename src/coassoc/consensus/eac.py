@@ -32,16 +32,16 @@ from .similarity import (
 from .starts import Starts, best_start, warn_if_fewer
 from .weights import resolve_cluster_weights
 
-_FEW_ROWS = 2048  # single linkage of counts: up to here the compiled way is quicker
-_MICRO_PASSES = 30  # micro-clusters need not settle: they are merged anyway
+_FEW_ROWS = 2048  # up to here compiled single linkage is faster than `single_linkage`
+_MICRO_PASSES = 30  # micro-clusters need not converge, as they are merged afterwards
 
 
 class EAC(ConsensusEstimator):
     r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
 
     The distance of two items is :math:`1 - A_{ii'}`, with :math:`A_{ii'}` the share of partitions that put them
-    together (among those that label both). Items with equal label rows have distance 0 and behave alike, so the
-    linkage runs over the different rows, each counting as often as it occurs: the same tree as over all items.
+    together, among those that label both. Items with equal label rows have distance 0, so the linkage runs over the
+    different rows, each weighted by how often it occurs. This gives the same tree as linkage over all items.
 
     With ``enhanced=True``, a partition that separates two items contributes the similarity of their two clusters
     instead of 0.
@@ -56,21 +56,21 @@ class EAC(ConsensusEstimator):
         Replace absent pairs by the similarity of their clusters.
     similarity : {"walk", "jaccard"}, default="walk"
         For ``enhanced=True``. ``"walk"``: cosine of the 1..20-step random-walk trajectories on the Jaccard graph of
-        base clusters, the reading that fits the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
-        two clusters overlap with in the other partitions (their own index is always 0).
+        base clusters, which reproduces the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
+        two clusters overlap with in the other partitions.
     micro_clusters : int, "auto" or None, default=None
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
         co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
         more. None: exact.
     max_bytes : int, default=2147483648
-        Refuse an exact linkage that needs more memory than this.
-    partition_weights : array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
+        Largest memory that an exact linkage may need; more is an error.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
-        How much a co-occurrence in each base cluster counts. ``"uncertainty"`` with average linkage is LWEA: see
-        `cluster_uncertainty`.
+        How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
+        :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the over-segmentation. Exact linkage draws nothing.
+        Seed of the over-segmentation. Exact linkage is not random.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes of the over-segmentation run.
     verbose : int, default=0
@@ -79,13 +79,12 @@ class EAC(ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels, numbered by first appearance among the leaves; −1 for items no partition labels and for
-        those of weight 0 whose row occurs nowhere else.
+        Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition,
+        and for items of weight 0 whose row no other item has.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
-        SciPy linkage over the leaves; heights are 1 − similarity. Over all n items SciPy's would start with the
-        merges of equal rows at height 0.
+        SciPy linkage over the leaves; heights are 1 − similarity.
     leaf_of_item_ : ndarray of shape (n_samples,)
-        Leaf of each item, −1 for items that take no part.
+        Leaf of each item, −1 for items without one.
     leaf_sizes_ : ndarray of shape (n_leaves,)
         Items at each leaf, copies counted.
     n_clusters_ : int
@@ -93,7 +92,7 @@ class EAC(ConsensusEstimator):
     n_leaves_ : int
         Leaves: different rows in order of first appearance, or micro-clusters.
     n_ties_ : int
-        Merges at which another pair was exactly as similar. Ties go to the pair of lowest leaves.
+        Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -105,8 +104,8 @@ class EAC(ConsensusEstimator):
     -----
     Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
     at worst), and 4·u² bytes. Single linkage of plain counts of many rows takes O(u²) and, up to 254 partitions, u²
-    bytes. Sums of co-occurrences are whole numbers, so averages that are equal compare equal.
-    With ``micro_clusters=m``: one start of k-means with m clusters and 30 passes at most, then m² sums of counts.
+    bytes. Sums of co-occurrences are integers, so equal averages compare equal.
+    With ``micro_clusters=m``: one k-means start with m clusters and at most 30 passes, then m² sums of counts.
 
     References
     ----------
@@ -178,7 +177,7 @@ class EAC(ConsensusEstimator):
         Parameters
         ----------
         k : int, optional
-            Number of clusters, from 1 to ``n_leaves_``: exactly as many are returned, ties or not.
+            Number of clusters, from 1 to ``n_leaves_``; exactly as many are returned, also where merges tie.
         height : float, optional
             Instead of k: undo the merges above this height (1 − similarity).
 
@@ -214,7 +213,7 @@ class EAC(ConsensusEstimator):
         if square:
             self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
             return
-        u = resolve_cluster_weights(self.cluster_weights, rows)
+        u = self._cluster_weights(rows)
         triangle, scale = row_similarities(codes, rows.layout, ensemble.has_missing, v, self._blocks(rows), u)
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
@@ -233,7 +232,7 @@ class EAC(ConsensusEstimator):
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 
     def _link_micro_clusters(self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int) -> bool:
-        """False when there are no more different rows than micro-clusters: the exact way is then the cheap one."""
+        """Link micro-clusters; False when there are fewer different rows than `m`, so that exact linkage is cheaper."""
         starts = Starts(m, 1, _MICRO_PASSES, seed_from(self.random_state), verbose="EAC" if self.verbose else "")
         try:
             over = best_start(rows, engine, KMeansObjective(v), v, starts)
@@ -248,7 +247,7 @@ class EAC(ConsensusEstimator):
         if absent is not None:
             leaf_of_item[absent] = -1
         counts = Counts(np.ascontiguousarray(over.counts.alpha[:, found]), over.counts.sizes[found], rows.layout)
-        u = resolve_cluster_weights(self.cluster_weights, rows)
+        u = self._cluster_weights(rows)
         together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)
         upper = np.triu_indices(len(found), 1)
         triangle, pairs = together[upper], observed[upper]
@@ -265,6 +264,10 @@ class EAC(ConsensusEstimator):
             return None
         return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
 
+    def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
+        """How much a co-occurrence in each base cluster counts (d,); None: 1 each."""
+        return resolve_cluster_weights(self.cluster_weights, rows)
+
     def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
         self._merges = merges
         self.n_leaves_ = merges.n_points
@@ -275,7 +278,7 @@ class EAC(ConsensusEstimator):
 
 
 def _weigh(triangle: np.ndarray, weights: np.ndarray) -> None:
-    """Similarities of rows into sums over their items: times both multiplicities, in place."""
+    """Turn similarities of rows into sums over pairs of items, in place: times both multiplicities."""
     n, stop = len(weights), 0
     factors = weights.astype(np.float64)
     for i in range(n - 1):

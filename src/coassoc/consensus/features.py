@@ -32,7 +32,7 @@ def _can_predict(self: ConsensusClustering) -> bool:
 class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     r"""Cluster features many times, then find the consensus of those clusterings.
 
-    A drop-in for :class:`sklearn.cluster.KMeans`: :math:`p` base clusterings with :math:`k_j` drawn uniformly from
+    Usable in place of :class:`sklearn.cluster.KMeans`: :math:`p` base clusterings with :math:`k_j` drawn uniformly from
     :math:`[k, \max(k, \lfloor\min(\sqrt n, 100)\rfloor)]` become an :class:`Ensemble`, and a consensus method finds
     the :math:`k` clusters that agree with them.
 
@@ -43,7 +43,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     n_partitions : int, default=20
         Base clusterings.
     clusterer : scikit-learn clusterer, list of them or None, default=None
-        What makes a base clustering; a list is taken in turn. ``n_clusters`` (or ``n_components``) and
+        Makes the base clusterings; those of a list take turns. ``n_clusters`` (or ``n_components``) and
         ``random_state`` are set where it has them; noise (−1) is a missing label. None is k-means.
     base_clusters : int, (int, int) or None, default=None
         Clusters of the base clusterings, or the range they are drawn from: ``n_clusters`` of :func:`make_ensemble`.
@@ -58,7 +58,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     n_init : int, default=1
         Restarts of the default base k-means.
     n_jobs : int or None, default=None
-        Processes that make base clusterings side by side. The result does not depend on it.
+        Number of processes that make base clusterings. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of everything.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -92,7 +92,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    Time is that of `n_partitions` base clusterings; the consensus adds a small share of it. Base models are kept for
+    Time is that of `n_partitions` base clusterings; the consensus adds little. Base models are kept for
     `predict`, which every base clusterer and the method must then have.
 
     References
@@ -147,7 +147,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Features.
         y : None
-            Ignored, for scikit-learn's sake.
+            Ignored; scikit-learn passes it.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         return self.consensus_.predict(table)
 
     def _method(self, k: int, seed: int) -> Any:
-        """The consensus estimator, with what it shares with this one set."""
+        """The consensus estimator, with number of clusters, seed and engine set."""
         settings = {"n_clusters": k, "random_state": seed, "engine": self.engine}
         if self.method is None or isinstance(self.method, str):
             return make_method(self.method or "kmeans", **settings)
@@ -242,5 +242,5 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
 def _takes_sparse(clusterer: Any) -> bool:
     from sklearn.utils import get_tags
 
-    # `fit` says what is wrong with something that is no clusterer; tags are asked for before
+    # scikit-learn asks for tags before `fit` checks that this is a clusterer
     return isinstance(clusterer, BaseEstimator) and bool(get_tags(clusterer).input_tags.sparse)

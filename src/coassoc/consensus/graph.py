@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse import csr_matrix
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Layout, ScoreTable
 from ..core.tables import fix_table
+from ..engines import Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies, check_labels
 from .base import ConsensusEstimator, PredictMixin
@@ -19,7 +21,7 @@ from .similarity import jaccard_graph, weighted_rows
 from .starts import warn_if_fewer
 
 _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser copies
-_PIECES = 20  # a vertex holds at most this fraction of an average cluster, so that parts can be balanced
+_PIECES = 20  # an average cluster has at least so many vertices, so that parts can be balanced
 
 
 class MCLA(PredictMixin, ConsensusEstimator):
@@ -27,14 +29,17 @@ class MCLA(PredictMixin, ConsensusEstimator):
 
     The graph of base clusters has the Jaccard indices :math:`|f \cap g| / |f \cup g|` as edge weights; METIS cuts it
     into k meta-clusters M. An item goes to the meta-cluster with the highest association, the share of its base
-    clusters that the item belongs to (:math:`|M \cap i| / |M|`), the first of equals.
+    clusters that the item belongs to (:math:`|M \cap i| / |M|`), the lowest one on ties.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of meta-clusters. Some may win no item; ``n_clusters_`` says how many did.
+        Number of meta-clusters. One that wins no item is placed anew, on the labels of the item with the lowest
+        association, until all have items.
+    at_most : bool, default=False
+        Leave out meta-clusters that win no item instead, as in the publication: fewer clusters are common then.
     max_bytes : int, default=2147483648
-        Refuse a graph that needs more memory than this.
+        Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -45,11 +50,11 @@ class MCLA(PredictMixin, ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_-1; −1 for items no partition labels.
+        Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition.
     n_clusters_ : int
-        Meta-clusters that won at least one item: often fewer than asked for.
+        Clusters that hold items: `n_clusters`, unless ``at_most=True`` or too few items differ (with a warning).
     meta_clusters_ : ndarray of shape (n_codes,)
-        Consensus label of each base cluster; −1 for those whose meta-cluster won no item.
+        Consensus label of each base cluster; −1 where its meta-cluster has no item.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -60,7 +65,7 @@ class MCLA(PredictMixin, ConsensusEstimator):
     Notes
     -----
     Two passes over the items, O(n_samples * n_partitions²) and O(n_samples * n_partitions * n_clusters), and a graph
-    of n_codes² edges at most. Jaccard indices enter METIS as whole percent; smaller ones are no edge.
+    of at most n_codes² edges. METIS gets Jaccard indices in whole percent; an index that rounds to 0 is no edge.
 
     References
     ----------
@@ -75,8 +80,9 @@ class MCLA(PredictMixin, ConsensusEstimator):
     2
     """
 
-    def __init__(self, n_clusters=8, *, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
+    def __init__(self, n_clusters=8, *, at_most=False, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
         self.n_clusters = n_clusters
+        self.at_most = at_most
         self.max_bytes = max_bytes
         self.random_state = random_state
         self.engine = engine
@@ -99,41 +105,44 @@ class MCLA(PredictMixin, ConsensusEstimator):
             meta = np.full(d, -1, dtype=np.int64)
             meta[present] = partition_graph(graph, np.ones(len(present), np.int64), k, seed)
 
-            table = association_table(meta, k, rows.layout)
-            labelling = rows.labelling(k)
-            rows.assign(labelling, table)
+            members = meta[:, None] == np.arange(k)
+            tries = 0 if self.at_most else 2 * k
+            members, labelling = place_items(rows, members, tries, association_table)
             found = np.flatnonzero(rows.counts(labelling).sizes)
-            # meta-clusters without items win nothing, so leaving them out changes no label
+            if not self.at_most:
+                warn_if_fewer(k, len(found), "meta-clusters that get an item")
+            # meta-clusters without items are never the best, so dropping them changes no label
             new_name = np.full(k + 1, -1, dtype=np.int64)
             new_name[found] = np.arange(len(found))
-            table = ScoreTable(np.ascontiguousarray(table.values[:, found]), table.bits)
+            table = association_table(members[:, found], rows.layout)
             labelling = rows.labelling(len(found))
             rows.assign(labelling, table)
             self._keep_model(ensemble, table)
             self._store_partition(
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
-            self.meta_clusters_ = new_name[meta]
+            kept = members[np.arange(d), meta] & (meta >= 0)  # a cluster placed anew lost its base clusters
+            self.meta_clusters_ = np.where(kept, new_name[meta], -1)
 
 
 class CSPA(ConsensusEstimator):
     r"""Cluster-based similarity partitioning: METIS on the co-association graph of the items.
 
-    Equal rows are one vertex that weighs as much as they are many, and two vertices are joined by the sum of the
-    co-occurrences over their pairs of items, so that a cut costs what it costs in the graph of all items. METIS
-    asks for parts of equal weight; rows heavier than a twentieth of an average cluster are therefore split into
-    several vertices (in small sets: into items).
+    Items with equal rows form one vertex, weighted by their number. The edge between two vertices is the sum of the
+    co-occurrences over their pairs of items, so a cut has the same cost as in the graph of all items. METIS balances
+    the weight of the parts; rows that weigh more than a twentieth of an average cluster are therefore split into
+    several vertices.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of parts.
     equal_rows : {"apart", "together"}, default="apart"
-        Whether items with equal rows may end up in different parts, for the sake of balance, as in the graph of all
-        items (the paper's reading), or all follow the part most of them are in. Together, partitions are denser
-        and agree more with the ensemble, and parts may come out empty.
+        ``"apart"``: items with equal rows may be in different parts, which balances parts better, as in the graph of
+        all items; this reproduces the paper's figures. ``"together"``: they all get the part that most of them are in;
+        partitions are then denser and agree more with the ensemble, and parts may be empty.
     max_bytes : int, default=2147483648
-        Refuse a graph that needs more memory than this.
+        Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -144,7 +153,7 @@ class CSPA(ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_-1; −1 for items no partition labels and for those of weight 0.
+        Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition and for those of weight 0.
     n_clusters_ : int
         Parts that hold at least one item.
     n_vertices_ : int
@@ -158,10 +167,10 @@ class CSPA(ConsensusEstimator):
 
     Notes
     -----
-    With u vertices, time and memory grow with the number of pairs that share a base cluster, u² at most. Parts of
-    equal size are a strong wish: where the clusters of the data are not, other methods fit better. With
-    ``equal_rows="apart"`` an item of weight m stays whole, where m copies of its row could be divided; together,
-    weights are exactly repetition.
+    With u vertices, time and memory grow with the number of pairs that share a base cluster, at most u². Parts have
+    nearly equal sizes, so other methods are better for clusters of different sizes. With ``equal_rows="apart"`` an
+    item of weight m is in one part, where m copies of its row could be in several; with ``"together"`` weights equal
+    repetition.
 
     References
     ----------
@@ -221,32 +230,58 @@ class CSPA(ConsensusEstimator):
 
 
 def mcla_graph(overlap: np.ndarray) -> csr_matrix:
-    """Jaccard indices between base clusters in whole percent, as METIS wants its edges."""
+    """Jaccard indices between base clusters in whole percent: METIS takes integer weights."""
     return csr_matrix(np.rint(100.0 * jaccard_graph(overlap)).astype(np.int64))
 
 
-def association_table(meta: np.ndarray, k: int, layout: Layout) -> ScoreTable:
-    """Scores |M ∩ i| / |M|: whole numbers over the common multiple of the sizes where int32 holds them.
+def place_items(
+    rows: Rows, members: np.ndarray, tries: int, table_of: Callable[[np.ndarray, Layout], ScoreTable]
+) -> tuple[np.ndarray, Labelling]:
+    """Label the items by the table of sets of base clusters, the columns of `members` (d, k), and fill empty clusters.
 
-    Then equal associations are equal scores. A base cluster without meta-cluster (−1) scores nothing.
+    An empty cluster gets the labels of the item with the lowest score as its set, if that item then scores higher there
+    than anywhere else. At most `tries` times. Gives the sets and the labels.
     """
-    sizes = np.bincount(meta[meta >= 0], minlength=k)
-    rows = np.flatnonzero(meta >= 0)
-    multiple = math.lcm(*(int(s) for s in sizes if s > 0))
-    smallest = int(sizes[sizes > 0].min())
-    if layout.n_partitions * (multiple // smallest + 1) < 2**31:
-        exact = np.zeros((layout.n_codes, k), dtype=np.int32)
-        exact[rows, meta[rows]] = multiple // sizes[meta[rows]]
-        return ScoreTable(exact, 0)
-    scores = np.zeros((layout.n_codes, k))
-    scores[rows, meta[rows]] = 1.0 / sizes[meta[rows]]
-    return fix_table(scores, layout)
+    labelling, table = rows.labelling(members.shape[1]), table_of(members, rows.layout)
+    while True:
+        rows.assign(labelling, table)
+        empty = np.flatnonzero(rows.counts(labelling).sizes == 0)
+        if tries == 0 or not len(empty):
+            return members, labelling
+        codes, _ = rows.worst_rows(labelling, ScoreTable(-table.values, table.bits), 1)
+        columns, c = rows.layout.columns_of(codes[0]), empty[0]
+        tried = members.copy()
+        tried[:, c] = False
+        tried[columns, c] = True
+        table = table_of(tried, rows.layout)
+        scores = table.values[columns].sum(axis=0)
+        if scores[c] <= np.delete(scores, c).max():
+            return members, labelling
+        members, tries = tried, tries - 1
+
+
+def vote_table(members: np.ndarray, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| of sets M of base clusters, the columns of `members` (d, k)."""
+    return ScoreTable(members.astype(np.int32), 0)
+
+
+def association_table(members: np.ndarray, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| / |M| of sets M of base clusters, the columns of `members` (d, k).
+
+    Whole numbers over the common multiple of the sizes where int32 holds them: then equal shares are equal scores.
+    """
+    sizes = members.sum(axis=0)
+    filled = np.maximum(sizes, 1)
+    multiple = math.lcm(*(int(s) for s in filled))
+    if layout.n_partitions * (multiple // int(filled.min()) + 1) < 2**31:
+        return ScoreTable((members * (multiple // filled)).astype(np.int32), 0)
+    return fix_table(members / filled, layout)
 
 
 def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Vertex of each item (−1: none), first item of each vertex, weight of each vertex.
 
-    Items of equal rows share a vertex, in their order, up to a twentieth of an average cluster.
+    Items with equal rows share a vertex, in order, up to the weight of a twentieth of an average cluster.
     """
     _, _, row_of = weighted_rows(ensemble, copies)
     weight = np.ones(ensemble.n_samples, np.int64) if copies is None else copies
@@ -270,7 +305,7 @@ def pieces(weights: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     n_pieces = -(-weights // most)
     row = np.repeat(np.arange(len(weights)), n_pieces)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    # as even as whole numbers can be
+    # pieces of a row differ by at most 1
     return row, weights[row] * (nth + 1) // n_pieces[row] - weights[row] * nth // n_pieces[row]
 
 

@@ -1,4 +1,4 @@
-"""Ensembles that grow: more items, more partitions, each time from where the last consensus ended."""
+"""Adding items and partitions to a fitted consensus, which is the start of the next fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GROWING: weakref.WeakKeyDictionary[Any, tuple[Ensemble, np.ndarray | None] | No
 class GrowingMixin:
     """`partial_fit` adds rows and `add_partitions` adds columns; both start from the present consensus.
 
-    Only estimators that were fitted by `partial_fit` keep their ensemble: `fit` keeps no training data.
+    Only `partial_fit` keeps the ensemble: after `fit` no training data is kept.
     """
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None):
@@ -37,7 +37,7 @@ class GrowingMixin:
         X : Ensemble or label table of shape (n_new, n_partitions)
             The same base partitions on new items.
         y : None
-            Ignored, for scikit-learn's sake.
+            Ignored; scikit-learn passes it.
         sample_weight : array-like of int, default=None
             How often each new item counts.
 
@@ -49,7 +49,7 @@ class GrowingMixin:
         if _GROWING.get(self) is None:
             if hasattr(self, "labels_"):
                 warnings.warn(
-                    "partial_fit starts afresh: fit keeps no items, nor does a saved, pickled or copied model. Make "
+                    "partial_fit starts anew: fit keeps no items, nor does a saved, pickled or copied model. Make "
                     "the first fit with partial_fit, or call fit with all items and init=model.labels_.",
                     stacklevel=2,
                 )
@@ -95,7 +95,7 @@ class GrowingMixin:
         keep = self in _GROWING and _GROWING.pop(self) is None
         with super()._opened(X, sample_weight) as opened:  # type: ignore[misc]
             if keep:
-                _GROWING[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_card=True))
+                _GROWING[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_gpu=True))
             yield opened
 
     @property
@@ -118,7 +118,7 @@ class GrowingMixin:
 
 
 def stack_rows(first: Ensemble, second: Ensemble) -> Ensemble:
-    """The items of two ensembles over the same partitions; labels are matched by what they are, not by code."""
+    """The items of two ensembles over the same partitions; codes are matched by their labels."""
     if first.n_partitions != second.n_partitions:
         raise ValueError(
             f"X has {second.n_partitions} features, but the model is expecting {first.n_partitions} features as "

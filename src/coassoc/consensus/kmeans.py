@@ -22,7 +22,7 @@ from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
 class TableConsensus(PredictMixin, ConsensusEstimator):
-    """Shared by the methods that are one pass with another table: starts, restarts, the best of them, predict."""
+    """Base of the methods that run k-means passes with a score table of their own."""
 
     def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         raise NotImplementedError
@@ -52,13 +52,13 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
             self.stop_reason_ = best.stop
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
-        """A last step on the labels of the best start, if the method has one."""
+        """Counts after a final improvement of the labels of the best start; this method makes none."""
         return best.counts
 
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
         if isinstance(self.init, str):
             return check_choice(self.init, "init", ("k-means++", "random"))
-        labels, found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
+        labels, found = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
         if found > k:
             raise ValueError(f"init has {found} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
         return labels
@@ -76,20 +76,20 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     n_clusters : int, default=8
         Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
     n_init : int, default=10
-        Starts; the one with the lowest exact loss is kept (the first of equals).
+        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
     max_iter : int, default=300
-        Passes per start at most.
+        Largest number of passes per start.
     refine : {"density"} or None, default=None
-        ``"density"``: end by exchanging single items on the exact density S until no move raises it. ``labels_`` are
-        then no longer those of the nearest centres, which is what `predict` gives.
+        ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
+        nearest center, so near borders it may differ from ``labels_`` then.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
         other partitions.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
-        `cluster_uncertainty`. Scores such as ``density_`` stay unweighted by it.
+        `cluster_uncertainty`. Scores such as ``density_`` do not use it.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -100,7 +100,7 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     density_ : float
         Density S of the partition.
     n_clusters_ : int

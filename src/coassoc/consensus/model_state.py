@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..core.counts import Counts, Layout, ScoreTable
+from ..core.tables import fix_table
 from ..engines import Engine
 from ..ensemble import Ensemble
 from ..ensemble.vocabulary import Vocabulary
@@ -82,7 +83,8 @@ def describe(value: Any, arrays: list[np.ndarray], where: str) -> Any:
                           for k, v in value.items()]}  # fmt: skip
     if isinstance(value, np.random.Generator | np.random.RandomState | np.random.SeedSequence):
         return None  # a stream that has been drawn from cannot be continued from a file
-    tag = _tag_of(type(value))
+    # parts may be of a subclass that an engine made
+    tag = next((part for part, (cls, _) in _PARTS.items() if isinstance(value, cls)), None) or _tag_of(type(value))
     if tag is None:
         raise TypeError(
             f"{where} holds a {type(value).__module__}.{type(value).__qualname__}, which a model file cannot hold; "
@@ -158,7 +160,7 @@ def rebuild(stored: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """Parameters and attributes under their present names; files of earlier versions have others."""
+    """Parameters and attributes of a file of version 1 under their present names."""
     renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_"}
     values = {renamed.get(name, name): value for name, value in values.items()}
     if "over_segment" in values:
@@ -166,7 +168,20 @@ def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
         values["micro_clusters"] = None if starts == 0 else "auto" if asked is None else asked
     if "finish" in values:
         values["refine"] = "kmeans" if values.pop("finish") else None
+    if "_centres" in values and values.get("_table") is None:
+        values["_table"] = _table_of_centers(values["_vectors"], values["_centres"], values["_vocabulary"])
     return values
+
+
+def _table_of_centers(vectors: Any, centers: Any, vocabulary: Any) -> ScoreTable:
+    """Scores of an embedding by the angle to each center; spectral methods stored vectors and centers before."""
+    n_clusters = _instance(vocabulary, Vocabulary, "_vocabulary").n_clusters
+    layout = _layout({"n_clusters": n_clusters})
+    sizes = {"d": layout.n_codes}
+    check_array(vectors, "_vectors", "f", "dq", sizes)
+    check_array(centers, "_centres", "f", "kq", sizes)
+    lengths = np.maximum(np.linalg.norm(centers, axis=1), np.finfo(float).tiny)
+    return fix_table(vectors @ (centers / lengths[:, None]).T, layout)
 
 
 def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
@@ -174,7 +189,9 @@ def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
     cls = class_of(tag)
     if cls is None or not isinstance(state, dict):
         _bad(f"{tag!r} is not a class a model file may name")
-    values = _upgraded({key: rebuild(item, arrays) for key, item in state.items()})
+    values = {key: rebuild(item, arrays) for key, item in state.items()}
+    if ":" in str(tag):
+        values = _upgraded(values)
     if cls.__name__ in _PARTS and cls is _PARTS[cls.__name__][0]:
         return _BUILD[cls.__name__](values)
     model: Any = object.__new__(cls)
@@ -311,10 +328,7 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "leaf_of_item_": ("i", "n", -1, "m"),
     "_leaf_of_item": ("i", "n", -1, "m"),
     "_unlabelled": ("i", "u", 0, "n"),
-    "_vectors": ("f", "dq", None, None),
-    "_centres": ("f", "kq", None, None),
     "eigenvalues_": ("f", "q", None, None),
-    "meta_cluster_": ("i", "d", -1, None),
     "meta_clusters_": ("i", "d", -1, None),
     "partition_weights_": ("f", "p", 0, None),
     "partition_agreement_": ("f", "p", 0, 1),
@@ -323,7 +337,7 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "_cluster_of_leaf": ("i", "m", 0, "k"),
 }
 _INTEGERS = ("n_features_in_", "n_iter_", "n_clusters_", "n_clusters_found_", "n_leaves_", "n_rounds_", "n_ties_",
-             "n_vertices_")  # fmt: skip
+             "n_sampled_", "n_vertices_")  # fmt: skip
 _SHARES = ("density_", "ensemble_nmi_", "agreement_")
 _REALS = ("loss_", "stability_", *_SHARES)
 
@@ -340,8 +354,9 @@ def _check_estimator(model: Any) -> None:
     for name in ("losses_", "densities_"):
         if name in state and not (isinstance(state[name], list) and all(map(_is_real, state[name]))):
             _bad(f"{name} must be a list of numbers")
-    if "n_features_in_" not in state or "labels_" not in state:
-        _bad(f"{type(model).__name__} has no labels_ or n_features_in_")
+    for name in ("n_features_in_", "labels_"):
+        if state.get(name) is None:
+            _bad(f"{type(model).__name__} has no {name}")
     if "consensus_" in state:
         _check_features_model(model)
         return
@@ -361,8 +376,10 @@ def _check_estimator(model: Any) -> None:
     for name, (kinds, shape, low, high) in _ARRAYS.items():
         if state.get(name) is not None:
             check_array(state[name], name, kinds, shape, sizes, low, high)
+    if "_table" not in state or ("_vectors" in state) != ("_centres" in state):
+        _bad(f"{type(model).__name__} has no _table, _vectors or _centres")
     if state.get("_table") is None:
-        if hasattr(model, "predict") and not {"tree_", "_centres", "_micro_table"} & set(state):
+        if hasattr(model, "predict") and not {"tree_", "_micro_table"} & set(state):
             _bad("_table is missing")
     else:
         check_array(_instance(model._table, ScoreTable, "_table").values, "_table", "i", "dk", sizes)
@@ -427,7 +444,7 @@ def _check_features_model(model: Any) -> None:
     if not all(isinstance(one, list) and len(one) == consensus.n_features_in_ for one in lists):
         _bad("base_models_ and base_features_ must have an entry for every partition")
     for base, columns in zip(*lists):
-        if base is not None and not isinstance(base, BaseEstimator):
+        if not isinstance(base, BaseEstimator):
             _bad("base_models_ must be estimators")
         n_columns = model.n_features_in_
         if columns is not None:

@@ -1,4 +1,4 @@
-"""Search over partitions by their exact objective: over-segment, merge on counts, exchange rows, split and merge."""
+"""Search for a partition with a large exact objective: over-segment, merge on counts, move rows, split and merge."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .lloyd import TooFewRows, lloyd, seed_rows
 from .merge import PairSums, joined_counts, merge_clusters
 from .starts import with_fewer_clusters
 
-_SPLIT_STARTS = 2  # two-means starts for each cluster tried
+_SPLIT_STARTS = 2  # two-means starts for each cluster
 _SPLIT_PASSES = 50
-_LARGE = 100_000  # rows from which the search spares passes; see `is_large`
+_LARGE = 100_000  # rows above which the search saves passes; see `is_large`
 _TRIAL_SWEEPS = 4
 _LARGE_TRIALS = 4
-_WORTH = 1e-9  # share of the objective a split and merge must add to be kept
+_WORTH = 1e-9  # relative gain below which a split and merge is not kept
 
 
 @dataclass
 class Found:
-    """A partition on the way: its labels where the engine keeps them, and where its climb ended."""
+    """A partition during the search: its labels, kept by the engine, and the exchange that gave them."""
 
     labelling: Labelling
     climb: Climb
@@ -49,7 +49,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Plan:
-    """Split cluster `split` (−1: none), whose second half becomes the last cluster, then merge `drop` into `into`."""
+    """Split cluster `split` (−1: none), whose second half becomes the last cluster; merge `drop` into `into`."""
 
     net: float
     split: int
@@ -58,7 +58,7 @@ class Plan:
 
 
 class Goal(Protocol):
-    """What a search climbs."""
+    """The objective of a search."""
 
     @property
     def v(self) -> np.ndarray: ...
@@ -68,13 +68,13 @@ class Goal(Protocol):
 
     def state(self, counts: Counts) -> DensityState | AgreementState: ...
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
-        """Best plan for each cluster that can be split, best first; `room` clusters may be added or lost."""
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
+        """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
 
 
 @dataclass(frozen=True)
 class DensityGoal:
-    """n·S. A merge's loss and a split's gain are independent of all else, so a plan is their difference."""
+    """n·S. The loss of a merge and the gain of a split depend on no other cluster; a plan gains their sum."""
 
     v: np.ndarray
     least: int = 1
@@ -82,7 +82,7 @@ class DensityGoal:
     def state(self, counts: Counts) -> DensityState:
         return DensityState(counts, self.v, self.least)
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
         k = counts.n_clusters
         order = list(pieces)
         both = joined_counts([counts, *(pieces[c] for c in order)])
@@ -104,7 +104,7 @@ class DensityGoal:
 
 @dataclass(frozen=True)
 class AgreementGoal:
-    """Σ_j v_j NMI_j. The changes of its fixed-point parts add up, the ratio is taken at the end."""
+    """Σ_j v_j NMI_j. Changes of its fixed-point terms are added; ratios are computed at the end."""
 
     v: np.ndarray
     least: int = 2
@@ -113,7 +113,7 @@ class AgreementGoal:
     def state(self, counts: Counts) -> AgreementState:
         return AgreementState(counts, self.v, self.least, self.at_most)
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
         state = self.state(counts)
         k = counts.n_clusters
         joint, own = _pair_changes(counts, counts, state.bits)
@@ -127,7 +127,7 @@ class AgreementGoal:
             found.append(Plan(float(gains[a, b]), -1, int(min(a, b)), int(max(a, b))))
         for c, halves in pieces.items():
             split_joint, split_own = _split_changes(counts, c, halves, state.bits)
-            if self.at_most and room > 0:
+            if self.at_most and spare > 0:
                 gain = float(self._value(state, split_joint, split_own) - now)
                 found.append(Plan(gain, c, -1, -1))
             # pairs after the split: cluster c is now the first half, cluster k the second
@@ -158,7 +158,7 @@ class AgreementGoal:
 
 @dataclass(frozen=True)
 class Search:
-    """Rows, what is climbed on them, and the limits of one search."""
+    """Rows, objective and limits of one search."""
 
     rows: Rows
     engine: Engine
@@ -182,7 +182,7 @@ class Search:
 
 
 class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
-    """Shared by the estimators that search: starts, split and merge from each, the best of the ends, predict."""
+    """Base of the estimators that search: starts, split and merge from each, the best result."""
 
     _least_n_init = 1
 
@@ -190,11 +190,11 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         raise NotImplementedError
 
     def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
-        """Where the search begins; TooFewRows when the rows cannot form `k` clusters."""
+        """Partitions to search from; TooFewRows when the rows cannot form `k` clusters."""
         raise NotImplementedError
 
     def _score(self, found: Found, v: np.ndarray) -> float:
-        """The objective on the scale that users know."""
+        """The objective as users know it: S, or the mean NMI."""
         raise NotImplementedError
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
@@ -226,7 +226,7 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
             self._store_scores(best_steps)
 
     def _search_from(self, search: Search, start: Found, k: int, number: int) -> tuple[Found, list[float], int]:
-        """The end of the search from one start, the scores on the way, and the rounds made."""
+        """The result of the search from one start, its scores, and the number of rounds."""
         steps = [self._score(start, search.goal.v)]
 
         def report(step: str, found: Found) -> None:
@@ -239,7 +239,7 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         return end, steps, rounds
 
     def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> Found:
-        labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
+        labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
         if n_found > k or (n_found < k and not fewer):
             raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
         return search.climb(search.rows.labelling(n_found, fill_missing(labels, 0)))
@@ -260,7 +260,7 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
 def over_segment(
     rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
 ) -> tuple[Labelling, Counts]:
-    """Labels and counts of k-means with many clusters: as many as rows differ, when that is fewer than asked."""
+    """Labels and counts of k-means with `n_micro` clusters, or with as many as there are different rows."""
     objective = KMeansObjective(v)
     weights = seeding_weights(v)
     try:
@@ -276,11 +276,11 @@ def over_segment(
 def split_merge(
     search: Search, found: Found, k: int, report: Callable[[str, Found], None] | None = None
 ) -> tuple[Found, int]:
-    """Split one cluster and merge two, then exchange; again while the objective rises. Also the rounds made.
+    """Split one cluster and merge two, then exchange, while the objective rises. Also returns the number of rounds.
 
-    A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and climbs from the
-    best `n_trials` of them in turn until one ends above the present objective. With many rows, fewer plans are tried,
-    and a plan that is not ahead after a few sweeps is given up.
+    A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and tries the best
+    `n_trials` of them until one, after its exchange, has a larger objective. With many rows fewer plans are tried,
+    with fewer sweeps each.
     """
     rows, rounds, n_trials, sweeps = search.rows, 0, search.n_trials, search.max_iter
     if is_large(rows):
@@ -305,7 +305,7 @@ def split_merge(
 
 
 def is_large(rows: Rows) -> bool:
-    """Whether a pass over the rows costs enough to be spared."""
+    """Whether there are so many rows that passes should be saved."""
     return rows.n_rows > _LARGE
 
 
@@ -344,7 +344,7 @@ def _halves(search: Search, found: Found, rounds: int) -> tuple[Labelling, dict[
 
 
 def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray, int]:
-    """Each leaf's cluster after a plan, and the number of clusters; `halves` are the clusters of two leaves."""
+    """Cluster of each leaf after a plan, and the number of clusters; clusters in `halves` have two leaves."""
     cluster_of_leaf = []
     for c in range(k):
         cluster_of_leaf.append(c)
@@ -361,12 +361,12 @@ def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray
 
 
 def without_empty(rows: Rows, found: Found) -> Found:
-    """The same partition with clusters that vanished left out."""
+    """The same partition without its empty clusters."""
     counts = found.climb.counts
     kept = counts.sizes > 0
     if kept.all():
         return found
-    # rows that take no part may carry the number of a vanished cluster
+    # rows with multiplicity 0 may have the number of an empty cluster
     number = np.maximum(np.cumsum(kept) - 1, 0).astype(np.int32)
     smaller = Counts(np.ascontiguousarray(counts.alpha[:, kept]), counts.sizes[kept], counts.layout)
     labelling = rows.renumbered(found.labelling, number, smaller.n_clusters)

@@ -15,7 +15,7 @@ from ..core.counts import Counts
 from ..core.tables import Objective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..metrics.labels import fill_missing
-from .lloyd import Report, TooFewRows, lloyd, random_rows, seed_rows, seeded_fits
+from .lloyd import EQUAL_ROWS, Report, TooFewRows, lloyd, random_rows, seed_rows, seeded_fits
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, 
     best: Fit | None = None
     every, k = rows, starts.n_clusters
     drawn = isinstance(starts.init, str)
-    if drawn and not starts.verbose:  # a report counts the items that move
+    if drawn and not starts.verbose:  # the lines printed count items, not different rows
         rows = every.distinct(starts.n_init)
     restarts = range(starts.n_init if drawn else 1)
     # starts that run one after the other share one labelling, and their reports do not mix
@@ -98,15 +98,16 @@ def with_fewer_clusters(fit: Callable[[int], T], n_clusters: int, *, silent: boo
             k = short.n_different
         else:
             if not silent:
-                warn_if_fewer(n_clusters, k)
+                warn_if_fewer(n_clusters, k, note=EQUAL_ROWS)
             return found, k
 
 
-def warn_if_fewer(n_clusters: int, found: int, what: str = "different label rows") -> None:
+def warn_if_fewer(n_clusters: int, found: int, what: str = "different label rows", note: str = "") -> None:
     """Warn, as scikit-learn does, when there are fewer different rows than clusters asked for."""
     if found < n_clusters:
         warnings.warn(
-            f"n_clusters={n_clusters} is larger than the number of {what}, {found}; {found} clusters are returned.",
+            f"n_clusters={n_clusters} is larger than the number of {what}, {found}; {found} clusters are returned."
+            + note,
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -1,6 +1,6 @@
-"""One column of labels -> compact codes 0..k-1, with `k` standing for a missing label.
+"""One column of labels -> compact codes 0..k-1; `k` is the code of a missing label.
 
-This is where labels are doubted: what comes out can be trusted by every kernel.
+Labels are validated here; kernels rely on the codes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Column:
 
     codes: np.ndarray
     n_clusters: int
-    categories: np.ndarray  # the label each code stands for
+    categories: np.ndarray  # the label of each code
     has_missing: bool
 
 
@@ -29,7 +29,7 @@ class Dictionary:
     """A column given as indices into a short list of different labels, −1 where null: how files store categories."""
 
     indices: np.ndarray  # integers
-    labels: np.ndarray  # what each index stands for; repeats and labels never used are allowed
+    labels: np.ndarray  # the label of each index; repeated and unused labels are allowed
 
     ndim = 1
 
@@ -111,7 +111,7 @@ def encode_column(
 
 
 def _encode_dictionary(column: Dictionary, name: str, missing: str, allow_empty: bool) -> Column:
-    """As if every row were written out, at the cost of doubting each different label once."""
+    """The same result as for the column written out, but each different label is validated once."""
     present = column.indices >= 0
     used = np.flatnonzero(np.bincount(column.indices[present], minlength=len(column.labels)))
     rule = "nan" if missing == "nan" else "negative"

@@ -114,7 +114,7 @@ class StoredEnsemble(Ensemble):
     # -- what the base class stores, found when asked for --------------------------------------------------------
 
     def scan(self, tally: Callable[[Source, str], tuple] | None = None) -> Coding:
-        """Find the labels of every column; `tally` does the pass elsewhere, on a cluster."""
+        """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
             if tally is None and self._adopt_file():
                 assert self._known is not None

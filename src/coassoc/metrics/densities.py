@@ -43,7 +43,7 @@ def density(
     sample_weight : array-like of int, default=None
         How often each item counts; 0 removes it.
     partition_weights : {"agreement"} or array-like of float, default=None
-        Weight of each base partition, brought to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 

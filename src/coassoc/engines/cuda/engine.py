@@ -19,8 +19,8 @@ import numpy as np
 
 from ...core.counts import Counts, Layout, ScoreTable, check_total_copies
 from ...core.moves import MoveTable
+from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows, participating_copies
-from ..numpy import OVERLAP_ROWS
 from .device import open_device
 from .moves import DeviceMoves
 from .seeding import SEED_ROWS, CudaSeeding
@@ -30,6 +30,7 @@ _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # the byte table is used when gaps are at least this many times its error bound
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
 _PROPOSE_ROWS = 1 << 21  # rows examined in one launch of `propose_rows`
+_SHARE_ROWS = 1 << 26  # rows whose shares in a weighted overlap are in memory at once
 _MAX_CLUSTERS = 65_535
 
 
@@ -91,11 +92,11 @@ class Cuda(Engine):
 
     def load(self, ensemble: Any, multiplicity: Any = None) -> CudaRows:
         device = self.open()
-        codes, at_home = ensemble.codes, not device.owns(ensemble.codes)
+        codes, on_host = ensemble.codes, not device.owns(ensemble.codes)
         n, p = codes.shape
         need = n * (p * codes.dtype.itemsize + 2) + _SPARE_BYTES
         streaming = False
-        if at_home:
+        if on_host:
             fits = need <= device.free_bytes()
             if self.stream is False and not fits:
                 raise MemoryError(_memory_message(n, p, codes.dtype.itemsize, device.free_bytes()))
@@ -105,15 +106,15 @@ class Cuda(Engine):
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
         layout = table_layout(ensemble.n_clusters, ensemble.offsets)
-        if at_home and multiplicity is not None and device.owns(multiplicity):
+        if on_host and multiplicity is not None and device.owns(multiplicity):
             copies, n_copies = _marked_copies(device, multiplicity, ensemble.unlabelled())
-        elif at_home:
+        elif on_host:
             host = participating_copies(ensemble, multiplicity)
             copies = None if host is None else device.put(host.astype(np.uint32))
             n_copies = n if host is None else int(host.sum())
         else:
             copies, n_copies = _copies_on_device(device, codes, layout, ensemble.has_missing, multiplicity)
-        shared = _Shared(self, device, layout, ensemble.has_missing, at_home)
+        shared = _Shared(self, device, layout, ensemble.has_missing, on_host)
         return CudaRows(shared, codes, copies, n_copies, streaming=streaming)
 
 
@@ -125,7 +126,7 @@ class _Shared:
     device: Any
     layout: Layout
     has_missing: bool
-    at_home: bool  # results go to the host
+    on_host: bool  # results go to the host
 
 
 class CudaLabelling(Labelling):
@@ -156,7 +157,7 @@ class CudaRows(Rows):
         self.layout = layout
         self.copies = copies  # uint32 on the GPU; None: one each
         self.n_copies = n_copies
-        self.has_missing, self.at_home = shared.has_missing, shared.at_home
+        self.has_missing, self.on_host = shared.has_missing, shared.on_host
         self.streaming = streaming
         # bounds take the host about 10 ns per table entry, scores take an H200 0.1 ps per row, partition and cluster
         enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
@@ -338,27 +339,26 @@ class CudaRows(Rows):
             self.device.scatter_labels(part.ids, first, None if own is None else own.labels, new.labels)
         return new
 
-    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d, p = self.layout.n_codes, self.layout.n_partitions
         widths = self.layout.n_clusters + 1
         first, second = np.triu_indices(p)
         ends = np.cumsum(widths[first] * widths[second])
         pairs = np.stack([first, second, widths[second], ends - widths[first] * widths[second]], axis=1)
-        flat = self.device.zeros(int(ends[-1]), np.uint32 if weights is None else np.float64)
-        if weights is None:
-            for part, codes in self._pieces():
-                self.device.overlap_rows(codes, pairs, int(ends[-1]), self._copies(part), flat)
-        else:
-            weights = self._pad(np.asarray(weights, dtype=np.float64))
-            for part, codes in self._pieces(multiple=OVERLAP_ROWS):
-                self.device.overlap_weighted(
-                    codes, pairs, self.starts, weights, self.layout.n_clusters, OVERLAP_ROWS, self._copies(part), flat
-                )
+        flat = self.device.zeros(int(ends[-1]), np.uint32 if shares is None else np.uint64)
+        units = None if shares is None else self._pad(shares.units)
+        for part, codes in self._pieces():
+            for start in range(0, len(codes), _SHARE_ROWS):
+                here = codes[start : start + _SHARE_ROWS]
+                factor = self._copies(slice(part.start + start, part.start + start + len(here)))
+                if shares is not None:
+                    factor = self.device.row_shares(here, self.starts, shares, units, factor)
+                self.device.overlap_rows(here, pairs, int(ends[-1]), factor, flat)
         counts = self.device.get(flat)
-        total = np.zeros((d, d), dtype=np.int64 if weights is None else np.float64)
+        total = np.zeros((d, d), dtype=np.int64)
         columns = [slice(a, b) for a, b in zip(self.layout.offsets[:-1], self.layout.offsets[1:])]
         for j, g, _, at in pairs:
-            block = counts[at : at + widths[j] * widths[g]].reshape(widths[j], widths[g])[:-1, :-1].astype(total.dtype)
+            block = counts[at : at + widths[j] * widths[g]].reshape(widths[j], widths[g])[:-1, :-1]
             total[columns[j], columns[g]] = block
             total[columns[g], columns[j]] = total[columns[j], columns[g]].T
         return total
@@ -416,15 +416,15 @@ class CudaRows(Rows):
 
     # -- pieces --------------------------------------------------------------------------------------------
 
-    def _parts(self, start: int = 0, multiple: int = 1) -> list[slice]:
-        step = -(-self.engine.piece_rows // multiple) * multiple if self.streaming else max(self.n_rows, 1)
+    def _parts(self, start: int = 0) -> list[slice]:
+        step = self.engine.piece_rows if self.streaming else max(self.n_rows, 1)
         first = start - start % step
         return [slice(a, min(a + step, self.n_rows)) for a in range(first, self.n_rows, step)] or [slice(0, 0)]
 
-    def _pieces(self, start: int = 0, multiple: int = 1) -> Iterator[tuple[slice, Any]]:
+    def _pieces(self, start: int = 0) -> Iterator[tuple[slice, Any]]:
         """The codes on the GPU, whole or piece by piece; pieces that end before `start` are left out."""
         if self.streaming:
-            yield from self.device.stream(self.codes, self._parts(start, multiple), self.pinned)
+            yield from self.device.stream(self.codes, self._parts(start), self.pinned)
         else:
             yield slice(0, self.n_rows), self.codes
 
@@ -437,7 +437,7 @@ class CudaRows(Rows):
         return padded
 
     def _answer(self, labels: Any) -> Any:
-        return self.device.get(labels).astype(np.int32) if self.at_home else labels.astype(np.int32)
+        return self.device.get(labels).astype(np.int32) if self.on_host else labels.astype(np.int32)
 
     def _empty(self, shape: Any, dtype: Any) -> Any:
         try:

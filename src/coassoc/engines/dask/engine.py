@@ -138,28 +138,31 @@ class Dask(Engine):
         session = Session(self.connect())
         self._sessions.add(session)
         with session:
-            source = getattr(ensemble, "source", None)
-            distributed = source is not None
+            source = getattr(ensemble, "source", None)  # of labels in a file or a Dask collection
             if source is not None and not ensemble.is_coded:
-                groups, places = [], None
-                if source.kind != "dask":  # labels of a collection keep its blocks; those of a file are ours to join
-                    groups = self._groups(session, source)
-                    sizes = [sum(block.rows for block in group) for group in groups]
-                    places = balanced([None] * len(sizes), list(session.workers()), sizes)
-                ensemble.scan(lambda source, missing: session.tally(source, missing, groups, places))
-                if source.kind == "dask":
-                    sizes = ensemble.block_sizes
-                    places = balanced([None] * len(sizes), list(session.workers()), sizes)
-                rows = session.coded_blocks(source, ensemble.coding, groups, places)
+                sizes, places, rows = self._code_blocks(session, ensemble)
             else:
                 sizes, places, rows = self._cut_codes(session, ensemble.codes)
             layout = Layout(ensemble.n_clusters, ensemble.offsets)
             settings = {"missing": missing_in(ensemble), "engine": self.local, "slots": 2 * (self.n_starts or 4) + 2}
             chunks = DaskChunks.build(session, rows, sizes, places, layout, multiplicity, settings)
-            chunks.distributed = distributed
+            chunks.distributed = source is not None
             chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
             check_total_copies(int(chunks.copies.sum()))
             return ChunkedRows(chunks)
+
+    def _code_blocks(self, session: Session, ensemble: Any) -> tuple[list[int], list[str] | None, list]:
+        """Sizes of the chunks, their workers, and their codes, which the workers compute from labels in two passes."""
+        source, groups, places = ensemble.source, [], None
+        if source.kind != "dask":  # chunks of a collection are its blocks; those of a file can be chosen
+            groups = self._groups(session, source)
+            sizes = [sum(block.rows for block in group) for group in groups]
+            places = session.place(sizes)
+        ensemble.scan(lambda source, missing: session.tally(source, missing, groups, places))
+        if source.kind == "dask":
+            sizes = ensemble.block_sizes
+            places = session.place(sizes)
+        return sizes, places, session.coded_blocks(source, ensemble.coding, groups, places)
 
     def _groups(self, session: Session, source: Any) -> list[list]:
         """The blocks of a file that form each chunk; those of an NPY file are cut into chunks of equal size."""
@@ -179,7 +182,7 @@ class Dask(Engine):
         step = self._step(session, n)
         starts = range(0, n, step)
         sizes = [min(step, n - start) for start in starts]
-        places = balanced([None] * len(sizes), list(session.workers()), sizes)
+        places = session.place(sizes)
         path = getattr(codes, "filename", None)
         if path is not None and codes.flags.c_contiguous and isinstance(codes, np.memmap):
             where = [(str(path), codes.dtype.str, codes.offset + s * row_bytes, size) for s, size in zip(starts, sizes)]
@@ -347,12 +350,6 @@ class DaskChunks(Chunks):
             self._workers()
         places = None if self.places is None else [self.places[c] for c in wanted]
         return self.session.map(function, *columns, places=places)
-
-    def fold(self, function: Callable, *args: Any) -> Any:
-        result = None
-        for chunk in self.futures:
-            result = self.session.submit(function, chunk, result, *args)
-        return self.session.gather(result)
 
     def share(self, value: Any) -> Any:
         n_tasks = len(self.futures) if self.places is None else min(len(self.futures), self.session.n_threads())

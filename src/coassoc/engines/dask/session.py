@@ -162,6 +162,10 @@ class Session:
             self._workers, self._asked = self.client.scheduler_info(n_workers=-1)["workers"], now
         return self._workers
 
+    def place(self, sizes: Sequence[int]) -> list[str] | None:
+        """A worker for each chunk of these sizes; None while there are no workers."""
+        return balanced([None] * len(sizes), list(self.workers()), sizes)
+
     def n_threads(self) -> int:
         return max(1, sum(worker["nthreads"] for worker in self.workers().values()))
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..encode import Dictionary, as_objects
+from ..encode import Dictionary, as_objects, encode_column
 from .cells import cell_of, label_of
 from .limits import Limit
 from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
@@ -202,8 +202,8 @@ class NpzTable(Table):
 
     def _labels(self, member: Any, codes: np.ndarray, k: int, j: int) -> Any:
         """Labels of partition j; only labels that occur are looked at, so that k may be any number."""
-        used, indices = np.unique(codes, return_inverse=True)
-        used = used.astype(np.int64)
+        column = encode_column(codes, None, self.names[j], "nan")
+        used, indices = column.categories.astype(np.int64), column.codes
         missing = used == k
         if used[-1] > k:
             raise ValueError(f"{self.path.name}: partition {self.names[j]!r} has codes above its number of clusters.")

@@ -46,7 +46,7 @@ def _pages(file: BinaryIO, chunk: dict[int, Any], size: int) -> int:
     left, values, total = chunk[7], chunk[5], 0
     while left > 0 and values > 0:
         if not 0 < at < size:
-            raise ValueError("a page lies outside the file")
+            raise ValueError("a page is outside the file")
         file.seek(at)
         reader = _Compact(file.read(_HEADER_BYTES))
         header = reader.struct()
