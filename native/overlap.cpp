@@ -5,17 +5,17 @@
 
 namespace coassoc {
 
-void Rows::overlap(Matrix<int64_t> out) {
+void Rows::overlap(int64_t* out) {
     const int64_t size = shape_.padded();
-    std::shared_ptr<Buffer> hold;
-    const View rows = view(hold, true);
+    const Opened opened = open(true);
+    const View& rows = opened.view;
     std::vector<Buffer> scratch = scratches(n_threads_);
     Buffer space(size * size * 8);
     int64_t* total = (int64_t*)space.data();
     std::fill(total, total + size * size, 0);
     const int64_t p = shape_.p;
-    without_gil((int)std::min<int64_t>(n_threads_, p), p, [&](int64_t j, int slot) {
-        kernels_->overlap_chunk(rows, j, 0, blocks(), total + shape_.first[j] * size, size, scratch[slot].data());
+    run_tasks(n_threads_, p, [&](int64_t j, int slot) {
+        kernels_->overlap_chunk(rows, j, 0, n_blocks(), total + shape_.first[j] * size, size, scratch[slot].data());
     });
     for (int64_t j = 0; j < p; ++j)
         for (int64_t g = j; g < p; ++g)
@@ -23,19 +23,18 @@ void Rows::overlap(Matrix<int64_t> out) {
                 for (int64_t c = 0; c < shape_.n_clusters[g]; ++c) {
                     const int64_t value = total[(shape_.first[j] + a) * size + shape_.first[g] + c];
                     const int64_t x = shape_.first[j] - j + a, y = shape_.first[g] - g + c;
-                    out(x, y) = out(y, x) = value;
+                    out[x * shape_.d + y] = out[y * shape_.d + x] = value;
                 }
 }
 
-void Rows::weighted_overlap(Vector<const double> weights, Matrix<double> out) {
+void Rows::weighted_overlap(const double* weights, double* out) {
     const int64_t size = shape_.padded(), p = shape_.p;
-    if ((int64_t)weights.shape(0) != shape_.d) throw std::invalid_argument("weights must have one entry per code");
-    std::shared_ptr<Buffer> hold;
-    const View rows = view(hold, true);
+    const Opened opened = open(true);
+    const View& rows = opened.view;
     std::vector<double> padded((size_t)size, 0.0);
     for (int64_t j = 0; j < p; ++j)
         for (int64_t a = 0; a < shape_.n_clusters[j]; ++a)
-            padded[(size_t)(shape_.first[j] + a)] = weights(shape_.first[j] - j + a);
+            padded[(size_t)(shape_.first[j] + a)] = weights[shape_.first[j] - j + a];
     std::vector<Buffer> scratch = scratches(n_threads_);
     int64_t most = 0;
     for (int64_t n : shape_.n_clusters) most = std::max(most, n + 1);
@@ -50,7 +49,7 @@ void Rows::weighted_overlap(Vector<const double> weights, Matrix<double> out) {
             return ((const uint32_t*)view_.codes)[at];
         };
         const int64_t step = 4096, tasks = (stop - start + step - 1) / step;
-        without_gil((int)std::min<int64_t>(n_threads_, tasks), tasks, [&](int64_t t, int) {
+        run_tasks(n_threads_, tasks, [&](int64_t t, int) {
             for (int64_t row = start + t * step; row < std::min(stop, start + (t + 1) * step); ++row) {
                 double spread = 0.0;
                 for (int64_t j = 0; j < p; ++j) spread += padded[(size_t)(shape_.first[j] + code(row, j))];
@@ -58,7 +57,7 @@ void Rows::weighted_overlap(Vector<const double> weights, Matrix<double> out) {
                 factor[(size_t)(row - start)] = view_.copies ? (double)view_.copies[row] * share : share;
             }
         });
-        without_gil((int)std::min<int64_t>(n_threads_, p), p, [&](int64_t j, int slot) {
+        run_tasks(n_threads_, p, [&](int64_t j, int slot) {
             const int64_t cells = (shape_.n_clusters[j] + 1) * size;
             own[slot].assign((size_t)(most * size), 0.0);
             kernels_->weighted_overlap_chunk(rows, j, start / kLanes, (stop + kLanes - 1) / kLanes, factor.data(),
@@ -73,7 +72,7 @@ void Rows::weighted_overlap(Vector<const double> weights, Matrix<double> out) {
                 for (int64_t c = 0; c < shape_.n_clusters[g]; ++c) {
                     const double value = total[(size_t)((shape_.first[j] + a) * size + shape_.first[g] + c)];
                     const int64_t x = shape_.first[j] - j + a, y = shape_.first[g] - g + c;
-                    out(x, y) = out(y, x) = value;
+                    out[x * shape_.d + y] = out[y * shape_.d + x] = value;
                 }
 }
 

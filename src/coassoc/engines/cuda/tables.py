@@ -49,8 +49,5 @@ def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: 
 
 
 def table_layout(n_clusters: np.ndarray, offsets: np.ndarray) -> Layout:
-    """A layout whose arithmetic on tables is compiled where the kernels are installed, to the same bits."""
-    from ..native.engine import NativeLayout, kernels_missing
-
-    kind = Layout if kernels_missing() is not None else NativeLayout
-    return kind(np.ascontiguousarray(n_clusters, dtype=np.int64), offsets)
+    """A layout with int64 arrays."""
+    return Layout(np.ascontiguousarray(n_clusters, dtype=np.int64), offsets)
