@@ -341,7 +341,7 @@ def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
     for k in (2, 5, 20, 40, 100):
         for kind in (DensityState, AgreementState):
             for _ in range(2):  # the first compiles
-                labelling = rows.labelling_of(cupy.asarray(np.arange(n) % k), k)
+                labelling = rows.labelling(k, cupy.asarray(np.arange(n) % k))
                 state = kind(rows.counts(labelling), np.ones(N_PARTITIONS))
                 table, plain = state.table(), copy.deepcopy(state)
                 moves = rows.propose_moves(labelling, table, 0, limit)

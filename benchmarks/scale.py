@@ -20,8 +20,8 @@ import time
 import numpy as np
 
 import coassoc as ca
-from coassoc.core.memory import PeakMemory, anonymous_bytes
 from coassoc.engines.dask.session import local_cluster
+from coassoc.engines.memory import PeakMemory, anonymous_bytes
 
 
 def generate(path: str, rows: int, partitions: int = 20, groups: int = 20, seed: int = 0) -> None:

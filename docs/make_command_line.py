@@ -9,9 +9,12 @@ from coassoc import cli
 
 HEAD = """# Command line
 
-`coassoc COMMAND --help` prints what stands here. Every command takes `--json` for programs and `--debug` for
-tracebacks; exit codes are 0 (done), 2 (bad input or usage, said in one sentence) and 130 (Ctrl-C). Files are written
-under a temporary name and renamed, and never overwritten without `--force`.
+`coassoc COMMAND --help` prints the same text. Every command takes `--json` (the result, notes and errors as JSON, the
+latter two on standard error, one object a line) and `--debug` (tracebacks). Exit codes: 0 done, 1 internal error, 2 bad
+input or usage (one line says what), 130 Ctrl-C, 143 terminated.
+
+All paths are checked before any work. Files are written under a temporary name and renamed, so they are whole or absent;
+an existing file is replaced only with `--force`, an input never.
 
 Completion for your shell: `coassoc completion bash`, `zsh` or `fish`, and follow what it says.
 """

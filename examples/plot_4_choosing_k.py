@@ -19,7 +19,7 @@ X, _ = make_blobs(n_samples=300, centers=5, cluster_std=0.6, random_state=4)
 found = ca.select_k(X, range(2, 9), n_references=8, random_state=0)
 print(found.verdict)
 print(found.claim)
-found.plot()
+ca.report.plot_select_k(found)
 
 # %%
 # One cloud
@@ -28,5 +28,5 @@ found.plot()
 cloud = np.random.default_rng(0).normal(size=(300, 2))
 nothing = ca.select_k(cloud, range(2, 9), n_references=8, random_state=0)
 print(nothing.verdict)
-nothing.plot()
+ca.report.plot_select_k(nothing)
 plt.show()

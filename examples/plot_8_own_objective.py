@@ -41,7 +41,7 @@ class RarityObjective:
 
 class RarityConsensus(KMeansConsensus):
     def _objective(self, rows, v):
-        everything = rows.counts(rows.labelling_of(np.zeros(rows.n_rows, dtype=np.int32), 1))
+        everything = rows.counts(rows.labelling(1, np.zeros(rows.n_rows, dtype=np.int32)))
         return RarityObjective(1.0 - everything.alpha[:, 0] / rows.n_copies)
 
 

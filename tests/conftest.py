@@ -41,7 +41,7 @@ ENGINES = {
     "native-avx512": ("Native", {"n_threads": 2, "simd": "avx512"}),
     "stream": ("Stream", {"memory": "1GB", "chunk_rows": 50}),
     "stream-files": ("Stream", {"memory": "1B", "chunk_rows": 29}),  # labels packed, distances not kept
-    "dask": ("Dask", {"chunk_rows": 400}),
+    "dask": ("Dask", {"chunk_rows": 110}),
     "cuda-twin": ("Twin", {"skip": True}),
     "cuda-twin-stream": ("Twin", {"skip": True, "stream": True, "piece_rows": 8192}),
     "cuda": ("Cuda", {"skip": True}),
@@ -84,7 +84,7 @@ def make_engine(name: str, client=None):
 def dask_client():
     """A cluster of two threads in this process, for all tests of the session that ask for one."""
     distributed = pytest.importorskip("distributed")
-    settings = {"processes": False, "dashboard_address": None, "silence_logs": 50}
+    settings = {"processes": False, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}  # any free port
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=2, **settings) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
@@ -97,7 +97,7 @@ def engine(request):
     """Every engine in several settings; results must not depend on which."""
     client = request.getfixturevalue("dask_client") if request.param == "dask" else None
     if request.param == "stream-files":  # let even small arrays go to files
-        request.getfixturevalue("monkeypatch").setattr("coassoc.core.memory._SMALL", 0)
+        request.getfixturevalue("monkeypatch").setattr("coassoc.engines.memory._SMALL", 0)
     return make_engine(request.param, client)
 
 

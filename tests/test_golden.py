@@ -52,7 +52,7 @@ def settings() -> dict:
         "bisecting, size": (tree(6, criterion="size", n_init=3, random_state=0), plain, None),
         "bisecting, missing labels": (tree(random_state=5), holes, None),
         "bisecting, copies and weights": (tree(random_state=5, partition_weights=weights), holes, copies),
-        "bisecting, finished": (tree(12, finish=True, random_state=0), many, None),
+        "bisecting, finished": (tree(12, refine="kmeans", random_state=0), many, None),
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +25,11 @@ def loaded_after(code: str) -> set[str]:
 
 def test_importing_loads_nothing_heavy():
     assert loaded_after("import coassoc") == set()
+
+
+def test_help_and_the_registry_load_nothing_heavy():
+    assert loaded_after("import coassoc.consensus.registry as r; r.method_names(); r.methods_table()") == set()
+    assert loaded_after("from coassoc import cli; cli.main([])") == set()
 
 
 def test_an_ensemble_and_its_scores_load_nothing_heavy():
@@ -42,6 +50,17 @@ def test_every_public_name_is_there_and_in_dir():
         assert getattr(ca, name) is not None, name
     assert set(ca.__all__) <= set(dir(ca))
     assert len(set(ca.__all__)) == len(ca.__all__)
+
+
+def test_type_checkers_see_the_public_names():
+    package = Path(ca.__file__).parent
+    assert (package / "py.typed").is_file()
+    block = next(node for node in ast.parse((package / "__init__.py").read_text()).body if isinstance(node, ast.If))
+    lines = [node for node in block.body if isinstance(node, ast.ImportFrom) and node.module]
+    seen = {alias.name: node.module for node in lines for alias in node.names}
+    assert set(seen) == set(ca.__all__) - {"__version__", "engines"}
+    for name, module in seen.items():
+        assert getattr(import_module(f"coassoc.{module}"), name) is getattr(ca, name)
 
 
 def test_unknown_names_are_attribute_errors():

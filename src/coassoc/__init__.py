@@ -3,9 +3,59 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# public name -> the package that exports it; loaded on first use, so that importing coassoc is quick
+from .consensus.registry import METHODS
+
+if TYPE_CHECKING:  # what type checkers and editors see; at run time names are imported on first use
+    from . import consensus as consensus
+    from . import datasets as datasets
+    from . import engines as engines
+    from . import ensemble as ensemble
+    from . import experiments as experiments
+    from . import metrics as metrics
+    from . import report as report
+    from .consensus.agreement_search import AgreementConsensus as AgreementConsensus
+    from .consensus.answer import Consensus as Consensus
+    from .consensus.bisecting import BisectingConsensus as BisectingConsensus
+    from .consensus.choose_k import select_k as select_k
+    from .consensus.density_search import DensityConsensus as DensityConsensus
+    from .consensus.eac import EAC as EAC
+    from .consensus.ecc import ECC as ECC
+    from .consensus.features import ConsensusClustering as ConsensusClustering
+    from .consensus.graph import CSPA as CSPA
+    from .consensus.graph import MCLA as MCLA
+    from .consensus.kmeans import KMeansConsensus as KMeansConsensus
+    from .consensus.persist import load as load
+    from .consensus.sec import SEC as SEC
+    from .consensus.spectral import ECPCS as ECPCS
+    from .consensus.spectral import HBGF as HBGF
+    from .consensus.spectral import LWGP as LWGP
+    from .engines.config import show_config as show_config
+    from .ensemble import Ensemble as Ensemble
+    from .ensemble import make_ensemble as make_ensemble
+    from .ensemble import make_ensemble_large as make_ensemble_large
+    from .ensemble import read_ensemble as read_ensemble
+    from .ensemble import write_ensemble as write_ensemble
+    from .ensemble import write_labels as write_labels
+    from .metrics import align_labels as align_labels
+    from .metrics import best_member as best_member
+    from .metrics import cluster_density as cluster_density
+    from .metrics import cluster_stability as cluster_stability
+    from .metrics import density as density
+    from .metrics import ensemble_nmi as ensemble_nmi
+    from .metrics import inter_density as inter_density
+    from .metrics import item_stability as item_stability
+    from .metrics import kmeans_loss as kmeans_loss
+    from .metrics import nmi as nmi
+    from .metrics import partition_agreement as partition_agreement
+    from .metrics import zero_effort as zero_effort
+    from .report.comparison import compare as compare
+
+    __version__: str
+    _kernels: Any
+
+# public name -> the package that exports it; imported on first use, so that `import coassoc` is quick
 _EXPORTS = {
     "Ensemble": "ensemble",
     "read_ensemble": "ensemble",
@@ -13,44 +63,22 @@ _EXPORTS = {
     "write_labels": "ensemble",
     "make_ensemble": "ensemble",
     "make_ensemble_large": "ensemble",
-    "KMeansConsensus": "consensus",
-    "BisectingConsensus": "consensus",
-    "ConsensusClustering": "consensus",
+    **{method.class_name: "consensus" for method in METHODS.values()},
     "load": "consensus",
-    "SEC": "consensus",
-    "ECC": "consensus",
-    "MCLA": "consensus",
-    "CSPA": "consensus",
-    "EAC": "consensus",
-    "DensityConsensus": "consensus",
-    "AgreementConsensus": "consensus",
-    "HBGF": "consensus",
-    "LWGP": "consensus",
-    "ECPCS": "consensus",
-    "cluster_uncertainty": "consensus",
     "select_k": "consensus",
+    "compare": "report",
     "density": "metrics",
     "cluster_density": "metrics",
-    "cluster_weight": "metrics",
     "inter_density": "metrics",
-    "inter_weight": "metrics",
-    "split_gain": "metrics",
     "kmeans_loss": "metrics",
     "nmi": "metrics",
     "ensemble_nmi": "metrics",
     "zero_effort": "metrics",
-    "member_scores": "metrics",
-    "pairwise_nmi": "metrics",
-    "align_labels": "metrics",
     "best_member": "metrics",
     "item_stability": "metrics",
-    "item_memberships": "metrics",
     "cluster_stability": "metrics",
     "partition_agreement": "metrics",
-    "warn_if_worse_than_member": "metrics",
-    "WorseThanMemberWarning": "metrics",
-    "order_by_size": "metrics",
-    "compare": "report",
+    "align_labels": "metrics",
     "show_config": "engines.config",
 }
 _PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")
@@ -58,20 +86,22 @@ _PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "met
 __all__ = ["__version__", "engines", *_EXPORTS]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        value = getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
-        globals()[name] = value
-        return value
-    if name in _PACKAGES:
-        return import_module(f".{name}", __name__)
-    if name == "__version__":
-        try:
-            return import_module("._version", __name__).version
-        except ImportError:
-            return "0+unknown"
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _EXPORTS:
+            value = getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+            globals()[name] = value
+            return value
+        if name in _PACKAGES:
+            return import_module(f".{name}", __name__)
+        if name == "__version__":
+            try:
+                return import_module("._version", __name__).version
+            except ImportError:
+                return "0+unknown"
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_PACKAGES})

@@ -49,7 +49,7 @@ def test_fit_writes_the_library_consensus_back_into_the_table(labels, tmp_path, 
     out = tmp_path / "out.csv"
     text = run(capsys, "fit", labels, "-k", 3, "--class-column", "kind", "--seed", 2, "-o", out, "--engine", "numpy")
     expected = ca.KMeansConsensus(3, random_state=2, engine="numpy").fit(TABLE).labels_
-    assert column(out, "consensus") == [str(x) for x in ca.order_by_size(expected)]
+    assert column(out, "consensus") == [str(x) for x in ca.metrics.order_by_size(expected)]
     assert column(out, "id") == [f"x{i:03d}" for i in range(70)]
     assert column(out, "a") == [str(x) for x in TABLE[:, 0]]
     assert "70 items, 5 clusterings of 3 clusters" in text

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -126,3 +127,54 @@ def test_closed_and_full_streams_are_one_line(folder, redirect, said):
     assert said in done.stderr and done.stderr.count("\n") == bool(said)
     if Path("out.csv").exists():  # whatever was printed, none of it went into the file
         assert Path("out.csv").read_text().count("\n") == 41
+
+
+# -- a Dask cluster that fails ---------------------------------------------------------------------------------
+
+
+def fill_memory(marker: str) -> None:
+    """Take more memory than the worker may have and wait to be killed; on the next worker do nothing."""
+    if not os.path.exists(marker):
+        Path(marker).touch()
+        held = [np.ones(50_000_000)]
+        while held:
+            time.sleep(0.1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # distributed's sockets at shutdown
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("restart", "scheduler-restart"), ("close", "scheduler-connection-lost"), ("out of memory", None)],
+)
+def test_a_cluster_that_fails_in_flight(folder, monkeypatch, capsys, fault, said):
+    distributed = pytest.importorskip("distributed")
+    np.save("labels.npy", TABLE)
+    words = ["fit", "labels.npy", "-k", "2", "-o", "out.npy", "--force"]
+    assert main(words) == 0
+    expected = Path("out.npy").read_bytes()
+    settings = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50, "memory_limit": "500MB"}
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **settings) as cluster:
+        real, faults = distributed.Client.gather, []
+
+        def gather(self, *args, **kwargs):  # tasks of the fit are under way: now
+            if not faults:
+                faults.append(fault)
+                if fault == "restart":
+                    self.restart()
+                elif fault == "close":
+                    cluster.sync(cluster.scheduler.close)
+                else:
+                    faults.append(self.submit(fill_memory, str(folder / "marker")))
+            return real(self, *args, **kwargs)
+
+        monkeypatch.setattr(distributed.Client, "gather", gather)
+        capsys.readouterr()
+        code = main([*words, "--dask", cluster.scheduler_address])
+    assert faults[0] == fault
+    if said is None:
+        assert code == 0 and (folder / "marker").exists()
+    else:
+        told = capsys.readouterr().err
+        assert code == 2 and "coassoc: the Dask cluster failed" in told and said in told and told.count("\n") == 1
+    assert Path("out.npy").read_bytes() == expected

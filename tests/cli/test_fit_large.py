@@ -38,7 +38,7 @@ def test_streaming_writes_the_same_labels(labels, capsys):
 
 def test_a_large_file_is_streamed_without_being_asked(labels, capsys, monkeypatch):
     expected = consensus(labels)
-    monkeypatch.setattr("coassoc.core.memory.available_bytes", lambda: 50_000)
+    monkeypatch.setattr("coassoc.engines.memory.available_bytes", lambda: 50_000)
     assert consensus(labels) == expected
     assert "Stream(" in capsys.readouterr().out
 
@@ -77,5 +77,32 @@ def test_what_does_not_go_together_is_said(labels, capsys):
     assert "exclude each other" in capsys.readouterr().err
     assert main(["fit", path, path, "-k", "5", "--memory", "1GB"]) == 2
     assert "one file or folder" in capsys.readouterr().err
-    assert main(["fit", path, "-k", "5", "--memory", "1GB", "-o", str(labels / "x.csv")]) == 2
-    assert ".parquet or .npy" in capsys.readouterr().err
+    assert main(["fit", path, "-k", "5", "--memory", "1GB", "--engine", "cuda"]) == 2
+    assert "--engine with --memory must be one of auto, native, numpy, stream" in capsys.readouterr().err
+
+
+def test_the_output_keeps_the_rows_it_came_from(labels):
+    """As in memory: a file of the same kind keeps its columns, another one gets the ids."""
+    path, before = labels / "labels.parquet", pd.read_parquet(labels / "labels.parquet")
+    for name, read in (("out.parquet", pd.read_parquet), ("out.csv", pd.read_csv)):
+        written = []
+        for extra in ([], ["--memory", "1MB", "--engine", "numpy"]):
+            options = ["-k", "5", "-o", str(labels / name), "--force", *extra]
+            assert main(["fit", str(path), *options]) == 0
+            written.append(read(labels / name))
+        pd.testing.assert_frame_equal(*written)
+        assert (written[0]["id"] == before["id"]).all()
+    assert list(pd.read_parquet(labels / "out.parquet").columns) == [*before.columns, "consensus"]
+
+
+def test_a_folder_of_parts_is_one_table(labels):
+    before = pd.read_parquet(labels / "labels.parquet")
+    parts = labels / "parts"
+    parts.mkdir()
+    before[:900].to_parquet(parts / "0.parquet", index=False)
+    before[900:].to_parquet(parts / "1.parquet", index=False)
+    options = ["-k", "5", "--columns", "p*", "--memory", "1MB", "-o", str(labels / "all.parquet")]
+    assert main(["fit", str(parts), *options]) == 0
+    found = pd.read_parquet(labels / "all.parquet")
+    assert found["consensus"].tolist() == consensus(labels)
+    assert (found["id"] == before["id"]).all()

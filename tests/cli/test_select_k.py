@@ -73,4 +73,4 @@ def test_words_among_features_are_named(tmp_path, capsys):
     path = tmp_path / "f.csv"
     path.write_text("x,y\n1,2\n3,red\n")
     assert main(["select-k", "--features", str(path)]) == 2
-    assert "every cell must be a number" in capsys.readouterr().err
+    assert "column 'y', row 2 is 'red', not a number" in capsys.readouterr().err

@@ -117,7 +117,7 @@ def test_refill_cost_is_exactly_what_the_loss_falls_by(seed):
     dense = DenseECC(table, epsilon=epsilon)
     labels = np.zeros(12, int)  # cluster 1 is empty
     rows = Numpy().load(ca.Ensemble(table))
-    counts = rows.counts(rows.labelling_of(labels.astype(np.int32), 2))
+    counts = rows.counts(rows.labelling(2, labels.astype(np.int32)))
     gains = dense.H @ ECCObjective(np.ones(3), epsilon).cost_table(counts)[:, 0]
     shares = dense.shares(labels, 2)
     for i in range(12):

@@ -31,7 +31,7 @@ def test_jobs_change_nothing():
     assert (fitted(n_jobs=2).labels_ == fitted().labels_).all()
 
 
-@pytest.mark.parametrize("method", [None, "bisecting", "sec", ca.BisectingConsensus(finish=True, engine="numpy")])
+@pytest.mark.parametrize("method", [None, "bisecting", "sec", ca.BisectingConsensus(refine="kmeans", engine="numpy")])
 def test_any_consensus_method(method):
     model = fitted(method=method)
     assert len(set(model.labels_.tolist())) == 4
@@ -52,7 +52,7 @@ def test_a_given_method_is_cloned_not_changed():
     [KMeans(n_init=2), GaussianMixture(), [KMeans(n_init=1), GaussianMixture()], AgglomerativeClustering()],
 )
 def test_any_base_clusterer(base):
-    model = fitted(base=base)
+    model = fitted(clusterer=base)
     assert ca.nmi(Y, model.labels_) > 0.7
     assert hasattr(model, "predict") == (not isinstance(base, AgglomerativeClustering))
 
@@ -96,7 +96,7 @@ def test_the_same_seed_the_same_labels_and_another_seed_another_ensemble():
         ({"n_partitions": 0}, ValueError, "n_partitions must be at least 1"),
         ({"method": "nope"}, ValueError, "no method 'nope'"),
         ({"method": 3}, TypeError, "method must be a name or a consensus estimator"),
-        ({"base": 3}, TypeError, "clusterer must be a scikit-learn clusterer"),
+        ({"clusterer": 3}, TypeError, "clusterer must be a scikit-learn clusterer"),
         ({"feature_fraction": 0}, ValueError, "feature_fraction"),
         ({"engine": "nope"}, ValueError, "engine must be one of"),
     ],

@@ -254,7 +254,7 @@ def old_rows(name: str):
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_models_of_the_first_version_load_and_answer_the_same(tmp_path, name):
     model = ca.load(MODELS / f"{name}.npz")
-    assert old.answers(model, old_rows(name)) == ANSWERS[name]
+    assert old.answers(model, old_rows(name)) == ANSWERS[name] and model.n_clusters_ == 3
     model.save(tmp_path / "again.npz")
     assert old.answers(ca.load(tmp_path / "again.npz"), old_rows(name)) == ANSWERS[name]
     stored = members_of(tmp_path / "again.npz")["model.json"].decode()
@@ -345,7 +345,17 @@ def test_other_files_are_no_models(saved, tmp_path):
 
 
 def test_base_clusterers_without_predict_say_so():
-    model = ca.ConsensusClustering(3, base=DBSCAN(eps=0.5), n_partitions=3, random_state=0, engine="numpy").fit(X)
+    model = ca.ConsensusClustering(3, clusterer=DBSCAN(eps=0.5), n_partitions=3, random_state=0, engine="numpy").fit(X)
     assert not hasattr(model, "predict")
     with pytest.raises(AttributeError):
         model.predict(X)
+
+
+def test_parameters_of_the_first_version_have_their_present_names():
+    folder = Path(__file__).parents[1] / "data" / "models"
+    assert ca.load(folder / "BisectingConsensus.npz").get_params()["refine"] is None
+    for name in ("AgreementConsensus", "DensityConsensus"):
+        model = ca.load(folder / f"{name}.npz")
+        assert model.get_params()["micro_clusters"] == "auto" and "over_segment" not in vars(model)
+    assert ca.load(folder / "MCLA.npz").n_clusters_ == 3
+    assert ca.load(folder / "ConsensusClustering.npz").get_params()["clusterer"] is None

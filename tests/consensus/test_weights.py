@@ -1,14 +1,20 @@
 """Weights of partitions and of base clusters, and ensembles that grow."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
+from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 from coassoc.consensus.grow import stack_columns, stack_rows
 from coassoc.consensus.lloyd import lloyd
-from coassoc.consensus.weights import ClusterWeightObjective, resolve_partition_weights
+from coassoc.consensus.registry import METHODS
+from coassoc.consensus.weights import ClusterWeightObjective
+from coassoc.metrics.weights import resolve_partition_weights
 
 
 def blocks(seed=0, n=200, p=8, k=4, noise=0.2):
@@ -26,8 +32,30 @@ def test_agreement_weights_are_the_mean_nmi_with_the_others():
     scores = ca.partition_agreement(ens)
     assert v == pytest.approx(scores / scores.mean())
     assert v.argmin() == 3 and v[3] < 0.2
-    named, given = (ca.KMeansConsensus(4, partition_weights=w, random_state=0).fit(ens) for w in ("agreement", scores))
-    assert named.labels_.tolist() == given.labels_.tolist()
+
+
+@pytest.mark.parametrize(
+    "method", [m.estimator for m in METHODS.values() if "partition_weights" in m.estimator._get_param_names()]
+)
+def test_every_method_with_partition_weights_takes_agreement(method):
+    table, _ = blocks(noise=0.5)
+    copies = np.arange(len(table)) % 3
+    scores = ca.partition_agreement(table, sample_weight=copies)
+    named, given = (method(4, partition_weights=w, random_state=0) for w in ("agreement", scores))
+    assert (named.fit(table, sample_weight=copies).labels_ == given.fit(table, sample_weight=copies).labels_).all()
+    assert named.density_ == given.density_
+    repeated = method(4, partition_weights="agreement", random_state=0).fit(np.repeat(table, copies, axis=0))
+    assert (np.repeat(named.labels_, copies) == repeated.labels_).all()
+
+
+@pytest.mark.parametrize("name", ["density", "inter_weight", "kmeans_loss", "ensemble_nmi", "item_memberships"])
+def test_scores_take_agreement_too(name):
+    table, truth = blocks(noise=0.5)
+    score, weights = getattr(ca.metrics, name), ca.partition_agreement(table)
+    named, given = (score(table, truth, partition_weights=w) for w in ("agreement", weights))
+    np.testing.assert_array_equal(named, given)
+    with pytest.raises(ValueError, match="partition_weights must be None, 'agreement' or one number per partition"):
+        score(table, truth, partition_weights="best")
 
 
 def test_partitions_that_share_nothing_weigh_the_same():
@@ -48,7 +76,7 @@ def test_weighted_objective_equals_k_means_on_explicit_rows():
     rows = ca.engines.Numpy().load(ens)
     labels = (np.arange(60) % 3).astype(np.int32)
     objective = ClusterWeightObjective.of(rows, u)
-    counts = rows.counts(rows.labelling_of(labels, 3))
+    counts = rows.counts(rows.labelling(3, labels))
     x, r = explicit_rows(ens, u)
     centres = np.stack([np.average(x[labels == c], axis=0, weights=r[labels == c]) for c in range(3)])
     loss = (r * ((x - centres[labels]) ** 2).sum(axis=1)).sum()
@@ -94,7 +122,7 @@ def test_rows_of_small_weights_do_not_collapse_into_one_cluster():
     ens = ca.Ensemble(table)
     u = np.tile([1.0, 0.02, 0.02, 0.02], 6)
     rows = ca.engines.Numpy().load(ens)
-    start = rows.counts(rows.labelling_of(((truth + (np.arange(200) % 3 == 0)) % 4).astype(np.int32), 4))
+    start = rows.counts(rows.labelling(4, ((truth + (np.arange(200) % 3 == 0)) % 4).astype(np.int32)))
     naive = lloyd(rows, _WithoutNormalisation(u), start, 50)
     assert naive.counts.sizes.max() >= 100  # two or three of the four blocks fall into one cluster
     sane = ca.KMeansConsensus(4, cluster_weights=u, random_state=0).fit(ens)
@@ -122,7 +150,7 @@ def test_lwea_is_average_linkage_on_the_weighted_matrix(micro):
     v = rng.random(8) + 0.5  # leaves no ties
     v *= 8 / v.sum()
     ens = ca.Ensemble(table)
-    u = ca.cluster_uncertainty(ens)
+    u = ca.metrics.cluster_uncertainty(ens)
     h = ens.one_hot().toarray()
     together = (h * (u * np.repeat(v, ens.n_clusters))) @ h.T / 8
     distances = 1.0 - together
@@ -160,7 +188,7 @@ def test_partial_fit_starts_from_the_present_consensus(method):
 @pytest.mark.parametrize("method", GROWING)
 def test_add_partitions_adds_columns(method):
     table, truth = blocks()
-    model = method(4, random_state=0).fit(table[:, :5])
+    model = method(4, random_state=0).partial_fit(table[:, :5])
     model.add_partitions(table[:, 5:7]).add_partitions(table[:, 7])
     assert model.n_features_in_ == 8
     assert model.density_ == ca.density(table, model.labels_)
@@ -169,7 +197,7 @@ def test_add_partitions_adds_columns(method):
 
 def test_warm_start_passes_are_few():
     table, _ = blocks(n=600)
-    model = ca.KMeansConsensus(4, random_state=0).fit(table[:590])
+    model = ca.KMeansConsensus(4, random_state=0).partial_fit(table[:590])
     assert model.partial_fit(table[590:]).n_iter_ <= 2
 
 
@@ -202,6 +230,30 @@ def test_a_copied_model_says_what_it_lacks():
     import copy
 
     table, _ = blocks(n=50)
-    model = copy.deepcopy(ca.KMeansConsensus(3, random_state=0).fit(table))
+    model = copy.deepcopy(ca.KMeansConsensus(3, random_state=0).partial_fit(table))
     with pytest.raises(ValueError, match="add_partitions needs the ensemble of the last fit"):
         model.add_partitions(table[:, :1])
+
+
+@pytest.mark.parametrize("method", GROWING)
+def test_fit_does_not_keep_the_ensemble(method):
+    ensemble = ca.Ensemble(blocks(n=50)[0])
+    alive = weakref.ref(ensemble)
+    grown = method(3, random_state=0).partial_fit(ensemble)
+    model = method(3, random_state=0).fit(ensemble)
+    assert not any(ensemble is value for value in gc.get_referents(model.__dict__))
+    grown.fit(ensemble.codes)  # a fit afresh lets go of it
+    del ensemble
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(ValueError, match="make the first fit with partial_fit"):
+        model.add_partitions([[0]] * 50)
+    with pytest.warns(UserWarning, match="partial_fit starts anew"):
+        assert len(model.partial_fit(np.eye(8, dtype=int)).labels_) == 8
+
+
+def test_a_consensus_of_fewer_clusters_grows():
+    for method in GROWING:
+        with pytest.warns(ConvergenceWarning):
+            model = method(3, random_state=0).partial_fit([[0, 0], [0, 0], [1, 1]])
+        assert model.partial_fit([[1, 1], [1, 0]]).labels_.shape == (5,)

@@ -30,7 +30,7 @@ def documented(docstring: str) -> dict[str, str]:
 
 def defaults_of(thing) -> dict[str, object]:
     parameters = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing).parameters
-    return {name: p.default for name, p in parameters.items() if name != "self" and p.kind is not p.VAR_KEYWORD}
+    return {name: p.default for name, p in parameters.items() if name != "self"}
 
 
 def resolve(name: str):

@@ -56,7 +56,7 @@ def test_scores_are_the_formula_and_its_rounding():
         assert (fixed.values == wanted).all()
 
 
-def test_the_largest_score_is_the_nearest_centre():
+def test_the_largest_score_is_the_nearest_center():
     """Σ_j over observed v_j − score = squared distance, whatever is missing."""
     rng = np.random.default_rng(2)
     for _ in range(300):
@@ -111,7 +111,7 @@ def test_seeding_weights_are_small_whole_numbers():
         np.testing.assert_allclose(weights / weights.sum(), v / v.sum(), atol=p / 2**15)
 
 
-def test_a_centre_on_a_row_holds_that_row_alone():
+def test_a_center_on_a_row_holds_that_row_alone():
     layout = Layout(np.array([3, 2]), np.array([0, 3, 5]))
     counts = Counts(np.full((5, 2), 7), np.array([21, 21]), layout)
     moved = counts.with_rows(np.array([1]), np.array([[2, 2]], np.uint8))  # the second label is missing

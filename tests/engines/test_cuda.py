@@ -21,7 +21,7 @@ from coassoc.engines.cuda.tables import narrow_table
 from coassoc.ensemble.gpu import DeviceEnsemble, ensemble_from_device
 from twins import fixtures as twin
 from twins.cases import planted
-from twins.device import NumpyDevice, OnCard
+from twins.device import NumpyDevice, OnDevice
 from twins.fixtures import Twin
 
 make = twin.engines  # a fixture
@@ -45,48 +45,48 @@ def test_settings_change_no_label(make, options):
         assert found[2].losses == expected[2].losses
 
 
-def test_codes_on_the_card_stay_there_and_labels_too(make):
+def test_codes_on_the_gpu_stay_there_and_labels_too(make):
     host, copies = planted(2, n=5000, p=8, width=np.uint8, most=40, missing=0.3)
-    card = make().open()
-    on_card = card.put(host.codes)
-    ensemble = ensemble_from_device(on_card, host.n_clusters, card)
-    assert ensemble.codes is on_card
+    device = make().open()
+    there = device.put(host.codes)
+    ensemble = ensemble_from_device(there, host.n_clusters, device)
+    assert ensemble.codes is there
     np.testing.assert_array_equal(ensemble.sizes, host.sizes)
     assert ensemble.has_missing == host.has_missing
-    mine = {"card": card} if make.kind is Twin else {}
+    mine = {"twin": device} if make.kind is Twin else {}
     rows = make(**mine).load(ensemble, copies)
-    assert rows.codes is on_card
+    assert rows.codes is there
     expected = fitted(Numpy(), host, copies, 7, 0)
     _, labels, _ = fitted(make(**mine), ensemble, copies, 7, 0)
-    assert card.owns(labels)
-    np.testing.assert_array_equal(card.get(labels), expected[1])
+    assert device.owns(labels)
+    np.testing.assert_array_equal(device.get(labels), expected[1])
 
 
-def test_tables_of_labels_on_the_card_become_ensembles(make):
-    card, rng = make().open(), np.random.default_rng(0)
+def test_tables_of_labels_on_the_gpu_become_ensembles(make):
+    device, rng = make().open(), np.random.default_rng(0)
     for dtype in (np.int8, np.int32, np.int64, np.uint8, np.uint16):
         labels = rng.integers(0, 100, size=(500, 3)).astype(dtype)
         if np.dtype(dtype).kind == "i":
             labels[rng.random(labels.shape) < 0.2] = -1
         labels[:3, 0] = -1 if np.dtype(dtype).kind == "i" else 0
-        on_card = card.put(labels)
-        ensemble = DeviceEnsemble(on_card, device=card)
-        assert (ensemble.codes is on_card) == (dtype == np.uint8)
-        codes = card.get(ensemble.codes).astype(np.int64)
+        there = device.put(labels)
+        ensemble = DeviceEnsemble(there, device=device)
+        assert (ensemble.codes is there) == (dtype == np.uint8)
+        codes = device.get(ensemble.codes).astype(np.int64)
         missing = codes == ensemble.n_clusters
         np.testing.assert_array_equal(np.where(missing, -1, codes), labels)
         host = ensemble.to_host()
         np.testing.assert_array_equal(host.sizes, ensemble.sizes)
         theirs, ours = host.unlabelled(), ensemble.unlabelled()
-        assert (theirs is None and ours is None) or card.get(ours).tolist() == theirs.tolist()
+        assert (theirs is None and ours is None) or device.get(ours).tolist() == theirs.tolist()
     with pytest.raises(TypeError, match="must hold integers"):
-        DeviceEnsemble(card.put(np.zeros((3, 2))), device=card)
+        DeviceEnsemble(device.put(np.zeros((3, 2))), device=device)
     with pytest.raises(ValueError, match="must be below"):
-        DeviceEnsemble(card.put(np.full((3, 2), 1 << 30)), device=card)
+        DeviceEnsemble(device.put(np.full((3, 2), 1 << 30)), device=device)
 
 
 @pytest.mark.gpu
-def test_public_door_takes_arrays_of_the_card():
+def test_ensembles_take_arrays_on_the_gpu():
     if not has_device():
         pytest.skip("no CUDA device, or no CuPy")
     pytest.importorskip("sklearn")
@@ -94,8 +94,8 @@ def test_public_door_takes_arrays_of_the_card():
 
     host, _ = planted(2, n=5000, p=8, width=np.uint8, most=40, missing=0.3)
     expected = ca.KMeansConsensus(5, n_init=2, random_state=0, engine="numpy").fit(host).labels_
-    on_card = cupy.asarray(host.codes)
-    fit = ca.KMeansConsensus(5, n_init=2, random_state=0).fit(ca.Ensemble.from_codes(on_card, host.n_clusters))
+    there = cupy.asarray(host.codes)
+    fit = ca.KMeansConsensus(5, n_init=2, random_state=0).fit(ca.Ensemble.from_codes(there, host.n_clusters))
     assert isinstance(fit.labels_, cupy.ndarray)
     np.testing.assert_array_equal(fit.labels_.get(), expected)
     signed = host.codes.astype(np.int32)
@@ -103,9 +103,9 @@ def test_public_door_takes_arrays_of_the_card():
     labels = ca.KMeansConsensus(5, n_init=2, random_state=0).fit(ca.Ensemble(cupy.asarray(signed))).labels_
     np.testing.assert_array_equal(labels.get(), expected)
     torch = pytest.importorskip("torch")
-    tensor = torch.from_dlpack(on_card)
+    tensor = torch.from_dlpack(there)
     ensemble = ca.Ensemble.from_codes(tensor, host.n_clusters)
-    assert ensemble.codes.data.ptr == on_card.data.ptr
+    assert ensemble.codes.data.ptr == there.data.ptr
     tree = ca.BisectingConsensus(max_leaves=5, random_state=0).fit(ensemble)
     np.testing.assert_array_equal(
         np.asarray(tree.labels_.get() if hasattr(tree.labels_, "get") else tree.labels_),
@@ -113,14 +113,14 @@ def test_public_door_takes_arrays_of_the_card():
     )
 
 
-def test_codes_on_the_card_are_doubted_once(make):
-    card = make().open()
+def test_codes_on_the_device_are_validated(make):
+    device = make().open()
     with pytest.raises(ValueError, match=r"codes of partition 1 must be at most n_clusters\[1\] = 2"):
-        ensemble_from_device(card.put(np.array([[0, 3], [1, 0]], np.uint8)), [2, 2], card)
+        ensemble_from_device(device.put(np.array([[0, 3], [1, 0]], np.uint8)), [2, 2], device)
     with pytest.raises(TypeError, match="uint8, uint16 or uint32"):
-        ensemble_from_device(card.put(np.array([[0, 3]], np.int64)), [2, 2], card)
+        ensemble_from_device(device.put(np.array([[0, 3]], np.int64)), [2, 2], device)
     with pytest.raises(ValueError, match="one positive number per partition"):
-        ensemble_from_device(card.put(np.array([[0, 1]], np.uint8)), [2], card)
+        ensemble_from_device(device.put(np.array([[0, 1]], np.uint8)), [2], device)
 
 
 # -- host side alone ---------------------------------------------------------------------------------------
@@ -129,17 +129,17 @@ def test_codes_on_the_card_are_doubted_once(make):
 def test_counts_without_differences_are_taken_again():
     ensemble, copies = planted(7, n=9000, p=8)
     expected = fitted(Numpy(), ensemble, copies, 12, 0)
-    found = fitted(Twin(card=NumpyDevice(keep_counts=False)), ensemble, copies, 12, 0)
+    found = fitted(Twin(twin=NumpyDevice(keep_counts=False)), ensemble, copies, 12, 0)
     assert found[2].losses == expected[2].losses
     np.testing.assert_array_equal(found[1], expected[1])
 
 
 def test_settled_passes_read_few_rows_and_redo_fewer():
     ensemble, _ = planted(11, n=9000, p=20, width=np.uint8, most=60, missing=0.0)
-    card = NumpyDevice()
-    _, _, fit = fitted(Twin(card=card, skip=True), ensemble, None, 8, 0, max_iter=60)
+    device = NumpyDevice()
+    _, _, fit = fitted(Twin(twin=device, skip=True), ensemble, None, 8, 0, max_iter=60)
     assert fit.stop == "fixed_point"
-    first, last = card.jobs[0], card.jobs[-1]
+    first, last = device.jobs[0], device.jobs[-1]
     assert first.n_scored == 9000 and first.n_redone == 0  # tables of single rows are exact in 16 bits
     assert last.n_scored < 3000 and last.n_redone < 90
 
@@ -184,11 +184,11 @@ def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed, in_bytes):
 def test_memory_error_names_the_formula_and_the_way_out():
     ensemble, _ = planted(0, n=9000, p=20, width=np.uint8)
     with pytest.raises(MemoryError, match=r"n \(p b \+ l \+ g\).*Cuda\(stream=True\)"):
-        Twin(card=NumpyDevice(memory=100_000), stream=False).load(ensemble)
-    rows = Twin(card=NumpyDevice(memory=100_000)).load(ensemble)
+        Twin(twin=NumpyDevice(memory=100_000), stream=False).load(ensemble)
+    rows = Twin(twin=NumpyDevice(memory=100_000)).load(ensemble)
     assert rows.streaming and rows.codes is ensemble.codes
-    with pytest.raises(MemoryError, match="the card has 1000 bytes free"):
-        Twin(card=NumpyDevice(memory=1000)).load(ensemble).labelling(3)
+    with pytest.raises(MemoryError, match="the GPU has 1000 bytes free"):
+        Twin(twin=NumpyDevice(memory=1000)).load(ensemble).labelling(3)
 
 
 def test_constructor_refuses_what_cannot_work():
@@ -211,7 +211,7 @@ def test_importing_engines_imports_no_cupy():
 
 def test_twin_owns_only_what_was_put_on_it():
     assert NumpyDevice().owns(NumpyDevice().put(np.zeros(3))) and not NumpyDevice().owns(np.zeros(3))
-    assert isinstance(NumpyDevice().adopt(np.zeros(3)), OnCard)
+    assert isinstance(NumpyDevice().adopt(np.zeros(3)), OnDevice)
 
 
 @pytest.mark.gpu
@@ -221,17 +221,17 @@ def test_pieces_wait_for_kernels_that_still_use_their_memory():
         pytest.skip("no CUDA device, or no CuPy")
     import cupy
 
-    card = Cuda().open()
+    device = Cuda().open()
     codes = np.random.default_rng(0).integers(200, size=(30_000, 4)).astype(np.uint8)
     parts = [slice(start, min(start + 8192, 30_000)) for start in range(0, 30_000, 8192)]
     slow = cupy.ones((6000, 6000))
     for _ in range(5):
-        used = [card.empty((8192, 4), np.uint8) for _ in range(4)]
+        used = [device.empty((8192, 4), np.uint8) for _ in range(4)]
         slow @ slow  # some milliseconds, so that what follows waits
         for array in used:
             array.fill(255)
         del used, array
-        found = [card.get(piece) for _, piece in card.stream(codes, parts, False)]
+        found = [device.get(piece) for _, piece in device.stream(codes, parts, False)]
         np.testing.assert_array_equal(np.concatenate(found), codes)
 
 
@@ -243,11 +243,11 @@ def test_large_arrays_cross_whole(n_bytes):
         pytest.skip("no CUDA device, or no CuPy")
     import cupy
 
-    card = Cuda().open()
+    device = Cuda().open()
     source = np.random.default_rng(n_bytes).integers(256, size=n_bytes, dtype=np.uint8)
     slow = cupy.ones((6000, 6000))
-    used = card.empty(n_bytes, np.uint8)
+    used = device.empty(n_bytes, np.uint8)
     slow @ slow
     used.fill(7)
     del used
-    assert np.array_equal(card.get(card.put(source)), source)
+    assert np.array_equal(device.get(device.put(source)), source)

@@ -1,4 +1,4 @@
-"""Starts, multiplicities and new rows that lie on a card: used there, with the labels of the NumPy engine."""
+"""Starts, multiplicities and new rows on a GPU are used there and give the labels of the NumPy engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.ensemble.gpu_inputs import known_rows
 from twins import fixtures as twin
 from twins.cases import planted
-from twins.fixtures import Watch, as_if_on_card, on_card
+from twins.fixtures import Watch, as_if_on_device, on_device
 
 STARTED = ("KMeansConsensus", "SEC", "ECC", "DensityConsensus", "AgreementConsensus")
 ALL = (*STARTED, "BisectingConsensus")
@@ -23,7 +23,7 @@ make = twin.engines  # a fixture
 
 
 def model_of(method, engine, **options):
-    fast = {"max_rounds": 1, "over_segment": 20} if method.startswith(("Den", "Agr")) else {}
+    fast = {"max_rounds": 1, "micro_clusters": 20} if method.startswith(("Den", "Agr")) else {}
     return getattr(ca, method)(5, random_state=0, engine=engine, **fast, **options)
 
 
@@ -32,81 +32,81 @@ def table_of(host):
     return np.where(host.codes == host.n_clusters, -1, host.codes.astype(np.int32))
 
 
-def engine_from_host(make, card, where):
-    """For codes on the host, copied or streamed to the same card."""
-    mine = {"card": card} if make.kind is twin.Twin else {}
+def engine_from_host(make, device, where):
+    """For codes on the host, copied or streamed to the same device."""
+    mine = {"twin": device} if make.kind is twin.Twin else {}
     return make(stream=where == "streamed", piece_rows=8192, **mine)
 
 
-@pytest.mark.parametrize("where", ["card", "host", "streamed"])
+@pytest.mark.parametrize("where", ["device", "host", "streamed"])
 @pytest.mark.parametrize("method", STARTED)
-def test_a_start_on_the_card(make, method, where, monkeypatch):
+def test_a_start_on_the_gpu(make, method, where, monkeypatch):
     host, _ = planted(6, n=9000, p=4, width=np.uint8, most=6, missing=0.1)
     labels = (np.arange(host.n_samples) * 7 % 5 * 3 + 2).astype((np.int8, np.int64, np.uint16)[len(method) % 3])
     if method == "KMeansConsensus":
         labels[::9] = -1  # items without a start
     expected = model_of(method, Numpy(), init=labels).fit(host)
-    resident, engine, card = on_card(make, host)
-    given = card.put(labels)
-    engine = engine if where == "card" else engine_from_host(make, card, where)
+    resident, engine, device = on_device(make, host)
+    given = device.put(labels)
+    engine = engine if where == "device" else engine_from_host(make, device, where)
     with monkeypatch.context() as patch:
-        as_if_on_card(make, patch, card)
-        watch = Watch(card, patch)
-        found = model_of(method, engine, init=given).fit(resident if where == "card" else host)
-    np.testing.assert_array_equal(card.get(found.labels_), expected.labels_)
-    assert card.owns(found.labels_) == (where == "card")
-    if where == "card":
+        as_if_on_device(make, patch, device)
+        watch = Watch(device, patch)
+        found = model_of(method, engine, init=given).fit(resident if where == "device" else host)
+    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
+    assert device.owns(found.labels_) == (where == "device")
+    if where == "device":
         assert watch.large(watch.fetched) == watch.large(watch.sent) == []
 
 
-@pytest.mark.parametrize("where", ["card", "host", "streamed"])
+@pytest.mark.parametrize("where", ["device", "host", "streamed"])
 @pytest.mark.parametrize("dtype", [np.int64, np.float32, np.bool_, np.uint8])
 @pytest.mark.parametrize("method", ALL)
-def test_multiplicities_on_the_card(make, method, dtype, where, monkeypatch):
+def test_multiplicities_on_the_gpu(make, method, dtype, where, monkeypatch):
     host, _ = planted(8, n=9000, p=4, width=np.uint8, most=6, missing=0.3)
     weight = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 4, size=host.n_samples).astype(dtype)
     expected = model_of(method, Numpy()).fit(host, sample_weight=weight)
-    resident, engine, card = on_card(make, host)
-    given = card.put(weight)
-    engine = engine if where == "card" else engine_from_host(make, card, where)
+    resident, engine, device = on_device(make, host)
+    given = device.put(weight)
+    engine = engine if where == "device" else engine_from_host(make, device, where)
     with monkeypatch.context() as patch:
-        as_if_on_card(make, patch, card)
-        watch = Watch(card, patch)
-        found = model_of(method, engine).fit(resident if where == "card" else host, sample_weight=given)
-    np.testing.assert_array_equal(card.get(found.labels_), expected.labels_)
+        as_if_on_device(make, patch, device)
+        watch = Watch(device, patch)
+        found = model_of(method, engine).fit(resident if where == "device" else host, sample_weight=given)
+    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
     np.testing.assert_array_equal(found.cluster_sizes_, expected.cluster_sizes_)
-    np.testing.assert_array_equal(card.get(given), weight)  # marks of items without labels go elsewhere
-    if where == "card":
+    np.testing.assert_array_equal(device.get(given), weight)  # marks of items without labels go elsewhere
+    if where == "device":
         assert watch.large(watch.fetched) == watch.large(watch.sent) == []
 
 
-@pytest.mark.parametrize("fitted_on", ["card", "host"])
+@pytest.mark.parametrize("fitted_on", ["device", "host"])
 @pytest.mark.parametrize("method", ALL)
-def test_predict_on_the_card(make, method, fitted_on, monkeypatch):
+def test_predict_on_the_gpu(make, method, fitted_on, monkeypatch):
     host, _ = planted(6, n=3000, p=4, width=np.uint8, most=6, missing=0.1)
     new, _ = planted(9, n=6000, p=4, width=np.uint8, most=9, missing=0.2)  # some labels are unknown
     table, rows = table_of(host), table_of(new)
     theirs = model_of(method, Numpy()).fit(table)
-    resident, engine, card = on_card(make, host)
+    resident, engine, device = on_device(make, host)
     with monkeypatch.context() as patch:
-        as_if_on_card(make, patch, card)
-        ours = model_of(method, engine).fit(resident if fitted_on == "card" else table)
+        as_if_on_device(make, patch, device)
+        ours = model_of(method, engine).fit(resident if fitted_on == "device" else table)
         for these in (rows, table, np.full((5500, 4), -1), np.full((5500, 4), 99)):
-            given = [card.put(these)]
+            given = [device.put(these)]
             if (these >= 0).any():
-                given.append(DeviceEnsemble(given[0], device=card))
+                given.append(DeviceEnsemble(given[0], device=device))
             expected = theirs.predict(these)
             for one in given:
                 with monkeypatch.context() as crossing:
-                    watch = Watch(card, crossing)
+                    watch = Watch(device, crossing)
                     labels = ours.predict(one)
-                assert card.owns(labels) and labels.dtype == np.int32
+                assert device.owns(labels) and labels.dtype == np.int32
                 assert watch.large(watch.fetched) == watch.large(watch.sent) == []
-                np.testing.assert_array_equal(card.get(labels), expected)
+                np.testing.assert_array_equal(device.get(labels), expected)
 
 
 def test_rows_coded_as_at_fit_are_not_copied(make):
-    card = make().open()
+    device = make().open()
     fit = ca.Ensemble.from_codes(np.array([[0, 2], [1, 1], [2, 0]], np.uint8), [3, 3]).vocabulary()
     for codes, n_clusters, copied in (
         ([[2, 2], [0, 1]], [3, 3], False),
@@ -116,20 +116,20 @@ def test_rows_coded_as_at_fit_are_not_copied(make):
         ([[3, 2], [0, 1]], [4, 3], False),  # an unknown label is the code of a missing one
         ([[4, 2], [0, 1]], [5, 3], True),
     ):
-        given = twin.ensemble_from_device(card.put(np.array(codes, np.uint8)), n_clusters, card)
+        given = twin.ensemble_from_device(device.put(np.array(codes, np.uint8)), n_clusters, device)
         known = known_rows(fit, given)
         assert (known.codes is not given.codes) == copied
         assert (known.n_clusters == [3, 3]).all()
         expected = [[min(c, 3) if c < k else 3 for c, k in zip(row, n_clusters)] for row in codes]
-        assert card.get(known.codes).tolist() == expected
+        assert device.get(known.codes).tolist() == expected
 
 
-def test_what_cannot_be_used_on_the_card_is_refused(make, monkeypatch):
+def test_what_cannot_be_used_on_the_gpu_is_refused(make, monkeypatch):
     host, _ = planted(6, n=700, p=4, width=np.uint8, most=6, missing=0.0)
-    resident, engine, card = on_card(make, host)
+    resident, engine, device = on_device(make, host)
     n = host.n_samples
     with monkeypatch.context() as patch:
-        as_if_on_card(make, patch, card)
+        as_if_on_device(make, patch, device)
         for init, error, text in (
             (np.zeros(n - 1, np.int32), ValueError, f"one entry per item \\({n}\\)"),
             (np.zeros((n, 1), np.int32), ValueError, "one-dimensional"),
@@ -139,7 +139,7 @@ def test_what_cannot_be_used_on_the_card_is_refused(make, monkeypatch):
             (np.arange(n), ValueError, "more than n_clusters"),
         ):
             with pytest.raises(error, match=text):
-                model_of("KMeansConsensus", engine, init=card.put(init)).fit(resident)
+                model_of("KMeansConsensus", engine, init=device.put(init)).fit(resident)
         for weight, text in (
             (np.full(n, 0.5), "whole numbers"),
             (np.full(n, np.nan), "whole numbers"),
@@ -149,25 +149,25 @@ def test_what_cannot_be_used_on_the_card_is_refused(make, monkeypatch):
             (np.ones(n - 1, np.int8), "must have shape"),
         ):
             with pytest.raises(ValueError, match=text):
-                model_of("SEC", engine).fit(resident, sample_weight=card.put(weight))
-        given = card.put(np.arange(n) % 5)
-        with pytest.raises(TypeError, match="init lies on a card, where engine 'numpy' does not work"):
+                model_of("SEC", engine).fit(resident, sample_weight=device.put(weight))
+        given = device.put(np.arange(n) % 5)
+        with pytest.raises(TypeError, match="init is on the GPU, but engine 'numpy' works in the host's memory"):
             model_of("KMeansConsensus", "numpy", init=given).fit(host)
-        with pytest.raises(TypeError, match="sample_weight lies on a card"):
+        with pytest.raises(TypeError, match="sample_weight is on the GPU"):
             model_of("KMeansConsensus", "numpy").fit(host, sample_weight=given)
         with pytest.raises(TypeError, match="labels must lie in the host's memory"):
             ca.metrics.labels.check_labels(given, n)
-        model = model_of("KMeansConsensus", engine).fit(resident)
+        model = model_of("KMeansConsensus", engine).partial_fit(resident)
         with pytest.raises(TypeError, match="transform works in the host's memory"):
             model.transform(resident)
         with pytest.raises(TypeError, match="partial_fit needs items in the host's memory"):
             model.partial_fit(host)
-        with pytest.raises(TypeError, match="X lies on a card"):
+        with pytest.raises(TypeError, match="X is on the GPU"):
             model_of("KMeansConsensus", "numpy").fit(host).predict(resident)
 
 
 @pytest.mark.gpu
-def test_public_doors_take_arrays_of_the_card():
+def test_estimators_take_arrays_on_the_gpu():
     if not has_device():
         pytest.skip("no CUDA device, or no CuPy")
     import cupy

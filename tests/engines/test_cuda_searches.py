@@ -1,4 +1,4 @@
-"""The searches on the card: the labels of the NumPy engine, and no array of all items on its way to the host."""
+"""The searches on a GPU give the labels of the NumPy engine and copy no array of all items to the host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coassoc.engines.cuda.device import has_device
 from twins import fixtures as twin
 from twins import settle as _cuda_twin_settle
 from twins.cases import WIDTHS, planted
-from twins.fixtures import Watch, as_if_on_card, on_card
+from twins.fixtures import Watch, as_if_on_device, on_device
 
 SEARCHES = ("DensityConsensus", "AgreementConsensus")
 
@@ -32,7 +32,7 @@ def fitted(method, engine, ensemble, copies=None, **options):
 def small_tables():
     """Many items, and tables so small that nothing that grows with the items, or the moves, could pass for one."""
     host, _ = planted(6, n=12_000, p=4, width=np.uint8, most=6, missing=0.0)
-    return host, {"over_segment": 20, "max_rounds": 2}
+    return host, {"micro_clusters": 20, "max_rounds": 2}
 
 
 @pytest.mark.parametrize("start", ["over-segmentation", "init"])
@@ -43,14 +43,14 @@ def test_only_tables_counts_and_scalars_cross_during_a_search(make, method, star
     given = np.arange(n) % 5
     expected = fitted(method, Numpy(), host, **options, **({"init": given} if start == "init" else {}))
     assert expected.n_rounds_ > 0 and expected.n_iter_ > 0
-    resident, engine, card = on_card(make, host)
-    init = {"init": card.put(given)} if start == "init" else {}
+    resident, engine, device = on_device(make, host)
+    init = {"init": device.put(given)} if start == "init" else {}
     with monkeypatch.context() as patch:
-        as_if_on_card(make, patch, card)
-        watch = Watch(card, patch)
+        as_if_on_device(make, patch, device)
+        watch = Watch(device, patch)
         found = fitted(method, engine, resident, **options, **init)
-    assert card.owns(found.labels_)
-    np.testing.assert_array_equal(card.get(found.labels_), expected.labels_)
+    assert device.owns(found.labels_)
+    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
     assert watch.large(watch.fetched) == watch.large(watch.sent) == []
     assert max(watch.moves) > (5000 if start == "init" else 100)
 
@@ -75,7 +75,7 @@ def test_items_of_the_host_cross_once_each_way(make, method, stream, monkeypatch
 @pytest.mark.parametrize("state", [DensityState, AgreementState])
 @pytest.mark.parametrize("p", [3, 20, 40])
 @pytest.mark.parametrize("k", [2, 20, 120, 500])
-def test_moves_settled_on_the_card_equal_the_plain_loop(make, state, p, k, monkeypatch):
+def test_moves_settled_on_the_gpu_equal_the_plain_loop(make, state, p, k, monkeypatch):
     """Codes of every width, resident and streamed, counts in shared and in global memory, tickets shared or not."""
     for case, width in enumerate(WIDTHS):
         missing, weighted, repeated = 0.2 * (case % 2), (case + k // 20) % 2 == 0, (case + p) % 2
@@ -116,7 +116,7 @@ def test_moves_settled_on_the_card_equal_the_plain_loop(make, state, p, k, monke
 @pytest.mark.gpu
 @pytest.mark.parametrize("state", [DensityState, AgreementState])
 @pytest.mark.parametrize("k", [2, 20, 300])
-def test_many_moves_on_a_card_again_and_again(state, k):
+def test_many_moves_on_a_gpu_again_and_again(state, k):
     """Warps that do not wait for each other would show among many moves, and not every time the same."""
     if not has_device():
         pytest.skip("no CUDA device, or no CuPy")
@@ -137,7 +137,7 @@ def test_many_moves_on_a_card_again_and_again(state, k):
         np.testing.assert_array_equal(live.alpha, plain.alpha)
 
 
-def test_moves_of_the_card_leave_it_as_plain_ones(make):
+def test_moves_of_the_gpu_leave_it_as_plain_ones(make):
     """For a coordinator elsewhere, which settles them on the host."""
     host, copies = planted(3, n=700, p=8, most=9, missing=0.2)
     labels = np.random.default_rng(0).integers(6, size=host.n_samples)
@@ -157,7 +157,7 @@ def test_moves_of_the_card_leave_it_as_plain_ones(make):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("method", SEARCHES)
-def test_public_door_takes_arrays_of_the_card(method):
+def test_searches_take_arrays_on_the_gpu(method):
     if not has_device():
         pytest.skip("no CUDA device, or no CuPy")
     import cupy
@@ -177,9 +177,9 @@ def test_public_door_takes_arrays_of_the_card(method):
         np.testing.assert_array_equal(labels.get(), expected)
 
 
-def test_votes_of_meta_clusters_stay_on_the_card(make):
+def test_votes_of_meta_clusters_stay_on_the_gpu(make):
     host, copies = planted(6, n=700, p=8, most=12, missing=0.2)
     expected = fitted("ECPCS", Numpy(), host, copies)
-    resident, engine, card = on_card(make, host)
+    resident, engine, device = on_device(make, host)
     found = fitted("ECPCS", engine, resident, copies)
-    np.testing.assert_array_equal(card.get(found.labels_), expected.labels_)
+    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)

@@ -18,7 +18,9 @@ from sklearn.base import clone
 
 import coassoc as ca
 from coassoc.engines import Numpy
+from coassoc.engines.stream import chunks
 from twins.cases import noisy_table
+from twins.fixtures import Twin
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -97,12 +99,12 @@ def test_chunks_are_spread_evenly_and_stay_where_they_are():
 
 def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypatch):
     from coassoc.engines.dask import engine as _dask
-    from coassoc.ensemble.io import blocks as _blocks
+    from coassoc.ensemble.io import table as _table
 
     table = noisy_table(12, 1003)
     np.save(tmp_path / "table.npy", table)
     monkeypatch.setattr(_dask, "_LEAST_ROWS", 10)
-    monkeypatch.setattr(_blocks, "BLOCK_ROWS", 90)  # none of the cuts of the file falls on one of the chunks
+    monkeypatch.setattr(_table, "BLOCK_ROWS", 90)  # none of the cuts of the file falls on one of the chunks
     rows = ca.engines.Dask(client).load(ca.Ensemble(tmp_path / "table.npy"))
     assert rows.chunks.sizes.tolist() == [126] * 7 + [121]
     shares = [sum(s for s, w in zip(rows.chunks.sizes, rows.chunks.places) if w == x) for x in set(rows.chunks.places)]
@@ -164,7 +166,7 @@ def test_labels_of_a_dask_array_stay_distributed_in_its_chunks(client):
 def test_searches_take_items_without_a_label_from_a_dask_array(client, method):
     table = noisy_table(5, 600, missing=0.2)
     table[[5, 77]] = -1
-    estimator = getattr(ca, method)(3, n_init=1, over_segment=8, max_rounds=2, n_trials=1, random_state=0)
+    estimator = getattr(ca, method)(3, n_init=1, micro_clusters=8, max_rounds=2, n_trials=1, random_state=0)
     found = fit_on(estimator, ca.engines.Dask(client), da.from_array(table, chunks=(350, 5)))
     assert isinstance(found.labels_, da.Array) and found.labels_.chunks == ((350, 250),)
     expected = fit_on(estimator, "numpy", table)
@@ -188,6 +190,29 @@ def test_data_frames_and_files_are_coded_by_the_workers(client, tmp_path):
     expected = fit_on(estimator, "numpy", table).labels_.tolist()
     for source in (str(tmp_path / "codes.npy"), np.load(tmp_path / "codes.npy", mmap_mode="r")):
         assert np.asarray(fit_on(estimator, engine, source).labels_).tolist() == expected
+
+
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_workers_use_their_gpu(dask_client, monkeypatch, has_gpu):
+    """The engine of a chunk is chosen where the chunk is; here the workers are threads, and the GPU is its twin."""
+    twins = []
+
+    def make():
+        twins.append(Twin(skip=True))
+        return twins[-1]
+
+    monkeypatch.setattr(chunks, "has_device", lambda: has_gpu)
+    monkeypatch.setattr(chunks, "Cuda", make)
+    table = noisy_table(14, 500, missing=0.2)
+    copies = np.random.default_rng(0).integers(0, 3, size=500)
+    search = ca.DensityConsensus(3, n_init=1, max_rounds=1, random_state=1)
+    for estimator in (ESTIMATORS[0], ESTIMATORS[1], search):
+        expected = fit_on(estimator, "numpy", table, sample_weight=copies)
+        found = fit_on(estimator, ca.engines.Dask(dask_client, chunk_rows=130), table, sample_weight=copies)
+        assert found.labels_.tolist() == expected.labels_.tolist()
+    assert (sum(len(twin.twin.jobs) for twin in twins) > 100) == has_gpu
+    with pytest.raises(ValueError, match="local must be one of"):
+        ca.engines.Dask(dask_client, local="gpu").load(ca.Ensemble(table)).overlap()
 
 
 def test_auto_uses_the_current_client_for_distributed_input(client):

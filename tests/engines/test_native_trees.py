@@ -49,7 +49,7 @@ def trees(seed):
         "max_leaves": int(rng.integers(2, 15)),
         "n_init": 1 + seed % 2,
         "max_iter": (300, 2)[seed % 5 == 0],
-        "finish": seed % 3 == 1,
+        "refine": "kmeans" if seed % 3 == 1 else None,
     }
 
 

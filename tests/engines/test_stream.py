@@ -7,9 +7,9 @@ import pytest
 from sklearn.base import clone
 
 import coassoc as ca
-from coassoc.core.memory import Budget, PeakMemory, file_array, parse_size
 from coassoc.core.tables import fix_table
 from coassoc.engines import Numpy, Stream
+from coassoc.engines.memory import Budget, PeakMemory, file_array, parse_size
 from coassoc.engines.stream.chunks import chunk_assign, chunk_potentials
 from twins.cases import noisy_table
 

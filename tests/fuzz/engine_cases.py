@@ -19,7 +19,7 @@ import coassoc as ca
 
 def random_ensemble(rng: np.random.Generator) -> tuple[ca.Ensemble, np.ndarray | None]:
     """An ensemble and the copies of its rows: few or many rows, duplicates, singletons, gaps, any width of codes."""
-    n = int(rng.choice([rng.integers(1, 7), rng.integers(7, 80), rng.integers(80, 900)], p=[0.15, 0.45, 0.4]))
+    n = int(rng.choice([rng.integers(1, 7), rng.integers(7, 80), rng.integers(80, 500)], p=[0.15, 0.45, 0.4]))
     p = int(rng.integers(1, 25) if rng.random() < 0.9 else rng.integers(60, 260))
     width = rng.choice(["uint8", "uint16", "uint32"], p=[0.6, 0.25, 0.15])
     most = int(rng.choice([2, 5, 30, 255 if width == "uint8" else 1000]))
@@ -58,7 +58,7 @@ def random_estimator(rng: np.random.Generator, ens: ca.Ensemble) -> tuple[str, d
         ("KMeansConsensus", {**starts, "cluster_weights": uncertain}),
         ("SEC", {**starts, "partition_weights": plain}),
         ("ECC", {**starts, "partition_weights": plain, "smoothing": pick("additive", "floor")}),
-        ("BisectingConsensus", {**seeded, "criterion": pick("gain", "loss", "size"), "finish": pick(False, True),
+        ("BisectingConsensus", {**seeded, "criterion": pick("gain", "loss", "size"), "refine": pick(None, "kmeans"),
                                 "n_init": pick(1, 3), "partition_weights": plain}),
         ("DensityConsensus", {**search, "partition_weights": weights}),
         ("AgreementConsensus", {**search, "at_most": pick(False, True), "min_cluster_size": pick(1, 2)}),

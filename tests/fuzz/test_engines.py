@@ -13,8 +13,9 @@ from fuzz.engine_cases import difference
 DIFFERENT = "eigenvectors of equal eigenvalues depend on the memory order of the overlap, which engines choose"
 
 
-def test_a_hundred_cases_agree_on_all_engines():
-    assert [one for i in range(100) if (one := difference(0, i)) is not None] == []
+@pytest.mark.parametrize("seed", range(4))
+def test_random_cases_agree_on_all_engines(seed):
+    assert [one for i in range(25) if (one := difference(seed, i)) is not None] == []
 
 
 @pytest.mark.xfail(reason=DIFFERENT, strict=True, raises=AssertionError)
@@ -30,7 +31,7 @@ def test_spectral_methods_agree_where_eigenvalues_are_equal(n, k):
 def test_a_few_cases_agree_on_dask():
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster) as client,
     ):
         assert [one for i in range(8) if (one := difference(2, i, client)) is not None] == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
@@ -90,24 +90,8 @@ CASES: dict[str, tuple] = {
 }
 # formats in which a case still fails
 TEXT, EVERY = "csv tsv", "csv tsv parquet npz h5ad"
-FAILS = {
-    **dict.fromkeys(("numbers as names", "one number as name", "counting names", "spaces", "exponents"), TEXT),
-    **dict.fromkeys(("a column called index", "labels NA and None", "an empty label", "byte order mark"), TEXT),
-    **dict.fromkeys(("newline in a name", "U+2028 in a name"), TEXT),
-    **dict.fromkeys(("underscores", "leading zeros", "Arabic digits"), f"{TEXT} h5ad"),
-    **dict.fromkeys(("a column called barcode first", "equal names", "a partition called id"), EVERY),
-    "an empty name": f"{TEXT} parquet npz",
-}
-
-
-def broken(case: str, fmt: str):
-    if fmt not in FAILS.get(case, "").split():
-        return ()
-    return pytest.mark.xfail(reason=f"issue 14, point {CASES[case][0]}", strict=True, raises=AssertionError)
-
-
 @pytest.mark.parametrize(
-    ("case", "fmt"), [pytest.param(c, f, marks=broken(c, f)) for c in CASES for f in FORMATS if f != "csv.gz"]
+    ("case", "fmt"), [(c, f) for c in CASES for f in FORMATS if f != "csv.gz"]
 )
 def test_hostile_tables_survive_or_are_refused(case, fmt):
     _, columns, ids, names = CASES[case]
@@ -139,8 +123,7 @@ def test_letters_and_numbers_survive(fmt, table):
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-@pytest.mark.xfail(reason="issue 14, points 4 and 5", strict=True, raises=AssertionError)
-@settings(max_examples=100, phases=(Phase.explicit, Phase.generate))  # no shrinking while they fail
+@settings(max_examples=100)
 @given(table=tables(HOSTILE, HOSTILE))
 def test_any_text_survives_or_is_refused(fmt, table):
     survives(table[0], fmt, table[1])

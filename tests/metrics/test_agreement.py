@@ -10,7 +10,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 import coassoc as ca
 import oracle
-from coassoc.metrics import agreement as _agreement
+from coassoc.metrics import counting
 
 
 def test_nmi_is_its_definition():
@@ -81,7 +81,7 @@ def test_zero_effort_leaves_itself_out_for_nmi_and_counts_itself_for_density(met
     for _ in range(600):
         case = oracle.random_case(rng, weights=False)
         wanted = member_truth(case, metric)
-        found = ca.member_scores(case.table, metric, sample_weight=case.copies)
+        found = ca.metrics.member_scores(case.table, metric, sample_weight=case.copies)
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
         mean, best = ca.zero_effort(case.table, metric, sample_weight=case.copies)
         assert (mean, best) == pytest.approx((np.mean(wanted), np.max(wanted)), abs=1e-9)
@@ -91,9 +91,9 @@ def test_zero_effort_leaves_itself_out_for_nmi_and_counts_itself_for_density(met
 def test_zero_effort_is_the_same_without_the_overlap_matrix(metric, monkeypatch):
     rng = np.random.default_rng(6)
     cases = [oracle.random_case(rng, weights=False) for _ in range(100)]
-    by_overlap = [ca.member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
-    monkeypatch.setattr(_agreement, "_OVERLAP_BYTES", 0)
-    assert by_overlap == [ca.member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
+    by_overlap = [ca.metrics.member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
+    monkeypatch.setattr(counting, "_OVERLAP_BYTES", 0)
+    assert by_overlap == [ca.metrics.member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
 
 
 def test_agreement_on_every_engine(engine):
@@ -101,7 +101,7 @@ def test_agreement_on_every_engine(engine):
     for _ in range(20):
         case = oracle.random_case(rng, weights=False)
         for metric in ("nmi", "density"):
-            found = ca.member_scores(case.table, metric, sample_weight=case.copies, engine=engine)
+            found = ca.metrics.member_scores(case.table, metric, sample_weight=case.copies, engine=engine)
             np.testing.assert_allclose(found, member_truth(case, metric), rtol=1e-9, atol=1e-9)
         plain = ca.ensemble_nmi(case.table, case.labels, sample_weight=case.copies, engine="numpy")
         assert plain == ca.ensemble_nmi(case.table, case.labels, sample_weight=case.copies, engine=engine)
@@ -111,7 +111,7 @@ def test_pairwise_nmi_is_every_pair():
     rng = np.random.default_rng(8)
     for _ in range(100):
         case = oracle.random_case(rng, weights=False)
-        found = ca.pairwise_nmi(case.table, sample_weight=case.copies)
+        found = ca.metrics.pairwise_nmi(case.table, sample_weight=case.copies)
         table, _ = case.repeated()
         for j, g in itertools.product(range(table.shape[1]), repeat=2):
             assert found[j, g] == pytest.approx(oracle.nmi(table[:, j], table[:, g]), abs=1e-9)

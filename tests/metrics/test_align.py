@@ -54,7 +54,7 @@ def test_lengths_must_agree():
 
 @given(st.lists(st.integers(-1, 5), min_size=1, max_size=40).filter(lambda x: max(x) >= 0))
 def test_sizes_fall_and_ties_go_to_the_first_seen(labels):
-    ordered = ca.order_by_size(labels)
+    ordered = ca.metrics.order_by_size(labels)
     kept = [x for x in labels if x >= 0]
     new = ordered[ordered >= 0]
     assert [x < 0 for x in labels] == (ordered < 0).tolist()

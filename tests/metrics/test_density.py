@@ -16,7 +16,7 @@ NAMES = ("density", "cluster_density", "cluster_weight", "inter_density", "inter
 
 
 def scores(case, engine="numpy"):
-    return {name: getattr(ca, name)(case.table, case.labels, engine=engine, **case.kwargs()) for name in NAMES}
+    return {name: getattr(ca.metrics, name)(case.table, case.labels, engine=engine, **case.kwargs()) for name in NAMES}
 
 
 def truth(case):
@@ -101,7 +101,7 @@ def test_plain_scores_come_from_the_matrix_itself():
         full = H @ H.T
         loss = p * n - sum((full * same)[i].sum() / size[i] for i in range(n))
         assert ca.kmeans_loss(case.table, labels) == pytest.approx(loss, abs=1e-9)
-        W = ca.cluster_weight(case.table, labels)
+        W = ca.metrics.cluster_weight(case.table, labels)
         assert W.tolist() == pytest.approx([(A * np.outer(m, m)).sum() for m in (labels == np.unique(labels)[:, None])])
 
 
@@ -135,7 +135,7 @@ def test_split_gain_is_the_difference_of_two_densities():
         if not oracle.taking_part(table, labels):
             continue
         gain = oracle.density(table, split, case.v) - oracle.density(table, labels, case.v)
-        found = ca.split_gain(case.table, case.labels, mask, **case.kwargs())
+        found = ca.metrics.split_gain(case.table, case.labels, mask, **case.kwargs())
         assert found == pytest.approx(gain, abs=1e-9)
         done += 1
 
@@ -153,7 +153,7 @@ def test_split_gain_is_the_difference_of_two_densities():
 )
 def test_split_gain_refuses_what_is_not_a_split(split, message):
     with pytest.raises(ValueError, match=message):
-        ca.split_gain([[0], [0], [1], [1]], [0, 0, 1, -1], split)
+        ca.metrics.split_gain([[0], [0], [1], [1]], [0, 0, 1, -1], split)
 
 
 def test_six_rows_worked_on_paper():
@@ -186,7 +186,7 @@ def test_copies_are_repetition_exactly(engine):
         if any((table[:, j] < 0).all() for j in range(table.shape[1])):
             continue  # as a table of its own that would be refused
         for name in ("density", "kmeans_loss"):
-            function = getattr(ca, name)
+            function = getattr(ca.metrics, name)
             once = function(case.table, case.labels, engine=engine, **case.kwargs())
             assert once == function(table, labels, partition_weights=case.weights, engine=engine)
 
@@ -201,7 +201,7 @@ def test_names_and_order_change_no_bit():
         weights = None if case.weights is None else np.asarray(case.weights)[order]
         labels = np.where(case.labels < 0, -1, names[case.labels])
         for name in ("density", "kmeans_loss"):
-            function = getattr(ca, name)
+            function = getattr(ca.metrics, name)
             assert function(case.table, case.labels, **case.kwargs()) == function(
                 renamed, labels, sample_weight=case.copies, partition_weights=weights
             )
@@ -211,7 +211,7 @@ def test_equal_weights_are_no_weights():
     rng = np.random.default_rng(8)
     table, labels = oracle.planted(rng), rng.integers(4, size=60)
     for name in NAMES:
-        function = getattr(ca, name)
+        function = getattr(ca.metrics, name)
         np.testing.assert_array_equal(
             function(table, labels), function(table, labels, partition_weights=np.full(6, 0.3))
         )
@@ -223,7 +223,7 @@ def test_a_weightless_partition_is_as_good_as_absent():
     weights = [1.0, 2.0, 0.0, 3.0, 1.0, 0.5]
     keep = [0, 1, 3, 4, 5]
     for name in ("density", "cluster_density", "inter_density"):
-        function = getattr(ca, name)
+        function = getattr(ca.metrics, name)
         np.testing.assert_allclose(
             function(table, labels, partition_weights=weights),
             function(table[:, keep], labels, partition_weights=np.array(weights)[keep]),

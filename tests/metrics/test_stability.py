@@ -36,7 +36,7 @@ def test_memberships_equal_means_over_pairs(seed, missing, weighted):
     ens, labels = case(seed, missing)
     v = np.random.default_rng(seed).random(5) + 0.1 if weighted else np.ones(5)
     v *= 5 / v.sum()
-    found = ca.item_memberships(ens, labels, partition_weights=v)
+    found = ca.metrics.item_memberships(ens, labels, partition_weights=v)
     items = np.arange(30)
     for i in items:
         for c in range(4):
@@ -98,9 +98,9 @@ def test_chunks_do_not_matter(monkeypatch):
     from coassoc.metrics import stability as _stability
 
     ens, labels = case(3)
-    whole = ca.item_memberships(ens, labels)
+    whole = ca.metrics.item_memberships(ens, labels)
     monkeypatch.setattr(_stability, "_CHUNK_CELLS", 12)
-    assert ca.item_memberships(ens, labels).tolist() == whole.tolist()
+    assert ca.metrics.item_memberships(ens, labels).tolist() == whole.tolist()
     assert ca.item_stability(ens, labels).own == pytest.approx(whole[np.arange(30), labels])
 
 
@@ -121,21 +121,21 @@ def test_cluster_stability_is_the_mean_best_jaccard(missing):
 def test_partition_agreement_with_and_without_labels():
     ens, labels = case(5)
     assert ca.partition_agreement(ens, labels) == pytest.approx([ca.nmi(ens.partition(j), labels) for j in range(5)])
-    pairs = ca.pairwise_nmi(ens)
+    pairs = ca.metrics.pairwise_nmi(ens)
     assert ca.partition_agreement(ens) == pytest.approx((pairs.sum(axis=1) - 1) / 4)
 
 
 def test_best_member_is_the_medoid():
     ens, _ = case(6)
-    scores = ca.member_scores(ens)
+    scores = ca.metrics.member_scores(ens)
     assert ca.best_member(ens).tolist() == ens.partition(int(np.argmax(scores))).tolist()
 
 
 def test_a_consensus_worse_than_a_member_warns():
     agreeing = np.stack([np.arange(12) % 3] * 4, axis=1)
-    with pytest.warns(ca.WorseThanMemberWarning, match="best_member"):
-        assert ca.warn_if_worse_than_member(agreeing, np.arange(12) // 4)
-    assert not ca.warn_if_worse_than_member(agreeing, np.arange(12) % 3)
+    with pytest.warns(ca.metrics.WorseThanMemberWarning, match="best_member"):
+        assert ca.metrics.warn_if_worse_than_member(agreeing, np.arange(12) // 4)
+    assert not ca.metrics.warn_if_worse_than_member(agreeing, np.arange(12) % 3)
 
 
 @pytest.mark.parametrize("method", ["KMeansConsensus", "DensityConsensus", "HBGF", "SEC", "BisectingConsensus"])

@@ -10,7 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 import coassoc as ca
 import oracle
 from coassoc import cli
-from coassoc.report.comparison import VARIANTS, compare
+from coassoc.consensus.registry import compared_methods
+from coassoc.report.comparison import compare
 
 QUICK = ["kmeans", "sec", "ecc", "mcla", "cspa", "eac-average", "eac-single", "eac-micro"]
 
@@ -40,7 +41,7 @@ def test_scores_are_those_of_the_library():
 
 def test_all_methods_of_the_installation_run_by_default():
     result = compare(_table(n=60), 3, engine="numpy")
-    assert [row.method for row in result.rows] == list(VARIANTS)
+    assert [row.method for row in result.rows] == list(compared_methods())
     assert [row.method for row in result.rows if row.error] == []
 
 
@@ -112,6 +113,6 @@ def test_plot_draws_on_given_axes():
     figure = pytest.importorskip("matplotlib.figure").Figure()
     ax = figure.subplots()
     result = compare(_table(), 3, ["kmeans", "sec"], engine="numpy")
-    assert result.plot(ax) is ax
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["kmeans", "sec"]
-    assert ax.get_lines()[0].get_ydata()[0] == result.zero_effort_nmi["best"]
+    assert ca.report.plot_comparison(result, ax=ax) is ax
+    assert [text.get_text() for text in ax.texts] == ["kmeans", "sec"]
+    assert ax.get_lines()[-1].get_ydata()[0] == result.zero_effort_nmi["best"]

@@ -1,4 +1,4 @@
-"""The CUDA kernels in plain NumPy: the engine's host side runs on them where there is no card, in tests.
+"""The CUDA kernels in plain NumPy, so that tests can run the host side of the engine without a GPU.
 
 Methods carry the names and arguments of `CupyDevice`'s. They follow the kernels step by step, the 16-bit scores, the
 gap bytes and the sums modulo 2**32 included, so that a wrong bound or a wrong difference shows here too.
@@ -20,8 +20,8 @@ from twins.settle import Settling
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
 
 
-class OnCard(np.ndarray):
-    """An array that plays one on a card."""
+class OnDevice(np.ndarray):
+    """An array that counts as one on a device."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Job:
 
 
 class NumpyDevice:
-    """Stand-in for a card with `memory` bytes; `keep_counts` False plays a table too large for differences."""
+    """Twin of a GPU with `memory` bytes; `keep_counts=False` acts like a table too large for incremental counts."""
 
     def __init__(self, memory: int = 1 << 34, keep_counts: bool = True):
         self.number = 0
@@ -56,10 +56,10 @@ class NumpyDevice:
     # -- memory --------------------------------------------------------------------------------------------
 
     def owns(self, array: Any) -> bool:
-        return isinstance(array, OnCard)
+        return isinstance(array, OnDevice)
 
     def adopt(self, array: Any) -> Any:
-        return array if self.owns(array) else np.asarray(array).view(OnCard)
+        return array if self.owns(array) else np.asarray(array).view(OnDevice)
 
     def free_bytes(self) -> int:
         return self.memory
@@ -67,32 +67,32 @@ class NumpyDevice:
     def empty(self, shape: Any, dtype: Any) -> Any:
         if int(np.prod(shape)) * np.dtype(dtype).itemsize > self.memory:
             raise MemoryError("out of memory")
-        return np.full(shape, 77, dtype).view(OnCard)  # poison: what is read must have been written
+        return np.full(shape, 77, dtype).view(OnDevice)  # poison: what is read must have been written
 
     def zeros(self, shape: Any, dtype: Any) -> Any:
-        return np.zeros(shape, dtype).view(OnCard)
+        return np.zeros(shape, dtype).view(OnDevice)
 
     def put(self, array: np.ndarray) -> Any:
-        return np.array(array).view(OnCard)
+        return np.array(array).view(OnDevice)
 
     def get(self, array: Any) -> np.ndarray:
         return np.array(array)
 
     def contiguous(self, array: Any) -> Any:
-        return np.ascontiguousarray(array).view(OnCard)
+        return np.ascontiguousarray(array).view(OnDevice)
 
     def take(self, codes: Any, indices: Any) -> Any:
         return codes[np.asarray(indices)]
 
     def joined(self, parts: Sequence[Any]) -> Any:
-        return np.concatenate(parts).view(OnCard)
+        return np.concatenate(parts).view(OnDevice)
 
     def pin(self, codes: np.ndarray, keeper: Any) -> bool:
         return codes.flags.c_contiguous
 
     def stream(self, codes: np.ndarray, parts: list[slice], pinned: bool) -> Iterator[tuple[slice, Any]]:
         for part in parts:
-            buffer = np.array(codes[part]).view(OnCard)
+            buffer = np.array(codes[part]).view(OnDevice)
             yield part, buffer
             buffer.fill(0)  # a piece is gone once the next one comes
 
@@ -162,7 +162,7 @@ class NumpyDevice:
         m = None if copies is None else np.asarray(copies).astype(np.int64)
         target = propose_chunk(np.asarray(codes), np.asarray(labels).astype(np.int64), m, table, layout)
         rows = np.flatnonzero(target >= 0)
-        return rows.view(OnCard), target[rows].view(OnCard)
+        return rows.view(OnDevice), target[rows].view(OnDevice)
 
     def settle_moves(self, state, moves, labels, copies, threshold) -> int:
         held = self.put(pack_counts(state))

@@ -1,4 +1,4 @@
-"""For tests of the CUDA engine: over the NumPy twin of the kernels, anywhere, and on a card, where there is one."""
+"""For tests of the CUDA engine: on the NumPy twin of the kernels, anywhere, and on a GPU, where there is one."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.ensemble import lies_on_card
 from coassoc.ensemble.gpu import ensemble_from_device
-from twins.device import NumpyDevice, OnCard
+from twins.device import NumpyDevice, OnDevice
 
 
 class Twin(Cuda):
-    """The engine over a stand-in for the card."""
+    """The CUDA engine on the NumPy twin of a GPU."""
 
-    def __init__(self, *arguments, card=None, **options):
+    def __init__(self, *arguments, twin=None, **options):
         super().__init__(*arguments, **options)
-        self.card = card or NumpyDevice()
+        self.twin = twin or NumpyDevice()
 
     def open(self):
-        return self.card
+        return self.twin
 
 
-@pytest.fixture(name="make", params=["twin", pytest.param("card", marks=pytest.mark.gpu)])
+@pytest.fixture(name="make", params=["twin", pytest.param("gpu", marks=pytest.mark.gpu)])
 def engines(request):
-    """Maker of engines, of either kind."""
-    if request.param == "card" and not has_device():
+    """A function that makes engines of one kind."""
+    if request.param == "gpu" and not has_device():
         pytest.skip("no CUDA device, or no CuPy")
     kind = Twin if request.param == "twin" else Cuda
 
@@ -39,21 +39,23 @@ def engines(request):
     return maker
 
 
-def on_card(make, host):
-    """The same ensemble with its codes on a card, and an engine there."""
+def on_device(make, host):
+    """The same ensemble with its codes on a device, and an engine for it."""
     engine = make()
-    card = engine.open()
-    return ensemble_from_device(card.put(host.codes), host.n_clusters, card), engine, card
+    device = engine.open()
+    return ensemble_from_device(device.put(host.codes), host.n_clusters, device), engine, device
 
 
 class Watch:
-    """Notes the bytes of every array that crosses between a card and the host, and the moves settled at a time."""
+    """Records the bytes of every copy between a device and the host, and the number of moves settled per call."""
 
-    def __init__(self, card, patch):
+    def __init__(self, device, patch):
         self.fetched, self.sent, self.moves = [], [], []
         for name, noted in (("get", self.fetched), ("put", self.sent)):
-            patch.setattr(card, name, self._noting(getattr(card, name), noted, lambda array: array.nbytes))
-        patch.setattr(card, "settle_moves", self._noting(card.settle_moves, self.moves, lambda _, moves: len(moves)))
+            patch.setattr(device, name, self._noting(getattr(device, name), noted, lambda array: array.nbytes))
+        patch.setattr(
+            device, "settle_moves", self._noting(device.settle_moves, self.moves, lambda _, moves: len(moves))
+        )
 
     @staticmethod
     def _noting(cross, noted, size):
@@ -69,7 +71,7 @@ class Watch:
 
 
 class Guard:
-    """NumPy for the host's code, refusing what lies on the twin's card, as it would refuse CuPy's arrays."""
+    """NumPy for the host code, which refuses arrays of the twin as NumPy would refuse those of CuPy."""
 
     def __getattr__(self, name):
         value = getattr(np, name)
@@ -77,14 +79,14 @@ class Guard:
             return value
 
         def guarded(*args, **options):
-            assert not any(isinstance(a, OnCard) for a in args), f"np.{name} was given an array of the card"
+            assert not any(isinstance(a, OnDevice) for a in args), f"np.{name} was given an array of the device"
             return value(*args, **options)
 
         return guarded
 
 
-def as_if_on_card(make, patch, card):
-    """Have the twin's arrays pass for those of a card at the estimators' doors, and refused by NumPy's functions."""
+def as_if_on_device(make, patch, device):
+    """Let estimators take the twin's arrays for arrays of a GPU, and NumPy functions refuse them."""
     if make.kind is not Twin:
         return
     from coassoc.consensus import (
@@ -107,8 +109,8 @@ def as_if_on_card(make, patch, card):
     )
     from coassoc.metrics import labels as _labels
 
-    patch.setattr(_cuda_device, "device_of", lambda array: card)
+    patch.setattr(_cuda_device, "device_of", lambda array: device)
     for module in (_base, _bisecting, _grow, _labels):
-        patch.setattr(module, "lies_on_card", lambda array: isinstance(array, OnCard) or lies_on_card(array))
+        patch.setattr(module, "lies_on_card", lambda array: isinstance(array, OnDevice) or lies_on_card(array))
     for module in (_base, _bisecting, _grow, _kmeans, _labels, _lloyd, _search, _verbs):
         patch.setattr(module, "np", Guard())

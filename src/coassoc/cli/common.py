@@ -25,6 +25,8 @@ MISSING_HELP = (
 
 def add_input(parser: argparse.ArgumentParser) -> None:
     """The label files, and what each of their columns is."""
+    from ..ensemble.io.formats import format_names
+
     parser.add_argument(
         "labels",
         nargs="+",
@@ -47,7 +49,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative",
                        help=MISSING_HELP)  # fmt: skip
-    group.add_argument("--format", choices=("csv", "tsv", "parquet", "npy", "npz", "h5ad"), help="kind of the input")
+    group.add_argument("--format", choices=format_names(), help="kind of the input")
     group.add_argument("--delimiter", metavar="CHAR", help="separator of text files (default: found by looking)")
     head = group.add_mutually_exclusive_group()
     head.add_argument("--header", action="store_true", default=None, help="the first row names the columns")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..consensus.registry import compared_methods
 from ..ensemble.io.output import replacing
-from ..report.comparison import VARIANTS, Comparison, check_methods, compare, new_axes
+from ..report.axes import axes_or_new
+from ..report.comparison import Comparison, check_methods, compare
+from ..report.displays import plot_comparison
 from . import common
 
 DESCRIPTION = """run every consensus method (or some) on one ensemble, and score them alike.
@@ -25,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     parser.add_argument("-k", "--clusters", type=common.positive, default=8, metavar="K",
                         help="clusters asked of every method (default: 8)")  # fmt: skip
-    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {', '.join(VARIANTS)} (default: all)")
+    names = ", ".join(compared_methods())
+    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {names} (default: all)")
     common.add_seed_and_engine(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw density against agreement (png, svg or pdf)")
     parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")
@@ -38,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"--plot": args.plot})
     if args.plot is not None:
         check_plot_path(args.plot)
-        new_axes()  # fails before the work when matplotlib is missing
+        axes_or_new()  # fails before the work when matplotlib is missing
     with common.input_paths(args) as paths, common.Progress("coassoc compare") as progress:
         progress.step("reading")
         ensemble = common.read_input(args, paths)
@@ -64,4 +68,4 @@ def check_plot_path(path: str) -> None:
 
 def _save_plot(result: Comparison, path: str, force: bool) -> None:
     with replacing(path, force=force) as partial:
-        result.plot().figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)
+        plot_comparison(result).figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)

@@ -18,7 +18,7 @@ EPILOG = """examples:
 
 @dataclass
 class _Command:
-    """What can follow a command."""
+    """Options of a command and the values they take."""
 
     help: str
     options: dict[str, str] = field(default_factory=dict)  # option -> its help
@@ -48,11 +48,11 @@ def _commands() -> dict[str, _Command]:
         try:
             parser = command_parser(name, load(name))
         except (ImportError, ValueError):
-            continue  # a command whose module is absent completes nothing
+            continue  # the module of this command is not installed
         for action in parser._actions:
             for option in action.option_strings:
                 if not option.startswith("--") and any(o.startswith("--") for o in action.option_strings):
-                    continue  # the long form says more
+                    continue  # only the long form is listed
                 command.options[option] = " ".join((action.help or "").split())
                 if action.choices:
                     command.choices[option] = [str(choice) for choice in action.choices]

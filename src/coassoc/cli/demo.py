@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _free_folder(name: str, force: bool) -> Path:
-    """A folder that is not there yet, so that a second demo neither fails nor overwrites the first."""
+    """The first numbered folder that does not exist, so that a second demo neither fails nor overwrites the first."""
     numbered = (Path(name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
     return Path(name) if force else next(path for path in numbered if not path.exists())
 
@@ -75,7 +75,7 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
         ("k-means consensus", KMeansConsensus(**common_settings)),
         ("bisecting consensus", BisectingConsensus(**common_settings)),
     ):
-        model.fit(ensemble)  # the first fit also starts threads: time the second
+        model.fit(ensemble)  # the first fit also starts threads, so the second is timed
         clock = common.Clock()
         found = model.fit(ensemble).labels_
         spent = clock.seconds

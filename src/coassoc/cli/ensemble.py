@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_large(args: argparse.Namespace) -> int:
-    """Features that stay in their file, here or on a cluster."""
+    """Cluster features without loading them, in this process or on a Dask cluster."""
     from ..ensemble import make_ensemble_large
     from ..ensemble.io.blocks import source_of
     from .fit_large import open_client

@@ -26,13 +26,13 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..consensus.registry import METHODS
+    from ..consensus.registry import method_names
 
     common.add_input(parser)
     parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters of the consensus "
                         "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
     parser.add_argument(
-        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(METHODS)} (default: kmeans)"
+        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(method_names())} (default: kmeans)"
     )
     parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
     common.add_seed_and_engine(parser)

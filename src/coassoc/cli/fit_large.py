@@ -32,7 +32,7 @@ def is_wanted(args: argparse.Namespace, paths: list[Path]) -> bool:
         if len(paths) > 1:
             raise ValueError("--memory, --workers and --dask take one file or folder, got several.")
         return True
-    from ..core.memory import available_bytes
+    from ..engines.memory import available_bytes
 
     return len(paths) == 1 and _bytes_in_memory(args, paths[0]) > available_bytes() // 2
 
@@ -58,7 +58,7 @@ def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
 def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
     """Fit and write; the result as the command prints it."""
     from ..consensus.registry import make_method
-    from ..core.memory import PeakMemory
+    from ..engines.memory import PeakMemory
     from ..ensemble import StoredEnsemble
 
     clock = common.Clock()
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
 
 def text(result: dict[str, Any]) -> str:
     """The result for people."""
-    from ..core.memory import format_size
+    from ..engines.memory import format_size
 
     low, high = result["base_clusters"]
     lines = [
@@ -130,8 +130,8 @@ def text(result: dict[str, Any]) -> str:
 @contextmanager
 def _engine(args: argparse.Namespace) -> Iterator[Any]:
     """The engine that the options ask for."""
-    from ..core.memory import available_bytes
     from ..engines import Dask, Stream, resolve
+    from ..engines.memory import available_bytes
 
     local = "auto" if args.engine in ("stream", "dask") else args.engine
     with open_client(args) as client:
@@ -158,7 +158,7 @@ def open_client(args: argparse.Namespace) -> Iterator[Any]:
 
 def _write(args: argparse.Namespace, path: Path, ensemble: Any, labels: Any, rank: np.ndarray) -> None:
     """The labels, in a temporary file, written as `coassoc fit` writes them in memory."""
-    from ..core.memory import file_array
+    from ..engines.memory import file_array
     from ..ensemble import write_labels
     from ..ensemble.io.writing import joins_source
 

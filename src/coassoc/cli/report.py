@@ -19,12 +19,12 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..consensus.registry import METHODS
+    from ..consensus.registry import method_names
 
     common.add_input(parser)
     parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters (default: 8)")
     parser.add_argument(
-        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(METHODS)} (default: kmeans)"
+        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(method_names())} (default: kmeans)"
     )
     parser.add_argument(
         "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
@@ -111,7 +111,7 @@ def _title(labels: list[str]) -> str:
 
 
 def _features(args: argparse.Namespace, ensemble: Any) -> Any:
-    """Numbers of the items, in the ensemble's order: matched by id where both files have ids, else row by row."""
+    """Features in the order of the ensemble's items: matched by id if both files have ids, else row by row."""
     if args.features is None:
         return None
     import numpy as np

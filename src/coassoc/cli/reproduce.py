@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _from_rows(args: argparse.Namespace) -> int:
-    """Tables and page of rows made elsewhere."""
+    """Make tables and page from stored rows; run nothing."""
     rows = read_rows(Path(args.rows))
     if not rows:
         raise ValueError(f"--rows {args.rows} holds no rows.")
@@ -134,7 +134,7 @@ def _sources(args: argparse.Namespace) -> tuple[list[DataSource], list[str]]:
     for name in names:
         source = DataSource(name, folder=args.data, allow_download=args.allow_download)
         if args.datasets is None and not args.quick:
-            # the whole list was asked for: what is not at hand is named and left out
+            # the default list: sets that are not available are named and left out
             from ..datasets import DatasetUnavailable
 
             try:
@@ -143,7 +143,7 @@ def _sources(args: argparse.Namespace) -> tuple[list[DataSource], list[str]]:
                 notes.append(f"left out: {error}")
                 continue
         else:
-            source.load(args.scaling)  # a wrong name or folder is told before anything runs
+            source.load(args.scaling)  # fails before any run if a name or folder is wrong
         found.append(source)
     if not found and not own:
         raise ValueError("no data set is at hand; pip install 'coassoc[datasets]', or set COASSOC_DATA.")
@@ -161,7 +161,10 @@ def _own_source(text: str) -> DataSource:
 
 
 def _methods(args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Methods that can run here; those asked for by name must, those of the default list may be absent."""
+    """Names of the methods to run, and notes on those left out.
+
+    A method that was asked for by name must be installed; one of the default list is left out if it is not.
+    """
     asked = args.methods is not None and list(args.methods) != ["all"]
     names = args.methods if asked else (known_methods() if args.methods else PAPER_METHODS)
     found, notes = [], []

@@ -1,9 +1,8 @@
-"""`coassoc select-k`: how many clusters, if any, and compared with what."""
+"""`coassoc select-k`: how many clusters the input supports, if any."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from . import common
@@ -11,7 +10,7 @@ from .compare import check_plot_path
 
 HELP = "how many clusters the ensemble supports"
 
-DESCRIPTION = """suggest a number of clusters, or say that nothing speaks for any.
+DESCRIPTION = """suggest a number of clusters, or say that the input supports none.
 
 From label files the partitions are compared with themselves permuted, which only tells whether they agree more than
 chance. With --features FILE (numbers, one row per item) the whole pipeline is compared with Gaussian data of the same
@@ -29,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:  # label files are not needed with --features
         if action.dest == "labels":
             action.nargs, action.required = "*", False
-    parser.add_argument("--features", metavar="FILE", help="csv or npy of features instead of label files")
+    parser.add_argument("--features", metavar="FILE", help="numbers (csv, tsv, parquet, npy) instead of label files")
     parser.add_argument("--min-k", type=common.positive, default=2, metavar="K", help="smallest k tried (default: 2)")
     parser.add_argument("--max-k", type=common.positive, default=30, metavar="K", help="largest k tried (default: 30)")
     parser.add_argument(
@@ -42,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..consensus.choose_k import select_k
+    from ..experiments.features import read_features
 
     if bool(args.labels) == (args.features is not None):
         raise ValueError("give either label files or --features FILE, not both and not neither.")
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     with common.Progress("coassoc select-k") as progress:
         progress.step("reading")
         if args.features is not None:
-            X = read_features(args.features)
+            X = read_features(args.features).X
             progress.step("comparing with Gaussian data")
             found = select_k(X, ks, reference="gaussian", **settings)
         else:
@@ -76,24 +76,3 @@ def run(args: argparse.Namespace) -> int:
     else:
         common.say(str(found))
     return 0
-
-
-def read_features(path: str) -> Any:
-    """A table of numbers: .npy, or text with one row per item and a header or none."""
-    import numpy as np
-
-    if Path(path).suffix == ".npy":
-        return np.load(path, allow_pickle=False)
-    with open(path, encoding="utf-8") as lines:
-        first = lines.readline()
-    separator = next((mark for mark in (",", "\t", ";") if mark in first), None)
-    cells = first.strip().split(separator)
-    try:
-        [float(cell) for cell in cells]
-        header = 0
-    except ValueError:
-        header = 1
-    try:
-        return np.loadtxt(path, delimiter=separator, skiprows=header, ndmin=2)
-    except ValueError as error:
-        raise ValueError(f"--features {path}: every cell must be a number ({error}).") from None

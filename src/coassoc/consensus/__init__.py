@@ -1,35 +1,27 @@
-"""Ensemble in, labels out: one module a method."""
+"""Ensemble in, labels out: one module per method, all of them listed in `registry`."""
 
-from .agreement_search import AgreementConsensus
-from .bisecting import BisectingConsensus
-from .choose_k import SelectK, select_k
-from .density_search import DensityConsensus
-from .eac import EAC
-from .ecc import ECC
-from .features import ConsensusClustering
-from .graph import CSPA, MCLA
-from .kmeans import KMeansConsensus
-from .persist import load
-from .sec import SEC
-from .spectral import ECPCS, HBGF, LWGP
-from .weights import cluster_uncertainty
+from __future__ import annotations
 
-__all__ = [
-    "CSPA",
-    "EAC",
-    "ECC",
-    "ECPCS",
-    "HBGF",
-    "LWGP",
-    "MCLA",
-    "SEC",
-    "AgreementConsensus",
-    "BisectingConsensus",
-    "ConsensusClustering",
-    "DensityConsensus",
-    "KMeansConsensus",
-    "SelectK",
-    "cluster_uncertainty",
-    "load",
-    "select_k",
-]
+from importlib import import_module
+from typing import Any
+
+from .registry import METHODS, methods
+
+# other public names -> module; like the methods they are imported on first use, so that the registry is quick to read
+_EXPORTS = {"SelectK": "choose_k", "select_k": "choose_k", "load": "persist"}
+
+__all__ = sorted([*_EXPORTS, *(method.class_name for method in METHODS.values())])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+    if not name.startswith("_"):
+        for method in methods().values():
+            if method.class_name == name:
+                return method.estimator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*_EXPORTS, *(method.class_name for method in methods().values())})

@@ -1,10 +1,10 @@
-"""What every consensus estimator shares: the door for label tables, checks of common parameters, predict."""
+"""What every consensus estimator shares: input checks, the fitted attributes, predict and transform."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -15,14 +15,41 @@ from ..core.densities import cluster_densities, mean_density
 from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import lies_on_card
+from ..ensemble.gpu_inputs import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
-from ..metrics.labels import check_copies
+from ..metrics.labels import check_copies, check_partition_weights
 from ..metrics.stability import membership_strengths
+from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
 
 
 class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Base of the estimators: `fit` takes an Ensemble or a label table (n_samples, n_partitions) as `X`."""
+
+    engine: Any
+    partition_weights: Any
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the consensus partition.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The base partitions.
+        y : None
+            Ignored; scikit-learn passes it.
+        sample_weight : array-like of int, default=None
+            How often each item counts, exactly as if its row were repeated; 0 removes it.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, sample_weight)
+        return self
+
+    def _fit(self, X: Any, sample_weight: Any) -> None:
+        raise NotImplementedError
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit and return the consensus labels.
@@ -32,30 +59,38 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         X : Ensemble or label table of shape (n_samples, n_partitions)
             The base partitions.
         y : None
-            Ignored, for scikit-learn's sake.
+            Ignored; scikit-learn passes it.
         sample_weight : array-like of int, default=None
             How often each item counts.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Consensus labels; −1 for items no partition labels.
+            Consensus labels; −1 for items without a label in any partition.
         """
         return self.fit(X, y, sample_weight=sample_weight).labels_
 
     @contextmanager
     def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
-        """The doubted input, loaded where the engine works; sets what scikit-learn expects of the input."""
+        """Check the input and load it into the engine; sets ``n_features_in_`` and ``feature_names_in_``."""
         ensemble = self._check_input(X)
         engine = resolve(self.engine, ensemble)
-        _check_place(engine, sample_weight=sample_weight, init=getattr(self, "init", None))
-        # the number of items of a stored ensemble may take a pass to find
+        _check_memory_place(engine, sample_weight=sample_weight, init=getattr(self, "init", None))
+        # finding the number of items of a stored ensemble may take a pass over the file
         copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_card=True)
         with engine.load(ensemble, copies) as rows:
             yield ensemble, rows, engine
 
+    def _resolve_weights(self, ensemble: Ensemble, sample_weight: Any) -> np.ndarray:
+        """The partition weights of a fit, scaled to mean 1."""
+        weights = self.partition_weights
+        if not isinstance(weights, str):  # does not need the number of items, which may take a pass to find
+            return check_partition_weights(weights, ensemble.n_partitions)
+        copies = check_copies(sample_weight, ensemble.n_samples)
+        return resolve_partition_weights(weights, ensemble, copies, self.engine)
+
     def _check_input(self, X: Any) -> Ensemble:
-        """The ensemble behind `X`; sets ``n_features_in_`` and ``feature_names_in_``."""
+        """`X` as an ensemble; sets ``n_features_in_`` and ``feature_names_in_``."""
         if isinstance(X, Ensemble):
             self.n_features_in_ = X.n_partitions
             if hasattr(self, "feature_names_in_"):
@@ -70,7 +105,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return ensemble
 
     def _check_new_rows(self, X: Any) -> Any:
-        """New rows for a fitted model: as many partitions as at `fit`, under the same names."""
+        """Check that new rows have the partitions of `fit`, under the same names."""
         check_is_fitted(self)
         if isinstance(X, Ensemble):
             n_partitions = X.n_partitions
@@ -88,20 +123,18 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return X
 
     def _keep_model(self, ensemble: Ensemble, table: ScoreTable | None) -> None:
-        """What `predict` needs: the label of each code, and the table whose argmax the labels are, if one does."""
+        """Keep what `predict` needs: the label of each code, and the score table, None when there is no single one."""
         self._vocabulary = ensemble.vocabulary()
         self._table = table
 
-    def _store_partition(self, ensemble: Ensemble, labels: np.ndarray, counts: Counts, v: np.ndarray) -> None:
-        if not is_dask(labels):  # labels that stay on a cluster are marked there
-            labels = labels if lies_on_card(labels) else np.asarray(labels)
-            unlabelled = ensemble.unlabelled()
-            if unlabelled is not None:
-                labels = labels.copy()
-                labels[unlabelled] = -1
+    def _store_partition(self, ensemble: Ensemble, labels: Any, counts: Counts, v: np.ndarray) -> None:
+        """Set ``labels_`` and the scores that follow from counts."""
+        if not is_dask(labels):  # Dask's workers have marked the items without a label already
+            labels = _mark_unlabelled(labels if lies_on_card(labels) else np.asarray(labels), ensemble)
         self.labels_ = labels
         self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
+        self.n_clusters_ = int(np.count_nonzero(counts.sizes))
         self.cluster_density_ = cluster_densities(counts, v)
         self.density_ = mean_density(counts.sizes, self.cluster_density_)
 
@@ -123,11 +156,11 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
             Between 0 and 1; rows do not sum to 1. All 0 for a row without a single known label.
         """
         if lies_on_card(X):
-            raise TypeError("transform works in the host's memory, got X on a card; copy it to the host.")
+            raise TypeError("transform works in the host's memory, got X on the GPU; copy it to the host.")
         X = self._check_new_rows(X)
         ensemble = self._vocabulary.ensemble_of(X)
         if ensemble is None:
-            return np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), self._alpha.shape[1]))
+            return np.zeros((_n_rows(X), self._alpha.shape[1]))
         return membership_strengths(ensemble, self._alpha, self._weights_of_partitions)
 
     @property
@@ -135,39 +168,20 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         """Columns of `transform`, which scikit-learn names after the class."""
         return self._alpha.shape[1]
 
-    def _predict(self, X: Any) -> np.ndarray:
-        if lies_on_card(X):
-            return self._predict_on_card(X)
+    def _predict(self, X: Any) -> Any:
+        """Labels of new rows, in the memory where the rows are."""
+        on_gpu = lies_on_card(X)
         X = self._check_new_rows(X)
-        ensemble = self._vocabulary.ensemble_of(X)
-        if ensemble is None:  # no known label anywhere
-            return np.full(X.shape[0] if hasattr(X, "shape") else len(X), -1, dtype=np.int32)
-        with resolve(self.engine, ensemble).load(ensemble) as rows:
-            labels = self._labels_of(rows)
-        unlabelled = ensemble.unlabelled()
-        if unlabelled is not None:
-            labels[unlabelled] = -1
-        return labels
-
-    def _predict_on_card(self, X: Any) -> Any:
-        """Labels of rows on a card, there."""
-        from ..ensemble.gpu_inputs import known_rows, no_labels
-
-        X = self._check_new_rows(X)
-        ensemble = known_rows(self._vocabulary, X)
-        if ensemble is None:
-            return no_labels(X)
+        ensemble = known_rows(self._vocabulary, X) if on_gpu else self._vocabulary.ensemble_of(X)
+        if ensemble is None:  # no label of these rows was seen at fit
+            return no_labels(X) if on_gpu else np.full(_n_rows(X), -1, dtype=np.int32)
         engine = resolve(self.engine, ensemble)
-        _check_place(engine, X=X)
+        _check_memory_place(engine, X=X)
         with engine.load(ensemble) as rows:
-            labels = self._labels_of(rows)
-        unlabelled = ensemble.unlabelled()
-        if unlabelled is not None:
-            labels[unlabelled] = -1
-        return labels
+            return _mark_unlabelled(self._labels_of(rows), ensemble)
 
     def _labels_of(self, rows: Rows) -> Any:
-        """Labels the model gives to rows."""
+        """Labels of rows by the score table."""
         assert self._table is not None
         labelling = rows.labelling(self._table.n_clusters)
         rows.assign(labelling, self._table)
@@ -182,8 +196,40 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return tags
 
 
+class PredictMixin:
+    """`predict` for estimators that can label new rows."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Consensus label of each row of base labels.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            −1 for rows without a single known label.
+        """
+        return self._predict(X)  # type: ignore[attr-defined]
+
+
+def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:
+    """`labels` with −1 for the items without a label in any partition; a copy where there are such items."""
+    unlabelled = ensemble.unlabelled()
+    if unlabelled is not None:
+        labels = labels.copy()
+        labels[unlabelled] = -1
+    return labels
+
+
+def _n_rows(X: Any) -> int:
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
 def _check_table(X: Any) -> Any:
-    """What no label table is, said in scikit-learn's words."""
+    """Reject complex numbers, with scikit-learn's message; objects that only convert to arrays are converted."""
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     if kind == "c":
         raise ValueError(f"Complex data not supported: labels are whole numbers or strings, got {X.dtype}.")
@@ -192,12 +238,11 @@ def _check_table(X: Any) -> Any:
     return X
 
 
-def _check_place(engine: Engine, **given: Any) -> None:
-    """Refuse what lies on a card where the engine works elsewhere."""
+def _check_memory_place(engine: Engine, **given: Any) -> None:
+    """Reject arrays on the GPU for engines that work in the host's memory."""
     for name, array in given.items():
         if lies_on_card(array) and engine.name != "cuda":
             raise TypeError(
-                f"{name} lies on a card, where engine {engine.name!r} does not work; copy it to the host, or pass "
-                "engine=coassoc.engines.Cuda()."
+                f"{name} is on the GPU, but engine {engine.name!r} works in the host's memory; copy it to the host, or "
+                "pass engine=coassoc.engines.Cuda()."
             )
-

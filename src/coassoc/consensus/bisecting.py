@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts, ScoreTable
@@ -14,33 +15,36 @@ from ..core.densities import cluster_densities, density_from_counts, gain_of_spl
 from ..core.tables import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.ensemble import lies_on_card
+from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
-from ..metrics.labels import check_partition_weights
-from .base import ConsensusEstimator
-from .lloyd import TooFewRows, lloyd, seeded_fits
+from .base import ConsensusEstimator, PredictMixin
+from .lloyd import EQUAL_ROWS, lloyd, seeded_fits
+from .merge import joined_counts, merged_counts
+from .starts import warn_if_fewer
 from .tree import Tree
 
 
 @dataclass
 class _Leaf:
-    """A node whose rows are still in one piece."""
+    """A leaf of the growing tree, with its split once that was tried."""
 
     rows: Rows
     counts: Counts  # of this node alone, k = 1
     density: float
     path: tuple[int, ...]
-    pieces: Counts | None = None  # counts of its two halves, once tried; None when it cannot be split
+    pieces: Counts | None = None  # counts of its two halves; None before the split was tried, or when it is impossible
     labelling: Any = None
-    table: Any = None  # the split's table: its argmax is the side of a row
+    table: Any = None  # score table of the split
     densities: Any = None  # of the two halves
     gain: float = -math.inf  # n·ΔS of the split
     n_iter: int = 1  # passes of the split
+    converged: bool = True  # whether its passes ended at a fixed point
     tried: bool = False
-    children: list[_Leaf] | None = None  # its two halves, made when it is split or looked ahead at
+    children: list[_Leaf] | None = None  # its two halves, made when the leaf is split or when they are tried in advance
 
 
-class BisectingConsensus(ConsensusEstimator):
-    r"""A tree of consensus partitions: the next leaf is split in two by k-means on its own rows.
+class BisectingConsensus(PredictMixin, ConsensusEstimator):
+    r"""A tree of consensus partitions, grown by splitting leaves in two with k-means on their own rows.
 
     The density gained by splitting :math:`C` into :math:`A` and :math:`B`,
     :math:`\Delta S = (|A| D(A) + |B| D(B) - |C| D(C)) / n`, depends on :math:`C` alone, so nodes are independent and
@@ -51,20 +55,20 @@ class BisectingConsensus(ConsensusEstimator):
     n_clusters : int or None, default=None
         Clusters of ``labels_``. None: as many as the tree has leaves.
     max_leaves : int or None, default=None
-        Where the tree stops growing. None: at `n_clusters`, or at ⌊√n⌋ leaves (copies counted) when that is None too.
+        Leaves at which growth stops. None: `n_clusters`, or ⌊√n⌋ (copies counted) when that is None too.
     criterion : {"gain", "loss", "size"}, default="gain"
         Leaf to split next: largest ΔS, largest k-means loss, or most items (the paper's choice).
     n_init : int, default=1
         Starts of each two-means; the one with the lowest loss is kept.
     max_iter : int, default=300
-        Passes per start at most.
-    finish : bool, default=False
-        Finish ``labels_`` by k-means passes over all items, started from the cut of the tree.
-    partition_weights : array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
+        Largest number of passes per start.
+    refine : {"kmeans"} or None, default=None
+        ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. Every node draws from a stream of its own, so running nodes side by side changes nothing.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per split.
@@ -72,15 +76,19 @@ class BisectingConsensus(ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels, numbered from left to right in the tree; −1 for items no partition labels.
+        Consensus labels, numbered from left to right in the tree; −1 for items without a label in any partition.
     tree_ : Tree
         Links, rank, size, density and gain of every node.
     n_leaves_ : int
-        Leaves of the tree; fewer than asked for when rows cannot be told apart.
+        Leaves of the tree; fewer than asked for when the rows of a leaf are all equal.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves.
+    n_clusters_ : int
+        Clusters of ``labels_``.
     n_iter_ : int
-        Most passes that any one split took.
+        Largest number of passes of a split.
+    converged_ : bool
+        True when the passes of every split, or those of `refine`, ended at a fixed point.
     density_, cluster_density_, cluster_sizes_, loss_
         Scores of ``labels_``.
 
@@ -113,7 +121,7 @@ class BisectingConsensus(ConsensusEstimator):
         criterion="gain",
         n_init=1,
         max_iter=300,
-        finish=False,
+        refine=None,
         partition_weights=None,
         random_state=None,
         engine="auto",
@@ -124,55 +132,42 @@ class BisectingConsensus(ConsensusEstimator):
         self.criterion = criterion
         self.n_init = n_init
         self.max_iter = max_iter
-        self.finish = finish
+        self.refine = refine
         self.partition_weights = partition_weights
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BisectingConsensus:
-        """Grow the tree.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = None if self.n_clusters is None else check_integer(self.n_clusters, "n_clusters")
         most = None if self.max_leaves is None else check_integer(self.max_leaves, "max_leaves")
         if k is not None and most is not None and most < k:
             raise ValueError(f"max_leaves={most} must be at least n_clusters={k}.")
         criterion = check_choice(self.criterion, "criterion", ("gain", "loss", "size"))
+        if self.refine is not None:
+            check_choice(self.refine, "refine", ("kmeans",))
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+            v = self._resolve_weights(ensemble, sample_weight)
             most = most or k or max(1, math.isqrt(rows.n_copies))
 
             different = rows if self.verbose else rows.distinct(2 * n_init)
             grower = _Grower(different, engine, v, seed, criterion, n_init, max_iter, self.verbose)
             self.tree_, leaves = grower.grow(most)
             self.n_leaves_ = self.tree_.n_leaves
-            if k is not None and k > self.n_leaves_:
-                raise TooFewRows(k, self.n_leaves_)
+            if k is not None:
+                warn_if_fewer(k, self.n_leaves_, note=EQUAL_ROWS)
+                k = min(k, self.n_leaves_)
             self.linkage_ = self.tree_.linkage()
             self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
-            # on a cluster the leaves stay there, with −1 for items no partition labels
+            # Dask keeps the leaves on its workers, where items without a label have −1 already
             self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
             self._leaf_counts = [leaf.counts for leaf in leaves]
             self._split_tables = grower.tables
-            self.n_iter_ = grower.n_iter
+            self.n_iter_, self.converged_ = grower.n_iter, grower.converged
             self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
-            return self
 
     def cut(self, k: int) -> np.ndarray:
         """The partition into `k` clusters: the leaves after the first k − 1 splits.
@@ -186,8 +181,6 @@ class BisectingConsensus(ConsensusEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         k = check_integer(k, "k")
         if k > self.n_leaves_:
@@ -205,28 +198,11 @@ class BisectingConsensus(ConsensusEstimator):
 
     def to_newick(self) -> str:
         """The tree over the leaves as Newick text."""
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         return self.tree_.newick()
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster of ``labels_`` that each row of base labels falls into, down the splits of the tree.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
-
     def _labels_of(self, rows: Rows) -> Any:
-        if self._table is not None:  # finished by passes over all items: one table says it all
+        if self._table is not None:  # refined by k-means: the labels are those of one table
             return super()._labels_of(rows)
         clusters = {node: cluster for cluster, node in enumerate(self.tree_.leaves(len(self.cluster_sizes_)))}
         reached, parts, waiting = [], [], [(0, rows)]
@@ -245,19 +221,20 @@ class BisectingConsensus(ConsensusEstimator):
         return _look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
 
     def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
-        counts = _merged(self._leaf_counts, self.tree_.cut(k), k)
+        counts = merged_counts(joined_counts(self._leaf_counts), self.tree_.cut(k), k)
         labels, table = self.cut(k), None
-        if self.finish:
+        if self.refine is not None:
             fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
-            if fit.loss <= loss_from_counts(counts, v):  # a rounded table might lose at the last digit
+            if fit.loss <= loss_from_counts(counts, v):  # rounding of the table could raise it by a last digit
                 labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
+                self.converged_ = fit.stop == "fixed_point"
         self._keep_model(ensemble, table)
         self._store_partition(ensemble, labels, counts, v)
         self.loss_ = loss_from_counts(counts, v)
 
 
 class _Grower:
-    """Grows a tree: tries the splits that are needed, in any order, and applies them in a fixed one."""
+    """Grows a tree: splits are tried in any order, several at a time, and applied in a fixed order."""
 
     def __init__(self, rows: Rows, engine: Engine, v, seed, criterion, n_init, max_iter, verbose):
         self.rows, self.engine, self.v = rows, engine, v
@@ -265,8 +242,8 @@ class _Grower:
         self.weights = seeding_weights(v)
         self.seed, self.criterion = seed, criterion
         self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
-        self.n_iter = 1
-        self.tables: dict[int, ScoreTable] = {}  # of the nodes that were split
+        self.n_iter, self.converged = 1, True
+        self.tables: dict[int, ScoreTable] = {}  # score table of each node that was split
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree = Tree()
@@ -284,20 +261,24 @@ class _Grower:
             pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, leaf.densities)
             open_leaves.update(zip(pair, self._children(leaf)))
             self.tables[node] = leaf.table
-            self.n_iter = max(self.n_iter, leaf.n_iter)  # of splits made: how many are tried depends on the engine
-            del leaf.rows  # the node's own copy of its rows can go
+            self.n_iter = max(self.n_iter, leaf.n_iter)  # of applied splits: those tried depend on the engine
+            self.converged = self.converged and leaf.converged
+            del leaf.rows  # frees the copy of its rows
             if self.verbose:
                 print(
                     f"BisectingConsensus: {len(open_leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}"
                 )
         leaves = [open_leaves[node] for node in tree.leaves()]
         for leaf in leaves:
-            leaf.labelling = leaf.children = None  # splits that were tried in vain
+            leaf.labelling = leaf.children = None  # frees splits that were tried but not applied
         return tree, leaves
 
     def _next(self, open_leaves: dict[int, _Leaf], n_splits: int) -> int | None:
-        """The leaf to split, its split tried; None when no leaf can be split. `n_splits` are still to come."""
-        if self.criterion == "gain":  # every leaf's gain must be known
+        """The leaf to split next, its split already tried; None when no leaf can be split.
+
+        `n_splits` is the number of splits still wanted.
+        """
+        if self.criterion == "gain":  # needs the gain of every leaf
             untried = [leaf for leaf in open_leaves.values() if not leaf.tried]
             self._try(untried + self._ahead(open_leaves, n_splits, len(untried)))
             ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
@@ -309,7 +290,7 @@ class _Grower:
         }
         order = _by_worth(worth)
         for at, node in enumerate(order):
-            if not open_leaves[node].tried:  # the next in line come along: they will hardly be overtaken for good
+            if not open_leaves[node].tried:  # together with the next ones, which are most likely split too
                 width = self.engine.starts_at_once(open_leaves[node].rows)
                 self._try([open_leaves[other] for other in order[at : at + min(n_splits, width)]])
             if open_leaves[node].pieces is not None:
@@ -317,7 +298,7 @@ class _Grower:
         return None
 
     def _ahead(self, open_leaves: dict[int, _Leaf], n_splits: int, n_tasks: int) -> list[_Leaf]:
-        """Halves of the leaf that comes next, to keep every thread busy: they are as good as certain to be needed."""
+        """Untried halves of the leaf that is split next: almost certainly needed, and they keep every thread busy."""
         ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
         if n_tasks > 2 or n_splits < 3 or not ready:
             return []
@@ -341,6 +322,7 @@ class _Grower:
             leaf.tried = True
             if fit is not None:
                 leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = fit.labelling, fit.counts, fit.table, fit.n_iter
+                leaf.converged = fit.stop == "fixed_point"
                 leaf.densities = cluster_densities(leaf.pieces, self.v)
                 leaf.gain = gain_of_split(leaf.pieces.sizes, leaf.densities, leaf.density)
 
@@ -358,25 +340,12 @@ class _Grower:
 
 
 def _look_up(numbers: np.ndarray, items: Any) -> Any:
-    """``numbers[items]``, where `items` lie."""
+    """``numbers[items]``, in the memory where `items` are."""
     if lies_on_card(items):
-        from ..ensemble.gpu import look_up
-
         return look_up(numbers, items)
     return numbers[np.asarray(items)]
 
 
 def _by_worth(worth: dict[int, float]) -> list[int]:
-    """Nodes by falling worth, the first of equals first."""
+    """Nodes by falling worth; equal ones by number."""
     return sorted(worth, key=lambda node: (-worth[node], node))
-
-
-def _merged(leaf_counts: list[Counts], cluster_of_leaf: np.ndarray, k: int) -> Counts:
-    """Counts of clusters made of whole leaves."""
-    layout = leaf_counts[0].layout
-    alpha = np.zeros((layout.n_codes, k), dtype=np.int64)
-    sizes = np.zeros(k, dtype=np.int64)
-    for counts, cluster in zip(leaf_counts, cluster_of_leaf):
-        alpha[:, cluster] += counts.alpha[:, 0]
-        sizes[cluster] += counts.sizes[0]
-    return Counts(alpha, sizes, layout)

@@ -1,13 +1,16 @@
-"""select_k: how many clusters an ensemble or a table of features supports, and whether it supports any."""
+"""select_k: the number of clusters that an ensemble or a table of features supports, if any."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..engines import resolve
@@ -16,17 +19,16 @@ from ..metrics.agreement import ensemble_nmi, pairwise_nmi
 from ..metrics.densities import density as density_metric
 from ..metrics.stability import cluster_stability
 from .kmeans import KMeansConsensus
-from .lloyd import TooFewRows
 from .merge import PairSums
 from .search import over_segment
 
 REFERENCES = ("auto", "gaussian", "permuted")
 _LEAST_Z = 3.0
-_UNSTABLE = 0.005  # 1 − S of a k that is called stable, at most
+_UNSTABLE = 0.005  # largest 1 − S of a number of clusters that is called stable
 _SOFTEN = 0.002  # added to 1 − S before its logarithm
-_FLOOR = 0.01  # bridges below this share are called nothing
-_LEAST_SHARE = 0.02  # of the items: what is smaller is an outlier, not a cluster
-_FIT_ROWS = 500  # rows a base partition of the features is fitted on, at most
+_FLOOR = 0.01  # added to bridges before their logarithm
+_LEAST_SHARE = 0.02  # of the items; smaller clusters are outliers
+_FIT_ROWS = 500  # largest number of rows that a base partition of features is fitted on
 _PAC = (0.1, 0.9)
 _PAC_PAIRS = 20_000
 
@@ -44,16 +46,16 @@ CLAIMS = {
 
 @dataclass(frozen=True)
 class SelectK:
-    """What :func:`select_k` found.
+    """What :func:`select_k` found; ``coassoc.report.plot_select_k`` draws it.
 
     Attributes
     ----------
     k : int
-        Suggested number of clusters; 1 when nothing speaks for any (see `verdict`).
+        Suggested number of clusters; 1 when there is no evidence for clusters (see `verdict`).
     structure : bool
-        Whether the reference is beaten clearly.
+        Whether the scores clearly exceed those of the reference.
     reference : {"gaussian", "permuted"}
-        What the scores were compared with, and `claim` what that can show.
+        What the scores were compared with; `claim` says what that can show.
     verdict : str
         One sentence.
     ks : ndarray
@@ -71,7 +73,7 @@ class SelectK:
         Proportion of ambiguous pairs (co-association between 0.1 and 0.9) among partitions into k clusters; NaN where
         there are fewer than 5 of them.
     statistic, reference_statistics : float, ndarray
-        What the verdict rests on: the score at k, or for permuted labels the mean NMI between partitions.
+        The values behind the verdict: the score at k, or for permuted labels the mean NMI between partitions.
     z_score, p_value : float
         The same compared with the references.
     """
@@ -118,12 +120,6 @@ class SelectK:
             plain[name] = [None if isinstance(x, float) and not math.isfinite(x) else x for x in values]
         return plain
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the scores over k; needs matplotlib. Returns the axes."""
-        from ..report.k_curves import plot_select_k
-
-        return plot_select_k(self, axes)
-
     def __str__(self) -> str:
         lines = [self.verdict, f"reference: {self.reference}. {self.claim}", ""]
         names = ("density", "nmi", "stability", "score", "gap", "z", "pac")
@@ -147,34 +143,33 @@ def select_k(
     engine: Any = "auto",
     n_jobs: int | None = None,
 ) -> SelectK:
-    r"""Suggest a number of clusters, or say that nothing speaks for any.
+    r"""Suggest a number of clusters, or report that there is no evidence for any.
 
     From features, each k gets a base ensemble of its own (partitions into k clusters, each fitted on a random half of
     the rows, at most 500) and a consensus. Where the k clusters are real, the halves agree: the density S of the
-    consensus is 1 but for a crumb. The same is done on Gaussian data with the covariance of `X`, whose clusters have
-    borders in the middle of the cloud that no two halves draw alike. Suggested is the largest k that is stable
-    (1 − S at most 0.005) and stands out from every reference, by three of their standard deviations; 1 when there is
-    none.
+    consensus is within 0.005 of 1. The same is done on Gaussian data with the covariance of `X`, whose clusters have
+    borders in the middle of the cloud, which differ from half to half. Suggested is the largest k that is stable
+    (1 − S at most 0.005) and exceeds every reference, by three of their standard deviations; 1 when there is none.
 
-    From labels alone nothing can be said about structure in the data, since clusterings of one smooth cloud agree
-    too. The partitions permuted independently tell whether they agree more than chance (by the mean NMI between
-    them). The suggested k is where average linkage of micro-clusters separates best.
+    Labels alone do not show whether the data have clusters, since clusterings of one smooth cloud agree too. They are
+    compared with independently permuted labels, which shows whether the partitions agree more than chance (by the
+    mean NMI between them). The suggested k is where average linkage of micro-clusters separates best.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features), Ensemble, or label table of shape (n_samples, n_partitions)
         Features, or base partitions.
     ks : iterable of int, default=range(2, 31)
-        Numbers of clusters to try, from 2; those the items cannot support are left out.
+        Numbers of clusters to try, from 2; those too large for the number of items are left out.
     reference : {"auto", "gaussian", "permuted"}, default="auto"
         ``"auto"``: "permuted" for an Ensemble and for tables of whole numbers or strings, "gaussian" for other numbers.
     n_references : int, default=20
-        References drawn.
+        Number of references drawn.
     n_partitions, n_init : int, default=10, 3
         Base k-means partitions of features for each k, and their restarts.
     random_state : int, Generator, RandomState or None, default=None
         Seed.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     n_jobs : int or None, default=None
         Processes for base partitions.
@@ -186,7 +181,7 @@ def select_k(
     Notes
     -----
     Linear in the number of items. From features (`n_references` + 1) * `n_partitions` * `n_init` runs of k-means on at
-    most 500 rows are made for every k.
+    most 500 rows are made for every k. Each parameter is a choice of its own, hence more than eight.
 
     Examples
     --------
@@ -234,7 +229,7 @@ def _from_labels(ensemble: Ensemble, ks: list[int], n_references: int, seed: int
     verdict = (
         f"The partitions agree more than chance {chance}; {k} clusters are separated best."
         if structure
-        else f"The partitions do not agree more than chance {chance}: there is nothing to take a consensus of."
+        else f"The partitions do not agree more than chance {chance}: a consensus of them means nothing."
     )
     found = np.array([_score_partition(ensemble, tree.labels(number), engine) for number in tree.ks.tolist()])
     pac = [_pac_of(ensemble, np.flatnonzero(ensemble.n_clusters == number), stream(seed, 8)) for number in tree.ks]
@@ -260,8 +255,6 @@ def _from_labels(ensemble: Ensemble, ks: list[int], n_references: int, seed: int
 
 
 def _from_features(X, ks, n_references, n_partitions, n_init, seed, engine, n_jobs) -> SelectK:
-    from sklearn.utils import check_array
-
     X = check_array(X, dtype=np.float64, ensure_min_samples=8, input_name="X")
     fit_rows = min(len(X) // 2, _FIT_ROWS)
     numbers = np.array([k for k in ks if k <= fit_rows // 2])
@@ -317,7 +310,7 @@ def _from_features(X, ks, n_references, n_partitions, n_init, seed, engine, n_jo
 
 
 def _halves(X, k: int, n_partitions: int, n_init: int, fit_rows: int, path, seed: int, n_jobs) -> Ensemble:
-    """Partitions into k clusters, each fitted on a random part of the rows and carried over to all of them."""
+    """Partitions into k clusters, each fitted on a random part of the rows and extended to all rows by predict."""
     return make_ensemble(
         X,
         n_partitions,
@@ -330,11 +323,9 @@ def _halves(X, k: int, n_partitions: int, n_init: int, fit_rows: int, path, seed
 
 
 def _consensus(ensemble: Ensemble, k: int, seed: int, engine: Any) -> np.ndarray:
-    try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # halves may agree on fewer than k clusters
         return KMeansConsensus(k, n_init=3, random_state=seed, engine=engine).fit(ensemble).labels_
-    except TooFewRows as few:
-        model = KMeansConsensus(few.n_different, n_init=1, random_state=seed, engine=engine)
-        return model.fit(ensemble).labels_
 
 
 def _score_of(density: Any) -> Any:
@@ -356,7 +347,7 @@ def _score_partition(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> tup
 
 
 class _Tree:
-    """Micro-clusters joined by average linkage: a partition, its counts and its bridge for every k asked for."""
+    """Average linkage of micro-clusters: for every k asked for a partition and its bridge."""
 
     def __init__(self, ensemble: Ensemble, ks: Iterable[int], seed: int, engine: Any):
         self.ensemble, self.engine = ensemble, engine
@@ -378,8 +369,8 @@ class _Tree:
     def _grow(self, wanted: set[int]) -> tuple[dict[int, float], dict[int, np.ndarray]]:
         """Bridge and groups of micro-clusters for each number of clusters that are large enough to count.
 
-        A partition into k is taken at the coarsest level of the tree with k clusters of at least `_LEAST_SHARE` of
-        the items; smaller ones, which are outliers, then join the cluster they share most with.
+        The partition into k is that of the coarsest level with k clusters of at least `_LEAST_SHARE` of the items;
+        smaller clusters, which are outliers, join the cluster with the largest mean co-association.
         """
         sums = PairSums(self.counts, self.v)
         n = self.counts.n_clusters
@@ -434,7 +425,7 @@ def _gaps(jump: np.ndarray, references: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _compare(statistic: float, references: np.ndarray) -> tuple[float, float]:
-    """z-score against the references, and the share of them (and one more) that reach the statistic."""
+    """z-score against the references, and the p-value of a permutation test."""
     spread = float(references.std(ddof=1))
     z = (statistic - float(references.mean())) / max(spread, 1e-12)
     return z, (1 + int(np.count_nonzero(references >= statistic))) / (len(references) + 1)
@@ -449,7 +440,7 @@ def _mean_agreement(ensemble: Ensemble, engine: Any) -> float:
 
 
 def _pac_of(ensemble: Ensemble, columns: np.ndarray, rng: np.random.Generator) -> float:
-    """Share of random pairs of items, seen together by two partitions or more, that are neither apart nor together."""
+    """Share of ambiguous pairs among random pairs of items that at least two partitions label."""
     n = ensemble.n_samples
     if len(columns) < 5 or n < 2:
         return float("nan")

@@ -1,60 +1,46 @@
-"""DensityConsensus: the densest partition a linear-time search finds."""
+"""DensityConsensus: a linear-time search for the densest partition."""
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
-from ..core.checks import check_integer, seed_from
 from ..core.tables import KMeansObjective
-from ..engines import Engine, Rows
 from ..metrics.labels import check_partition_weights
-from .kmeans import KMeansConsensus
-from .search import (
-    DensityGoal,
-    Found,
-    SearchConsensus,
-    climb_from,
-    is_large,
-    merged_start,
-    micro_clusters,
-    split_merge,
-)
-from .weights import resolve_partition_weights
+from .search import DensityGoal, Found, Search, SearchConsensus, is_large
+from .starts import Starts, best_start
 
 
 class DensityConsensus(SearchConsensus):
-    r"""Consensus partition that climbs the exact density S.
+    r"""Consensus partition with a large exact density S.
 
-    The k-means loss on H is close to the density :math:`S(\pi) = \frac1n \sum_C |C|\, D(C)` but not the same thing.
-    This search climbs S itself. It starts twice: from the best of `n_init` k-means consensus partitions, and from an
-    over-segmentation into many clusters that are
-    merged, on their counts alone, by least loss of S. From each start single items are exchanged until no move of
-    one item raises S, and then one cluster is split while two others are merged, as long as that helps. S never
-    falls on the way.
+    A low k-means loss on H means a high density :math:`S(\pi) = \frac1n \sum_C |C|\, D(C)`, but they are not the same.
+    This search raises S itself, from two starts: the best of `n_init` k-means consensus partitions, and an
+    over-segmentation into many clusters, which are merged on their counts by least loss of S. From each start single
+    items are moved until no move raises S; then one cluster is split and two others are merged while that raises S.
+    S never falls.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters, exactly.
     n_init : int, default=10
-        k-means starts, as in `KMeansConsensus`; 0 leaves that start out.
-    n_over_segment : int, default=1
-        Over-segmentations tried.
-    over_segment : int, default=None
-        Clusters of an over-segmentation; by default 100, or 5 * `n_clusters` when that is more.
+        Number of k-means starts, as in `KMeansConsensus`; 0 leaves that start out.
+    micro_clusters : int, "auto" or None, default="auto"
+        Clusters of the over-segmentation; None leaves that start out. ``"auto"``: 100, or 5 * `n_clusters` when that
+        is more.
     init : array-like of shape (n_samples,), default=None
-        A partition to start from instead of both.
+        A partition to start from instead of these two.
     max_iter : int, default=300
-        Passes of one k-means start, and sweeps of one exchange, at most.
+        Largest number of passes of a k-means start, and of sweeps of one exchange.
     max_rounds : int, default=50
-        Split–merge rounds from one start at most; 0 leaves them out.
+        Largest number of split–merge rounds from one start; 0 makes none.
     n_trials : int, default=8
-        Split–merge plans climbed from in a round before the search gives up.
+        Split–merge plans tried in a round before the search ends.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per step.
@@ -62,12 +48,14 @@ class DensityConsensus(SearchConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     density_ : float
         Density S of the partition.
     densities_ : list of float
-        S after each step that raised it, from the better of the starts to the end.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        S at the better start and after each step that raised it.
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters_,)
         Density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
@@ -86,9 +74,9 @@ class DensityConsensus(SearchConsensus):
     Notes
     -----
     Every step is linear in the number of items: a sweep of the exchange costs about as much as two k-means passes.
-    Above 100 000 items the search goes on from the better start only and gives up on a plan after a few sweeps.
-    Memory is that of `KMeansConsensus` with `over_segment` clusters. ``predict`` gives new rows the cluster with the
-    nearest centre in H, which on the rows of `fit` may differ from ``labels_`` near borders.
+    Above 100 000 items only the better start is searched from, and a plan has a few sweeps to raise S.
+    Memory is that of `KMeansConsensus` with `micro_clusters` clusters. ``predict`` returns the
+    cluster with the nearest center in H, which may differ from ``labels_`` for rows of `fit` near borders.
 
     Raising S does not raise the agreement with true classes; see the page on choosing a method.
 
@@ -101,13 +89,14 @@ class DensityConsensus(SearchConsensus):
     ([3, 3], 0.8333)
     """
 
+    _least_n_init = 0
+
     def __init__(
         self,
         n_clusters=8,
         *,
         n_init=10,
-        n_over_segment=1,
-        over_segment=None,
+        micro_clusters="auto",
         init=None,
         max_iter=300,
         max_rounds=50,
@@ -119,8 +108,7 @@ class DensityConsensus(SearchConsensus):
     ):
         self.n_clusters = n_clusters
         self.n_init = n_init
-        self.n_over_segment = n_over_segment
-        self.over_segment = over_segment
+        self.micro_clusters = micro_clusters
         self.init = init
         self.max_iter = max_iter
         self.max_rounds = max_rounds
@@ -130,84 +118,26 @@ class DensityConsensus(SearchConsensus):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DensityConsensus:
-        """Find a dense partition.
+    def _goal(self, v: np.ndarray) -> DensityGoal:
+        return DensityGoal(v)
 
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it. All copies move together.
+    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
+        starts: list[Found] = []
+        if micro is not None:
+            starts.append(search.merged_start(k, micro, "density", 0))
+        if n_init:  # the labels of `KMeansConsensus` with the same seed
+            v = check_partition_weights(search.goal.v, len(search.goal.v))  # as it scales them, to the last bit
+            settings = Starts(k, n_init, search.max_iter, search.seed)
+            best = best_start(search.rows, search.engine, KMeansObjective(v), v, settings)
+            starts.append(search.climb(best.labelling))
+        if not starts:
+            raise ValueError("n_init=0 and micro_clusters=None leave nothing to start from; set one, or give init.")
+        if is_large(search.rows):  # the results of the starts are close: search from the better one only
+            return [max(starts, key=lambda start: start.objective)]
+        return starts
 
-        Returns
-        -------
-        self
-        """
-        k = check_integer(self.n_clusters, "n_clusters")
-        n_init = check_integer(self.n_init, "n_init", 0)
-        n_over = check_integer(self.n_over_segment, "n_over_segment", 0)
-        micro = None if self.over_segment is None else check_integer(self.over_segment, "over_segment")
-        max_iter = check_integer(self.max_iter, "max_iter")
-        max_rounds = check_integer(self.max_rounds, "max_rounds", 0)
-        n_trials = check_integer(self.n_trials, "n_trials")
-        if not n_init and not n_over and self.init is None:
-            raise ValueError(
-                "n_init=0 and n_over_segment=0 leave nothing to start from; raise one of them, or give init."
-            )
-        seed = seed_from(self.random_state)
-        with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            v = resolve_partition_weights(self.partition_weights, ensemble, sample_weight, self.engine)
-            goal = DensityGoal(v)
+    def _score(self, found: Found, v: np.ndarray) -> float:
+        return found.objective / int(found.climb.counts.sizes.sum())
 
-            starts: list[Found] = []
-            if self.init is not None:
-                starts.append(self._given_start(ensemble, rows, goal, k, max_iter))
-            else:
-                for restart in range(n_over):
-                    n_micro = micro_clusters(micro, k, rows.n_rows)
-                    starts.append(merged_start(rows, goal, k, n_micro, "density", max_iter, max_iter, seed, restart))
-                if n_init:
-                    starts.append(_kmeans_start(rows, engine, goal, k, n_init, max_iter, seed))
-            n = int(starts[0].climb.counts.sizes.sum())
-            if is_large(rows):  # the starts end close to each other: search on from the better one only
-                starts = [max(starts, key=lambda start: start.objective)]
-            best: Found | None = None
-            self.n_rounds_ = 0
-            for number, start in enumerate(starts):
-                steps = [start.objective / n]
-
-                def report(step: str, found: Found, number: int = number, steps: list[float] = steps) -> None:
-                    steps.append(found.objective / n)
-                    if self.verbose:
-                        print(f"DensityConsensus: start {number}, {step}, S {found.objective / n:.6g}")
-
-                report_found, rounds = split_merge(
-                    rows,
-                    engine,
-                    start,
-                    goal,
-                    k,
-                    max_rounds=max_rounds,
-                    n_trials=n_trials,
-                    max_sweeps=max_iter,
-                    seed=seed,
-                    report=report,
-                )
-                self.n_rounds_ += rounds
-                if best is None or report_found.objective > best.objective:
-                    best, self.densities_ = report_found, steps
-            assert best is not None
-            self._store_found(ensemble, rows, best, v)
-            return self
-
-
-def _kmeans_start(
-    rows: Rows, engine: Engine, goal: DensityGoal, k: int, n_init: int, max_iter: int, seed: int
-) -> Found:
-    """Exchange from the labels of `KMeansConsensus` with the same seed."""
-    v = check_partition_weights(goal.v, len(goal.v))  # as it would bring them to mean 1, to the last bit
-    best = KMeansConsensus(k)._best_start(rows, engine, KMeansObjective(v), v, "k-means++", k, n_init, max_iter, seed)
-    return climb_from(rows, best.labelling, goal, max_iter)
+    def _store_scores(self, steps: list[float]) -> None:
+        self.densities_ = steps

@@ -7,16 +7,19 @@ import numbers
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from
-from ..engines import Rows
+from ..core.counts import Counts
+from ..core.tables import KMeansObjective
+from ..engines import Engine, Rows
 from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
-from ..metrics.labels import check_copies, check_partition_weights
+from ..metrics.labels import check_copies
 from .base import ConsensusEstimator
-from .kmeans import KMeansConsensus
 from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
 from .lloyd import TooFewRows
+from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
     cluster_similarities,
@@ -26,18 +29,19 @@ from .similarity import (
     row_similarities,
     weighted_rows,
 )
-from .weights import check_cluster_weights, uncertainty_from_overlap
+from .starts import Starts, best_start, warn_if_fewer
+from .weights import resolve_cluster_weights
 
-_FEW_ROWS = 2048  # single linkage of counts: up to here the compiled way is quicker
-_MICRO_PASSES = 30  # micro-clusters need not settle: they are merged anyway
+_FEW_ROWS = 2048  # up to here compiled single linkage is faster than `single_linkage`
+_MICRO_PASSES = 30  # micro-clusters need not converge, as they are merged afterwards
 
 
 class EAC(ConsensusEstimator):
     r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
 
     The distance of two items is :math:`1 - A_{ii'}`, with :math:`A_{ii'}` the share of partitions that put them
-    together (among those that label both). Items with equal label rows have distance 0 and behave alike, so the
-    linkage runs over the different rows, each counting as often as it occurs: the same tree as over all items.
+    together, among those that label both. Items with equal label rows have distance 0, so the linkage runs over the
+    different rows, each weighted by how often it occurs. This gives the same tree as linkage over all items.
 
     With ``enhanced=True``, a partition that separates two items contributes the similarity of their two clusters
     instead of 0.
@@ -52,21 +56,22 @@ class EAC(ConsensusEstimator):
         Replace absent pairs by the similarity of their clusters.
     similarity : {"walk", "jaccard"}, default="walk"
         For ``enhanced=True``. ``"walk"``: cosine of the 1..20-step random-walk trajectories on the Jaccard graph of
-        base clusters, the reading that fits the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
-        two clusters overlap with in the other partitions (their own index is always 0).
-    micro_clusters : int or None, default=None
+        base clusters, which reproduces the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
+        two clusters overlap with in the other partitions.
+    micro_clusters : int, "auto" or None, default=None
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
-        co-association :math:`D(C, C')`: linear in n, for any n. None: exact.
+        co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
+        more. None: exact.
     max_bytes : int, default=2147483648
-        Refuse an exact linkage that needs more memory than this.
-    partition_weights : array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
+        Largest memory that an exact linkage may need; more is an error.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         How much a co-occurrence in each base cluster counts. ``"uncertainty"`` with average linkage is LWEA: see
         `cluster_uncertainty`.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of the over-segmentation. Exact linkage draws nothing.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+        Seed of the over-segmentation. Exact linkage is not random.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes of the over-segmentation run.
     verbose : int, default=0
         Print a line per stage.
@@ -74,19 +79,20 @@ class EAC(ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels, numbered by first appearance among the leaves; −1 for items no partition labels and for
-        those of weight 0 whose row occurs nowhere else.
+        Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition,
+        and for items of weight 0 whose row no other item has.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
-        SciPy linkage over the leaves; heights are 1 − similarity. Over all n items SciPy's would start with the
-        merges of equal rows at height 0.
+        SciPy linkage over the leaves; heights are 1 − similarity.
     leaf_of_item_ : ndarray of shape (n_samples,)
-        Leaf of each item, −1 for items that take no part.
+        Leaf of each item, −1 for items without one.
     leaf_sizes_ : ndarray of shape (n_leaves,)
         Items at each leaf, copies counted.
+    n_clusters_ : int
+        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
     n_leaves_ : int
         Leaves: different rows in order of first appearance, or micro-clusters.
     n_ties_ : int
-        Merges at which another pair was exactly as similar. Ties go to the pair of lowest leaves.
+        Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -98,8 +104,8 @@ class EAC(ConsensusEstimator):
     -----
     Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
     at worst), and 4·u² bytes. Single linkage of plain counts of many rows takes O(u²) and, up to 254 partitions, u²
-    bytes. Sums of co-occurrences are whole numbers, so averages that are equal compare equal.
-    With ``micro_clusters=m``: one start of k-means with m clusters and 30 passes at most, then m² sums of counts.
+    bytes. Sums of co-occurrences are integers, so equal averages compare equal.
+    With ``micro_clusters=m``: one k-means start with m clusters and at most 30 passes, then m² sums of counts.
 
     References
     ----------
@@ -148,40 +154,22 @@ class EAC(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> EAC:
-        """Build the tree and cut it.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         check_choice(self.linkage, "linkage", LINKAGES)
         check_choice(self.similarity, "similarity", SIMILARITIES)
-        micro = None if self.micro_clusters is None else check_integer(self.micro_clusters, "micro_clusters")
-        if micro is not None and micro < k:
-            raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
-        with self._opened(X, sample_weight) as (ensemble, rows, _):
-            v = check_partition_weights(self.partition_weights, ensemble.n_partitions)
+        micro = check_micro_clusters(self.micro_clusters, k)
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
             copies = check_copies(sample_weight, ensemble.n_samples)
-            if micro is None or not self._link_micro_clusters(ensemble, rows, copies, v, micro):
+            v = self._resolve_weights(ensemble, sample_weight)
+            if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
                 self._link_rows(ensemble, rows, copies, v)
-            if k > self.n_leaves_:
-                raise TooFewRows(k, self.n_leaves_)
+            warn_if_fewer(k, self.n_leaves_)
+            k = min(k, self.n_leaves_)
             labels = self.cut(k)
-            counts = rows.counts(rows.labelling_of(np.maximum(labels, 0), k))
+            counts = rows.counts(rows.labelling(k, np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, labels, counts, v)
-            return self
 
     def cut(self, k: int | None = None, *, height: float | None = None) -> np.ndarray:
         """A partition from the tree.
@@ -189,7 +177,7 @@ class EAC(ConsensusEstimator):
         Parameters
         ----------
         k : int, optional
-            Number of clusters, from 1 to ``n_leaves_``: exactly as many are returned, ties or not.
+            Number of clusters, from 1 to ``n_leaves_``; exactly as many are returned, also where merges tie.
         height : float, optional
             Instead of k: undo the merges above this height (1 − similarity).
 
@@ -197,8 +185,6 @@ class EAC(ConsensusEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         if (k is None) == (height is None):
             raise TypeError(f"cut takes either k or height, got k={k!r}, height={height!r}.")
@@ -227,14 +213,8 @@ class EAC(ConsensusEstimator):
         if square:
             self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
             return
-        triangle, scale = row_similarities(
-            codes,
-            rows.layout,
-            ensemble.has_missing,
-            v,
-            self._blocks(rows),
-            self._cluster_weights(rows),
-        )
+        u = resolve_cluster_weights(self.cluster_weights, rows)
+        triangle, scale = row_similarities(codes, rows.layout, ensemble.has_missing, v, self._blocks(rows), u)
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
         self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
@@ -251,29 +231,24 @@ class EAC(ConsensusEstimator):
 
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 
-    def _link_micro_clusters(self, ensemble, rows: Rows, copies, v: np.ndarray, m: int) -> bool:
-        """False when there are no more different rows than micro-clusters: the exact way is then the cheap one."""
-        over = KMeansConsensus(
-            m,
-            n_init=1,
-            max_iter=_MICRO_PASSES,
-            partition_weights=self.partition_weights,
-            random_state=seed_from(self.random_state),
-            engine=self.engine,
-            verbose=self.verbose,
-        )
+    def _link_micro_clusters(self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int) -> bool:
+        """Link micro-clusters; False when there are fewer different rows than `m`, so that exact linkage is cheaper."""
+        starts = Starts(m, 1, _MICRO_PASSES, seed_from(self.random_state), verbose="EAC" if self.verbose else "")
         try:
-            over.fit(ensemble, sample_weight=copies)
+            over = best_start(rows, engine, KMeansObjective(v), v, starts)
         except TooFewRows:
             return False
-        found = np.flatnonzero(over.cluster_sizes_)
-        leaf_of_cluster = np.full(m, -1, dtype=np.int64)
+        found = np.flatnonzero(over.counts.sizes)
+        leaf_of_cluster = np.full(m, -1, dtype=np.int32)
         leaf_of_cluster[found] = np.arange(len(found))
-        leaf_of_item = np.where(over.labels_ < 0, -1, leaf_of_cluster[over.labels_])
-        counts = rows.counts(rows.labelling_of(np.maximum(leaf_of_item, 0).astype(np.int32), len(found)))
-        together, observed = cluster_sums(
-            counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), self._cluster_weights(rows)
-        )
+        labels = np.asarray(rows.labels(over.labelling))
+        leaf_of_item = leaf_of_cluster[labels]
+        absent = ensemble.unlabelled()
+        if absent is not None:
+            leaf_of_item[absent] = -1
+        counts = Counts(np.ascontiguousarray(over.counts.alpha[:, found]), over.counts.sizes[found], rows.layout)
+        u = resolve_cluster_weights(self.cluster_weights, rows)
+        together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)
         upper = np.triu_indices(len(found), 1)
         triangle, pairs = together[upper], observed[upper]
         if self.linkage != "average":
@@ -289,15 +264,6 @@ class EAC(ConsensusEstimator):
             return None
         return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
 
-    def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
-        """Weight of each base cluster (d,): how much a co-occurrence in it counts. None: 1 each."""
-        if self.cluster_weights is None:
-            return None
-        if isinstance(self.cluster_weights, str):
-            check_choice(self.cluster_weights, "cluster_weights", ("uncertainty",))
-            return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets)
-        return check_cluster_weights(self.cluster_weights, rows.layout.n_codes)
-
     def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
         self._merges = merges
         self.n_leaves_ = merges.n_points
@@ -308,7 +274,7 @@ class EAC(ConsensusEstimator):
 
 
 def _weigh(triangle: np.ndarray, weights: np.ndarray) -> None:
-    """Similarities of rows into sums over their items: times both multiplicities, in place."""
+    """Turn similarities of rows into sums over pairs of items, in place: times both multiplicities."""
     n, stop = len(weights), 0
     factors = weights.astype(np.float64)
     for i in range(n - 1):

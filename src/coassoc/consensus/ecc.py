@@ -1,4 +1,4 @@
-"""ECC: k-means with the Kullback–Leibler divergence, through the shared pass with a log table."""
+"""ECC: k-means with the Kullback–Leibler divergence."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class ECC(TableConsensus):
 
     The consensus keeps the entropy of the base labels inside its clusters low. An item goes to the cluster with
     the largest :math:`\sum_j v_j \log q_f(C)`, f its label in partition j and :math:`q_f(C)` the share of the label
-    among the items of C. A label the cluster has never seen would cost infinitely much, so shares are smoothed:
+    among the items of C. The log of a label that does not occur in the cluster would be infinite, so shares are
+    smoothed:
 
     * ``smoothing="additive"``: :math:`q_f = (\alpha_f + \epsilon) / (n_{Cj} + \epsilon k_j)`. The penalised loss
       :math:`-\sum_C \sum_j v_j \sum_{f \in j} (\alpha_f + \epsilon) \log q_f(C)` falls with every pass.
-    * ``smoothing="floor"``: :math:`q_f = \max(\alpha_f / n_{Cj}, \epsilon)`, the reading that fits the paper's
-      figures. Shares no longer add up to 1, so the loss (:math:`\epsilon = 0` above) need not fall; the fit stops
-      when it does not.
+    * ``smoothing="floor"``: :math:`q_f = \max(\alpha_f / n_{Cj}, \epsilon)`, which reproduces the paper's figures.
+      Shares no longer add up to 1, so the loss (:math:`\epsilon = 0` above) may rise; the fit then stops.
 
     Parameters
     ----------
@@ -33,21 +33,21 @@ class ECC(TableConsensus):
         Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row, when that
         lowers the loss.
     n_init : int, default=10
-        Starts; the one with the lowest exact loss is kept (the first of equals).
+        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on the distances between label rows, items drawn at random, or a given
-        partition (the paper's figures fit one made from different label rows, see the page on compared methods).
+        partition (which one reproduces the paper's figures: see the page on compared methods).
     smoothing : {"additive", "floor"}, default="additive"
-        See above.
+        How shares are smoothed, see above.
     epsilon : float, default=0.001
-        Strength of the smoothing. The smaller, the more a single unseen label counts.
+        Strength of the smoothing. Smaller values make a single unseen label cost more.
     max_iter : int, default=300
-        Passes per start at most.
-    partition_weights : array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
+        Largest number of passes per start.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per pass.
@@ -55,14 +55,16 @@ class ECC(TableConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     loss_ : float
         Penalised loss in nats (plain loss with a floor).
     losses_ : list of float
         Loss after each pass of the best start, strictly falling.
     density_ : float
         Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters_,)
         Density and number of items of each cluster.
     n_iter_ : int
         Passes of the best start.
@@ -77,8 +79,8 @@ class ECC(TableConsensus):
 
     Notes
     -----
-    Time and memory are those of :class:`KMeansConsensus`. From single rows as a start, the first pass compares
-    items by how many labels they share, times log(1/ε): large steps of the same size, hence many ties.
+    Time and memory are those of :class:`KMeansConsensus`. When starts are single rows, scores in the first pass are
+    the number of shared labels times log(1/ε), so ties are frequent.
 
     References
     ----------
@@ -130,7 +132,7 @@ def _check_epsilon(epsilon: Any, smoothing: str) -> float:
         raise TypeError(f"epsilon must be a number, got {epsilon!r}.")
     epsilon = float(epsilon)
     if not (math.isfinite(epsilon) and epsilon > 0.0):
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon}; unseen labels need some share.")
+        raise ValueError(f"epsilon must be positive and finite, got {epsilon}.")
     if smoothing == "floor" and epsilon >= 1.0:
         raise ValueError(f"epsilon must be below 1 with smoothing='floor' (it is a share), got {epsilon}.")
     return epsilon

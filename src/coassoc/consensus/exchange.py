@@ -1,4 +1,4 @@
-"""Climbing an exact objective by moving one row at a time: the loop around the engine's exchange verbs."""
+"""Raising an exact objective by moving one row at a time: the loop over the engine's exchange verbs."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from ..core.counts import Counts
 from ..core.moves import AgreementState, DensityState
 from ..engines.contract import Labelling, Rows
 
-_LIMIT = 1 << 18  # moves fetched per call: bounds the coordinator's memory
+_LIMIT = 1 << 18  # moves fetched per call, which limits the coordinator's memory
 
 
 @dataclass
 class Climb:
-    """Where a climb ended."""
+    """The result of an exchange."""
 
     counts: Counts
     objective: float  # n·S, or Σ_j v_j NMI_j
     n_moves: int
     n_sweeps: int
-    converged: bool  # no single move gains any more
+    converged: bool  # no move of a single row raises the objective
 
 
 def exchange(
     rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int, limit: int = _LIMIT
 ) -> Climb:
-    """Sweep over the rows until no single move gains; `labelling` and `state` are changed in place.
+    """Sweep over the rows until no single move raises the objective; changes `labelling` and `state` in place.
 
-    A sweep that applies nothing judged every row against the final state, which is then 1-optimal.
+    A sweep without a move has tested every row against the final state, so no single move can raise the objective.
     """
     moved, sweeps, converged = 0, 0, False
     while sweeps < max_sweeps and not converged:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core.checks import check_integer, seed_from
 from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan
+from ..metrics import density
 from .persist import SaveMixin
 from .registry import make_method
 
@@ -20,7 +21,7 @@ _CHUNK_BYTES = 1 << 26
 
 def _can_predict(self: ConsensusClustering) -> bool:
     """Every base clusterer and the consensus method must be able to label new rows."""
-    clusterers = check_clusterers(self.base, False, 1)
+    clusterers = check_clusterers(self.clusterer, False, 1)
     method = self.method if hasattr(self.method, "fit") else make_method(self.method or "kmeans")
     lacking = [one for one in (*clusterers, method) if not hasattr(one, "predict")]
     if lacking:
@@ -31,7 +32,7 @@ def _can_predict(self: ConsensusClustering) -> bool:
 class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     r"""Cluster features many times, then find the consensus of those clusterings.
 
-    A drop-in for :class:`sklearn.cluster.KMeans`: :math:`p` base clusterings with :math:`k_j` drawn uniformly from
+    Usable in place of :class:`sklearn.cluster.KMeans`: :math:`p` base clusterings with :math:`k_j` drawn uniformly from
     :math:`[k, \max(k, \lfloor\min(\sqrt n, 100)\rfloor)]` become an :class:`Ensemble`, and a consensus method finds
     the :math:`k` clusters that agree with them.
 
@@ -41,11 +42,12 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         Clusters of the consensus.
     n_partitions : int, default=20
         Base clusterings.
-    base : clusterer, list of clusterers or None, default=None
-        What makes a base clustering; a list is taken in turn. ``n_clusters`` (or ``n_components``) and
+    clusterer : scikit-learn clusterer, list of them or None, default=None
+        Makes the base clusterings; those of a list take turns. ``n_clusters`` (or ``n_components``) and
         ``random_state`` are set where it has them; noise (−1) is a missing label. None is k-means.
     base_clusters : int, (int, int) or None, default=None
-        Clusters of the base clusterings, or the range they are drawn from. None is the range above.
+        Clusters of the base clusterings, or the range they are drawn from: ``n_clusters`` of :func:`make_ensemble`.
+        None is the range above.
     method : str, consensus estimator or None, default=None
         How the consensus is found: a name ("kmeans", "bisecting", "sec", ...) or an estimator, whose ``n_clusters``
         and ``random_state`` are set where it has them. None is "kmeans".
@@ -56,10 +58,10 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     n_init : int, default=1
         Restarts of the default base k-means.
     n_jobs : int or None, default=None
-        Processes that make base clusterings side by side. The result does not depend on it.
+        Number of processes that make base clusterings. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of everything.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the consensus passes run.
     verbose : int, default=0
         Print progress.
@@ -76,6 +78,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         The fitted base clusterers.
     base_features_ : list
         Features each of them saw; None is all.
+    n_clusters_ : int
+        Clusters of the consensus.
     density_ : float
         Density S of the consensus in the ensemble; it says nothing about true classes.
     n_features_in_ : int
@@ -88,7 +92,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    Time is that of `n_partitions` base clusterings; the consensus adds a small share of it. Base models are kept for
+    Time is that of `n_partitions` base clusterings; the consensus adds little. Base models are kept for
     `predict`, which every base clusterer and the method must then have.
 
     References
@@ -111,7 +115,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         n_clusters=8,
         *,
         n_partitions=20,
-        base=None,
+        clusterer=None,
         base_clusters=None,
         method=None,
         feature_fraction=1.0,
@@ -124,7 +128,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     ):
         self.n_clusters = n_clusters
         self.n_partitions = n_partitions
-        self.base = base
+        self.clusterer = clusterer
         self.base_clusters = base_clusters
         self.method = method
         self.feature_fraction = feature_fraction
@@ -143,7 +147,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Features.
         y : None
-            Ignored, for scikit-learn's sake.
+            Ignored; scikit-learn passes it.
 
         Returns
         -------
@@ -160,7 +164,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
             X.shape,
             self.base_clusters,
             k,
-            check_clusterers(self.base, False, self.n_init),
+            check_clusterers(self.clusterer, False, self.n_init),
             self.feature_fraction,
             self.sample_fraction,
             "missing",
@@ -176,8 +180,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         self.ensemble_ = Ensemble.from_partitions(vectors)
         self.consensus_ = method.fit(self.ensemble_)
         self.labels_ = self.consensus_.labels_
-        from ..metrics import density
-
+        self.n_clusters_ = len(np.unique(self.labels_[self.labels_ >= 0]))
         self.density_ = density(self.ensemble_, self.labels_, engine=self.engine)
         return self
 
@@ -209,7 +212,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         return self.consensus_.predict(table)
 
     def _method(self, k: int, seed: int) -> Any:
-        """The consensus estimator, with what it shares with this one set."""
+        """The consensus estimator, with number of clusters, seed and engine set."""
         settings = {"n_clusters": k, "random_state": seed, "engine": self.engine}
         if self.method is None or isinstance(self.method, str):
             return make_method(self.method or "kmeans", **settings)
@@ -231,7 +234,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        clusterers = self.base if isinstance(self.base, (list, tuple)) else [self.base]
+        clusterers = self.clusterer if isinstance(self.clusterer, (list, tuple)) else [self.clusterer]
         tags.input_tags.sparse = all(one is None or _takes_sparse(one) for one in clusterers)
         return tags
 
@@ -239,5 +242,5 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
 def _takes_sparse(clusterer: Any) -> bool:
     from sklearn.utils import get_tags
 
-    # `fit` says what is wrong with something that is no clusterer; tags are asked for before
+    # scikit-learn asks for tags before `fit` checks that this is a clusterer
     return isinstance(clusterer, BaseEstimator) and bool(get_tags(clusterer).input_tags.sparse)

@@ -13,30 +13,31 @@ from ..core.counts import Layout, ScoreTable
 from ..core.tables import fix_table
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies, check_labels
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .metis import load_pymetis, partition_graph
 from .similarity import jaccard_graph, weighted_rows
+from .starts import warn_if_fewer
 
 _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser copies
-_PIECES = 20  # a vertex holds at most this fraction of an average cluster, so that parts can be balanced
+_PIECES = 20  # an average cluster has at least so many vertices, so that parts can be balanced
 
 
-class MCLA(ConsensusEstimator):
+class MCLA(PredictMixin, ConsensusEstimator):
     r"""Meta-clustering: base clusters are grouped into meta-clusters, items go where most of their labels are.
 
     The graph of base clusters has the Jaccard indices :math:`|f \cap g| / |f \cup g|` as edge weights; METIS cuts it
     into k meta-clusters M. An item goes to the meta-cluster with the highest association, the share of its base
-    clusters that the item belongs to (:math:`|M \cap i| / |M|`), the first of equals.
+    clusters that the item belongs to (:math:`|M \cap i| / |M|`), the lowest one on ties.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of meta-clusters. Some may win no item; ``n_clusters_found_`` says how many did.
+        Number of meta-clusters. Some may get no item; ``n_clusters_`` counts those that do.
     max_bytes : int, default=2147483648
-        Refuse a graph that needs more memory than this.
+        Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the two passes over the items run.
     verbose : int, default=0
         Print a line per stage.
@@ -44,11 +45,11 @@ class MCLA(ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_found_-1; −1 for items no partition labels.
-    n_clusters_found_ : int
-        Meta-clusters that won at least one item: often fewer than asked for.
+        Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Meta-clusters with at least one item; often fewer than asked for.
     meta_clusters_ : ndarray of shape (n_codes,)
-        Consensus label of each base cluster; −1 for those whose meta-cluster won no item.
+        Consensus label of each base cluster; −1 where its meta-cluster has no item.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -59,7 +60,7 @@ class MCLA(ConsensusEstimator):
     Notes
     -----
     Two passes over the items, O(n_samples * n_partitions²) and O(n_samples * n_partitions * n_clusters), and a graph
-    of n_codes² edges at most. Jaccard indices enter METIS as whole percent; smaller ones are no edge.
+    of at most n_codes² edges. METIS gets Jaccard indices in whole percent; an index that rounds to 0 is no edge.
 
     References
     ----------
@@ -81,22 +82,7 @@ class MCLA(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MCLA:
-        """Group the base clusters, then place the items.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         load_pymetis()
         seed = _metis_seed(self.random_state)
@@ -105,11 +91,8 @@ class MCLA(ConsensusEstimator):
             _refuse(f"MCLA over {d} base clusters", (16 + _EDGE_BYTES) * d * d, self.max_bytes)
             overlap = rows.overlap()
             present = np.flatnonzero(np.diagonal(overlap))
-            if k > len(present):
-                raise ValueError(
-                    f"n_clusters={k} is larger than the number of base clusters, {len(present)}; "
-                    f"ask for at most {len(present)}."
-                )
+            warn_if_fewer(k, len(present), "base clusters")
+            k = min(k, len(present))
             graph = mcla_graph(overlap[np.ix_(present, present)])
             if self.verbose:
                 print(f"MCLA: {len(present)} base clusters, {graph.nnz // 2} edges")
@@ -120,7 +103,7 @@ class MCLA(ConsensusEstimator):
             labelling = rows.labelling(k)
             rows.assign(labelling, table)
             found = np.flatnonzero(rows.counts(labelling).sizes)
-            # meta-clusters without items win nothing, so leaving them out changes no label
+            # meta-clusters without items are never the best, so dropping them changes no label
             new_name = np.full(k + 1, -1, dtype=np.int64)
             new_name[found] = np.arange(len(found))
             table = ScoreTable(np.ascontiguousarray(table.values[:, found]), table.bits)
@@ -131,46 +114,29 @@ class MCLA(ConsensusEstimator):
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
             self.meta_clusters_ = new_name[meta]
-            self.n_clusters_found_ = len(found)
-            return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
 
 class CSPA(ConsensusEstimator):
     r"""Cluster-based similarity partitioning: METIS on the co-association graph of the items.
 
-    Equal rows are one vertex that weighs as much as they are many, and two vertices are joined by the sum of the
-    co-occurrences over their pairs of items, so that a cut costs what it costs in the graph of all items. METIS
-    asks for parts of equal weight; rows heavier than a twentieth of an average cluster are therefore split into
-    several vertices (in small sets: into items).
+    Items with equal rows form one vertex, weighted by their number. The edge between two vertices is the sum of the
+    co-occurrences over their pairs of items, so a cut has the same cost as in the graph of all items. METIS balances
+    the weight of the parts; rows that weigh more than a twentieth of an average cluster are therefore split into
+    several vertices.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of parts.
     equal_rows : {"apart", "together"}, default="apart"
-        Whether items with equal rows may end up in different parts, for the sake of balance, as in the graph of all
-        items (the paper's reading), or all follow the part most of them are in. Together, partitions are denser
-        and agree more with the ensemble, and parts may come out empty.
+        ``"apart"``: items with equal rows may be in different parts, which balances parts better, as in the graph of
+        all items; this reproduces the paper's figures. ``"together"``: they all get the part that most of them are in;
+        partitions are then denser and agree more with the ensemble, and parts may be empty.
     max_bytes : int, default=2147483648
-        Refuse a graph that needs more memory than this.
+        Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass for the scores runs.
     verbose : int, default=0
         Print a line per stage.
@@ -178,8 +144,8 @@ class CSPA(ConsensusEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_found_-1; −1 for items no partition labels and for those of weight 0.
-    n_clusters_found_ : int
+        Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition and for those of weight 0.
+    n_clusters_ : int
         Parts that hold at least one item.
     n_vertices_ : int
         Vertices of the graph.
@@ -192,10 +158,10 @@ class CSPA(ConsensusEstimator):
 
     Notes
     -----
-    With u vertices, time and memory grow with the number of pairs that share a base cluster, u² at most. Parts of
-    equal size are a strong wish: where the clusters of the data are not, other methods fit better. With
-    ``equal_rows="apart"`` an item of weight m stays whole, where m copies of its row could be divided; together,
-    weights are exactly repetition.
+    With u vertices, time and memory grow with the number of pairs that share a base cluster, at most u². Parts have
+    nearly equal sizes, so other methods are better for clusters of different sizes. With ``equal_rows="apart"`` an
+    item of weight m is in one part, where m copies of its row could be in several; with ``"together"`` weights equal
+    repetition.
 
     References
     ----------
@@ -220,22 +186,7 @@ class CSPA(ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CSPA:
-        """Build the graph and cut it.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         together = check_choice(self.equal_rows, "equal_rows", ("apart", "together")) == "together"
         load_pymetis()
@@ -249,11 +200,8 @@ class CSPA(ConsensusEstimator):
             else:
                 vertex, first, weights = vertices(ensemble, copies, k)
                 chosen = ensemble.take(first)
-            if k > len(weights):
-                raise ValueError(
-                    f"n_clusters={k} is larger than the number of items, {len(weights)}; "
-                    f"ask for at most {len(weights)}."
-                )
+            warn_if_fewer(k, len(weights), "items")
+            k = min(k, len(weights))
             self.n_vertices_ = len(weights)
             most = min(len(weights) ** 2, int((chosen.sizes.astype(object) ** 2).sum()))
             _refuse(f"CSPA over {len(weights)} vertices", _EDGE_BYTES * most, self.max_bytes)
@@ -267,22 +215,20 @@ class CSPA(ConsensusEstimator):
                 part, vertex = votes.argmax(axis=1), row
             labels = np.where(vertex < 0, -1, part[vertex])
             compact, found = check_labels(labels, ensemble.n_samples)
-            counts = rows.counts(rows.labelling_of(np.maximum(compact, 0), found))
+            counts = rows.counts(rows.labelling(found, np.maximum(compact, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
-            self.n_clusters_found_ = found
-            return self
 
 
 def mcla_graph(overlap: np.ndarray) -> csr_matrix:
-    """Jaccard indices between base clusters in whole percent, as METIS wants its edges."""
+    """Jaccard indices between base clusters in whole percent: METIS takes integer weights."""
     return csr_matrix(np.rint(100.0 * jaccard_graph(overlap)).astype(np.int64))
 
 
 def association_table(meta: np.ndarray, k: int, layout: Layout) -> ScoreTable:
-    """Scores |M ∩ i| / |M|: whole numbers over the common multiple of the sizes where int32 holds them.
+    """Scores |M ∩ i| / |M|, times the common multiple of the sizes where the products fit int32.
 
-    Then equal associations are equal scores. A base cluster without meta-cluster (−1) scores nothing.
+    These are integers, so equal associations have equal scores. A base cluster without meta-cluster (−1) scores 0.
     """
     sizes = np.bincount(meta[meta >= 0], minlength=k)
     rows = np.flatnonzero(meta >= 0)
@@ -300,7 +246,7 @@ def association_table(meta: np.ndarray, k: int, layout: Layout) -> ScoreTable:
 def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Vertex of each item (−1: none), first item of each vertex, weight of each vertex.
 
-    Items of equal rows share a vertex, in their order, up to a twentieth of an average cluster.
+    Items with equal rows share a vertex, in order, up to the weight of a twentieth of an average cluster.
     """
     _, _, row_of = weighted_rows(ensemble, copies)
     weight = np.ones(ensemble.n_samples, np.int64) if copies is None else copies
@@ -324,7 +270,7 @@ def pieces(weights: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     n_pieces = -(-weights // most)
     row = np.repeat(np.arange(len(weights)), n_pieces)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    # as even as whole numbers can be
+    # pieces of a row differ by at most 1
     return row, weights[row] * (nth + 1) // n_pieces[row] - weights[row] * nth // n_pieces[row]
 
 

@@ -1,7 +1,8 @@
-"""Ensembles that grow: more items, more partitions, each time from where the last consensus ended."""
+"""Adding items and partitions to a fitted consensus, which is the start of the next fit."""
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,15 +17,18 @@ from ..ensemble.encode import smallest_unsigned
 from ..ensemble.ensemble import lies_on_card
 from ..metrics.labels import check_copies
 
-# what an estimator was last fitted on, as long as it lives; never saved or pickled with it
-_FITTED_ON: weakref.WeakKeyDictionary[Any, tuple[Ensemble, np.ndarray | None]] = weakref.WeakKeyDictionary()
+# ensemble and multiplicities of estimators that grow, None while a fit is to be kept; never saved or pickled
+_GROWING: weakref.WeakKeyDictionary[Any, tuple[Ensemble, np.ndarray | None] | None] = weakref.WeakKeyDictionary()
 
 
 class GrowingMixin:
-    """`partial_fit` adds rows and `add_partitions` adds columns; both start from the present consensus."""
+    """`partial_fit` adds rows and `add_partitions` adds columns; both start from the present consensus.
+
+    Only `partial_fit` keeps the ensemble: after `fit` no training data is kept.
+    """
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Add items and update the consensus, starting from the present one; the first call is `fit`.
+        """Add items and update the consensus, starting from the present one; the first call fits `X` and keeps it.
 
         New items start in the cluster `predict` gives them; labels never seen before become new base clusters.
 
@@ -33,7 +37,7 @@ class GrowingMixin:
         X : Ensemble or label table of shape (n_new, n_partitions)
             The same base partitions on new items.
         y : None
-            Ignored, for scikit-learn's sake.
+            Ignored; scikit-learn passes it.
         sample_weight : array-like of int, default=None
             How often each new item counts.
 
@@ -42,7 +46,14 @@ class GrowingMixin:
         self
             ``labels_`` holds the items of all calls, in the order given.
         """
-        if not hasattr(self, "labels_"):
+        if _GROWING.get(self) is None:
+            if hasattr(self, "labels_"):
+                warnings.warn(
+                    "partial_fit starts anew: fit keeps no items, nor does a saved, pickled or copied model. Make "
+                    "the first fit with partial_fit, or call fit with all items and init=model.labels_.",
+                    stacklevel=2,
+                )
+            _GROWING[self] = None
             return self.fit(X, y, sample_weight=sample_weight)  # type: ignore[attr-defined]
         before, copies = self._fitted_on("partial_fit")
         new = check_ensemble(self._check_new_rows(X))  # type: ignore[attr-defined]
@@ -58,7 +69,7 @@ class GrowingMixin:
         Parameters
         ----------
         partitions : Ensemble, label table of shape (n_samples, n_new) or label vector of shape (n_samples,)
-            More clusterings of the items of `fit`, in the same order.
+            More clusterings of the items of `partial_fit`, in the same order.
 
         Returns
         -------
@@ -73,6 +84,7 @@ class GrowingMixin:
     def _refit(self, ensemble: Ensemble, start: np.ndarray, copies: np.ndarray | None):
         given = self.init  # type: ignore[has-type]
         self.init = start
+        _GROWING[self] = None
         try:
             return self.fit(ensemble, sample_weight=copies)  # type: ignore[attr-defined]
         finally:
@@ -80,27 +92,33 @@ class GrowingMixin:
 
     @contextmanager
     def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
+        keep = self in _GROWING and _GROWING.pop(self) is None
         with super()._opened(X, sample_weight) as opened:  # type: ignore[misc]
-            _FITTED_ON[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_card=True))
+            if keep:
+                _GROWING[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_card=True))
             yield opened
 
+    @property
+    def _is_growing(self) -> bool:
+        return self in _GROWING
+
     def _fitted_on(self, method: str) -> tuple[Ensemble, np.ndarray | None]:
-        if self not in _FITTED_ON:
+        kept = _GROWING.get(self)
+        way_out = "call fit with all of it and init=model.labels_ to start from the present consensus"
+        if kept is None:
             raise ValueError(
-                f"{method} needs the ensemble of the last fit, which a saved, pickled or copied model does not carry; "
-                "call fit with all of it, init=model.labels_ to start from the present consensus."
+                f"{method} needs the ensemble of the last fit, which fit does not keep, nor does a saved, pickled or "
+                f"copied model; make the first fit with partial_fit, or {way_out}."
             )
-        ensemble, copies = _FITTED_ON[self]
-        if lies_on_card(ensemble) or lies_on_card(copies):
+        if any(map(lies_on_card, kept)):
             raise TypeError(
-                f"{method} needs items in the host's memory, got an ensemble or sample_weight on a card; call fit with "
-                "all of it, init=model.labels_ to start from the present consensus."
+                f"{method} needs items in the host's memory, got an ensemble or sample_weight on the GPU; {way_out}."
             )
-        return ensemble, copies
+        return kept
 
 
 def stack_rows(first: Ensemble, second: Ensemble) -> Ensemble:
-    """The items of two ensembles over the same partitions; labels are matched by what they are, not by code."""
+    """The items of two ensembles over the same partitions; codes are matched by their labels."""
     if first.n_partitions != second.n_partitions:
         raise ValueError(
             f"X has {second.n_partitions} features, but the model is expecting {first.n_partitions} features as "

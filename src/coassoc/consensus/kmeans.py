@@ -7,59 +7,41 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_choice, check_integer, seed_from, stream
+from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Counts
 from ..core.moves import DensityState
-from ..core.tables import KMeansObjective, Objective, seeding_weights
-from ..engines import Engine, Fit, Rows, Start
+from ..core.tables import KMeansObjective, Objective
+from ..engines import Fit, Rows
 from ..ensemble import Ensemble
-from ..metrics.labels import check_labels, check_partition_weights, fill_missing
-from .base import ConsensusEstimator
+from ..metrics.labels import check_labels
+from .base import ConsensusEstimator, PredictMixin
 from .exchange import exchange
 from .grow import GrowingMixin
-from .lloyd import TooFewRows, lloyd, random_rows, seed_rows, seeded_fits
-from .weights import (
-    ClusterWeightObjective,
-    check_cluster_weights,
-    resolve_partition_weights,
-    uncertainty_from_overlap,
-)
+from .starts import Starts, best_start, with_fewer_clusters
+from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
-class TableConsensus(ConsensusEstimator):
-    """Shared by the methods that are one pass with another table: starts, restarts, the best of them, predict."""
+class TableConsensus(PredictMixin, ConsensusEstimator):
+    """Base of the methods that run k-means passes with a score table of their own."""
 
     def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         raise NotImplementedError
 
-    def _partition_weights(self, ensemble: Ensemble) -> np.ndarray:
-        return check_partition_weights(getattr(self, "partition_weights", None), ensemble.n_partitions)
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Find the consensus partition.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         n_init = check_integer(self.n_init, "n_init")
         max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            v = self._partition_weights(ensemble)
+            v = self._resolve_weights(ensemble, sample_weight)
             objective = self._objective(rows, v)
-            init = self._check_init(ensemble, k)
-            best = self._best_start(rows, engine, objective, v, init, k, n_init, max_iter, seed)
+            name = type(self).__name__ if self.verbose else ""
+            starts = Starts(k, n_init, max_iter, seed, self._check_init(ensemble, k), name)
+
+            def fit(k: int) -> Fit:
+                return best_start(rows, engine, objective, v, replace(starts, n_clusters=k))
+
+            best, _ = with_fewer_clusters(fit, k)
             self._keep_model(ensemble, best.table)
             counts = self._refined(rows, best, v, max_iter)
             self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
@@ -68,69 +50,9 @@ class TableConsensus(ConsensusEstimator):
             self.n_iter_ = best.n_iter
             self.converged_ = best.stop == "fixed_point"
             self.stop_reason_ = best.stop
-            return self
-
-    def _best_start(
-        self,
-        rows: Rows,
-        engine: Engine,
-        objective: Objective,
-        v: np.ndarray,
-        init: str | np.ndarray,
-        k: int,
-        n_init: int,
-        max_iter: int,
-        seed: int,
-    ) -> Fit:
-        """The start that ends with the lowest loss; its labelling holds its labels."""
-        best: Fit | None = None
-        every = rows
-        if isinstance(init, str) and not self.verbose:  # a report counts the items that move
-            rows = every.distinct(n_init)
-        restarts = range(n_init if isinstance(init, str) else 1)
-        # starts that run one after the other share one labelling, and their reports do not mix
-        at_once = 1 if self.verbose else min(engine.starts_at_once(rows), len(restarts))
-        shared = rows.labelling(k) if at_once == 1 else None
-
-        def run(restart: int) -> Fit:
-            start = self._start(rows, init, k, v, stream(seed, restart))
-            return lloyd(rows, objective, start, max_iter, shared, self._reporter(restart))
-
-        for first in range(0, len(restarts), at_once):
-            some = restarts[first : first + at_once]
-            if isinstance(init, str) and init == "k-means++" and k > 1:
-                starts = [Start(rows, stream(seed, restart)) for restart in some]
-                weights, report = seeding_weights(v), self._reporter(first)
-                fits = seeded_fits(engine, starts, objective, k, weights, max_iter, shared, report)
-            else:
-                fits = engine.side_by_side(run, some)
-            for fit in fits:
-                if isinstance(fit, TooFewRows):
-                    raise fit
-                if best is None or fit.loss < best.loss:
-                    best = fit
-        assert best is not None
-        if shared is not None and best is not fit:
-            rows.assign(shared, best.table)  # labels are a function of the table
-        return best if rows is every else replace(best, labelling=rows.spread(best.labelling))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
-        """A last step on the labels of the best start, if the method has one."""
+        """Counts after a final improvement of the labels of the best start; this method makes none."""
         return best.counts
 
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
@@ -140,25 +62,6 @@ class TableConsensus(ConsensusEstimator):
         if found > k:
             raise ValueError(f"init has {found} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
         return labels
-
-    def _start(self, rows: Rows, init: str | np.ndarray, k: int, v: np.ndarray, rng: np.random.Generator) -> Counts:
-        """Counts whose centres the first pass uses."""
-        if not isinstance(init, str):  # items without a start go to a cluster of their own, which is then dropped
-            counts = rows.counts(rows.labelling_of(fill_missing(init, k), k + 1))
-            return Counts(counts.alpha[:, :k].copy(), counts.sizes[:k].copy(), counts.layout)
-        if k == 1:
-            return rows.whole_counts()
-        chosen = random_rows(rows, k, rng) if init == "random" else seed_rows(rows, k, seeding_weights(v), rng)
-        return Counts.of_rows(chosen, rows.layout)
-
-    def _reporter(self, restart: int):
-        if not self.verbose:
-            return None
-
-        def report(n_iter: int, loss: float, moved: int) -> None:
-            print(f"{type(self).__name__}: start {restart}, pass {n_iter}, loss {loss:.6g}, {moved} rows moved")
-
-        return report
 
 
 class KMeansConsensus(GrowingMixin, TableConsensus):
@@ -173,23 +76,23 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     n_clusters : int, default=8
         Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
     n_init : int, default=10
-        Starts; the one with the lowest exact loss is kept (the first of equals).
+        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
     max_iter : int, default=300
-        Passes per start at most.
+        Largest number of passes per start.
     refine : {"density"} or None, default=None
-        ``"density"``: end by exchanging single items on the exact density S until no move raises it. ``labels_`` are
-        then no longer those of the nearest centres, which is what `predict` gives.
+        ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
+        nearest center, so near borders it may differ from ``labels_`` then.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
         other partitions.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
-        `cluster_uncertainty`. Scores such as ``density_`` stay unweighted by it.
+        `cluster_uncertainty`. Scores such as ``density_`` do not use it.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per pass.
@@ -197,10 +100,12 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     density_ : float
         Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters_,)
         Density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
@@ -264,17 +169,10 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         if self.refine is not None:
             check_choice(self.refine, "refine", ("density",))
-        if self.cluster_weights is None:
+        u = resolve_cluster_weights(self.cluster_weights, rows)
+        if u is None:
             return KMeansObjective(v)
-        if isinstance(self.cluster_weights, str):
-            check_choice(self.cluster_weights, "cluster_weights", ("uncertainty",))
-            u = uncertainty_from_overlap(rows.overlap(), rows.layout.offsets)
-        else:
-            u = check_cluster_weights(self.cluster_weights, rows.layout.n_codes)
         return ClusterWeightObjective.of(rows, u * np.repeat(v, rows.layout.n_clusters))
-
-    def _partition_weights(self, ensemble: Ensemble) -> np.ndarray:
-        return resolve_partition_weights(self.partition_weights, ensemble, engine=self.engine)
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
         if self.refine is None:

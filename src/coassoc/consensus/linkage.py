@@ -1,9 +1,9 @@
-"""Agglomerative linkage over weighted points, from their similarities. Knows nothing of ensembles.
+"""Agglomerative linkage of weighted points from their similarities.
 
-Similarities sit in a condensed upper triangle (the order of SciPy's condensed distances) and are merged in place.
-For average linkage the triangle holds *sums* over pairs of items, which add up exactly while they are integers, and
-the similarity of two clusters is one division, sum / (weight · weight): equal averages compare equal, so ties are
-real ties. A point keeps its index; a cluster carries the lowest index of its points.
+Similarities are in a condensed upper triangle, in the order of SciPy's condensed distances, and are updated in place.
+For average linkage the triangle holds sums over pairs of items. Integer sums are exact, and the similarity of two
+clusters is one division, sum / (weight · weight), so equal averages compare equal. The index of a cluster is the
+lowest index of its points.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ LINKAGES = ("single", "average", "complete")
 
 @dataclass(frozen=True)
 class Merges:
-    """What was merged with what, in order."""
+    """The merges of a linkage, in order."""
 
     first: np.ndarray  # (n - 1,) lowest index of one cluster
     second: np.ndarray  # (n - 1,) lowest index of the other, larger than `first`
     similarity: np.ndarray  # (n - 1,)
-    n_ties: int  # merges at which another pair was as similar
+    n_ties: int  # merges at which another pair was equally similar
 
     @property
     def n_points(self) -> int:
@@ -35,7 +35,7 @@ class Merges:
         owner = np.arange(self.n_points)
         for a, b in zip(self.first[::-1][k - 1 :][::-1], self.second[::-1][k - 1 :][::-1]):
             owner[b] = a
-        for point in range(self.n_points):  # an owner has a lower index, so it is final already
+        for point in range(self.n_points):  # an owner has a lower index, so its own owner is final
             owner[point] = owner[owner[point]]
         return np.unique(owner, return_inverse=True)[1].astype(np.int32)
 
@@ -49,7 +49,7 @@ class Merges:
             matrix[row, :2] = sorted((name[a], name[b]))
             matrix[row, 3] = points[a]
             name[a] = n + row
-        # where sums are not integers, rounding may turn equal heights around by an ulp
+        # where sums are not integers, rounding may make equal heights fall by an ulp
         matrix[:, 2] = np.maximum.accumulate(np.maximum(1.0 - self.similarity / scale, 0.0))
         return matrix
 
@@ -59,7 +59,7 @@ def condensed_length(n: int) -> int:
 
 
 def row_starts(n: int) -> np.ndarray:
-    """b with triangle[b[i] + j] the entry of i < j."""
+    """Offsets b such that triangle[b[i] + j] is the entry of i < j."""
     i = np.arange(n, dtype=np.int64)
     return i * n - i * (i + 1) // 2 - i - 1
 
@@ -93,10 +93,10 @@ def agglomerate(
 
 
 class _Agglomeration:
-    """Nearest-neighbour array: each cluster remembers its most similar cluster of higher index, or a bound on it.
+    """Linkage with a nearest-neighbour array: for each cluster its most similar cluster of higher index.
 
-    Merging never makes a third cluster more similar, so a remembered similarity stays an upper bound; it is
-    brought up to date only when it comes out on top.
+    A merge never raises the similarity to a third cluster, so a stored similarity stays an upper bound. It is
+    recomputed only when it is the largest.
     """
 
     def __init__(self, triangle, weights, linkage, observed):
@@ -131,7 +131,7 @@ class _Agglomeration:
             self._look(i)
 
     def _tied(self, a: int) -> bool:
-        """Whether a pair other than (a, nearest of a) is as similar."""
+        """Whether a pair other than (a, nearest of a) is equally similar."""
         value = self.best[a]
         for i in np.flatnonzero(self.best == value).tolist():
             if i != a:
@@ -142,7 +142,7 @@ class _Agglomeration:
         return int(np.count_nonzero(self._row(a) == value)) > 1
 
     def _row(self, i: int) -> np.ndarray:
-        """Similarities of i to the living clusters after it."""
+        """Similarities of i to the remaining clusters of higher index."""
         later = self.alive[np.searchsorted(self.alive, i, side="right") :]
         cells = self.start[i] + later
         return self._similarity(cells, i, later)
@@ -182,7 +182,7 @@ class _Agglomeration:
                 self.observed[to_a] += self.observed[to_b]
         self.weights[a] += self.weights[b]
 
-        # clusters between a and b saw b, but not a
+        # clusters between a and b store neighbours of higher index only: b was one of them, a is not
         between = others[(others > a) & (others < b)]
         self.stale[between[self.nearest[between] == b]] = True
         before = others[others < a]
@@ -191,7 +191,7 @@ class _Agglomeration:
         self._look(a)
 
     def _update_before(self, before: np.ndarray, a: int, b: int) -> None:
-        """Clusters that see the merged one: it may be their new nearest, or their bound becomes a mere bound."""
+        """Update clusters before `a`: the merged cluster is their new nearest, or their similarity is now a bound."""
         new = self._similarity(self.start[before] + a, a, before)
         best, nearest = self.best[before], self.nearest[before]
         lost = ((nearest == a) | (nearest == b)) & ~self.stale[before]
@@ -203,20 +203,20 @@ class _Agglomeration:
 
 
 def single_linkage(counts: np.ndarray) -> Merges:
-    """What `agglomerate` merges by single linkage, from a square of whole numbers; for where nothing is compiled.
+    """The merges of `agglomerate` with single linkage, from a square matrix of integers, without compiled code.
 
-    A cluster keeps one row, its largest similarity to every *item*: a merge is the maximum of two rows, and no column
-    changes. Of the pairs that tie at a level the lowest comes first, so a cluster takes in all it is tied with, the
-    lowest one each time, before the next cluster has its turn. O(n²) bytes read, one merge at a time.
+    The row of a cluster holds its largest similarity to every point. A merge takes the maximum of two rows and
+    changes no column. Ties are merged in order of index: a cluster first absorbs all clusters tied with it, lowest
+    first, then the next cluster follows. O(n²) time and memory.
 
     Parameters
     ----------
     counts : ndarray of unsigned integers, shape (n, n)
-        Similarities plus 1, symmetric; the diagonal is ignored. Overwritten: 0 marks a cluster's own items.
+        Similarities plus 1, symmetric; the diagonal is ignored. Overwritten: 0 marks the points of a cluster.
     """
     n = len(counts)
     np.fill_diagonal(counts, 0)
-    best = counts.max(axis=1)  # of each cluster, 0 once it is merged into another
+    best = counts.max(axis=1)  # largest similarity of each cluster; 0 once it is merged into another
     owner = np.arange(n)
     first, second = np.zeros((2, n - 1), dtype=np.int64)
     similarity = np.zeros(n - 1)
@@ -237,4 +237,4 @@ def single_linkage(counts: np.ndarray) -> Merges:
                 row[owner == a] = 0
                 best[b] = 0
             best[a] = row.max()
-    return Merges(first, second, similarity, n - 1 - n_levels)  # the last merge of a level is the only one left of it
+    return Merges(first, second, similarity, n - 1 - n_levels)  # the last merge of each level had no tie

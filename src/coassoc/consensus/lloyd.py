@@ -16,6 +16,10 @@ from ..engines.contract import Engine, Fit, Labelling, Rows, Start
 Report = Callable[[int, float, int], None]  # number of the pass, loss, rows that moved
 
 
+# how k-means++ counts different rows: those at distance 0 of a chosen one are not chosen
+EQUAL_ROWS = " Rows that differ only where one of them has no label count as equal."
+
+
 class TooFewRows(ValueError):
     """There are fewer different rows than clusters asked for."""
 
@@ -23,7 +27,7 @@ class TooFewRows(ValueError):
         super().__init__(
             f"n_clusters={n_clusters} is larger than the number of different label rows, {n_different}; "
             f"ask for at most {n_different} clusters."
-            + (" Rows that differ only where one of them has no label count as equal." if seeded else "")
+            + (EQUAL_ROWS if seeded else "")
         )
         self.n_different = n_different
 

@@ -1,6 +1,8 @@
-"""Merging clusters by their counts alone: no pass over the items is needed."""
+"""Merging clusters on their counts, without a pass over the items."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -8,10 +10,10 @@ from ..core.counts import Counts
 
 
 class PairSums:
-    """Σ v_j Σ_f α_f α'_f and Σ v_j n_Cj n_C'j for every two clusters, kept up while clusters merge.
+    """Σ v_j Σ_f α_f α'_f and Σ v_j n_Cj n_C'j for every two clusters, updated while clusters merge.
 
-    Products are int64 within a partition and added over partitions in a fixed order, so that no linear-algebra
-    library can change an answer.
+    Products are int64 within a partition and added over partitions in a fixed order, so results do not depend on the
+    linear-algebra library.
     """
 
     def __init__(self, counts: Counts, v: np.ndarray):
@@ -34,7 +36,7 @@ class PairSums:
         return self.sizes * _ratio(self.inside_together, self.inside_observed)
 
     def merge_losses(self) -> np.ndarray:
-        """What n·S loses when two clusters become one, for every two; infinite on the diagonal."""
+        """Decrease of n·S when two clusters are merged, for every two; infinite on the diagonal."""
         together = self.inside_together[:, None] + self.inside_together + 2.0 * self.together
         observed = self.inside_observed[:, None] + self.inside_observed + 2.0 * self.observed
         values = self.values()
@@ -49,7 +51,7 @@ class PairSums:
         return distances
 
     def merge(self, a: int, b: int) -> None:
-        """Cluster `a` takes in cluster `b`, which is then empty."""
+        """Merge cluster `b` into cluster `a`; `b` is empty afterwards."""
         self.inside_together[a] += self.inside_together[b] + 2.0 * self.together[a, b]
         self.inside_observed[a] += self.inside_observed[b] + 2.0 * self.observed[a, b]
         self.sizes[a] += self.sizes[b]
@@ -64,7 +66,7 @@ def merge_clusters(counts: Counts, v: np.ndarray, k: int, criterion: str) -> np.
     """Greedy merging down to `k` clusters: for each of the given ones its new number, in order of first appearance.
 
     `criterion` is "density" (least loss of S) or "average" (largest mean co-association between two clusters).
-    Ties go to the pair with the lowest numbers; empty clusters join the first one for nothing.
+    Ties go to the pair with the lowest numbers; empty clusters join the first cluster.
     """
     sums = PairSums(counts, v)
     n = counts.n_clusters
@@ -83,6 +85,12 @@ def merge_clusters(counts: Counts, v: np.ndarray, k: int, criterion: str) -> np.
     rank = np.empty(len(first), dtype=np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
     return rank[numbers]
+
+
+def joined_counts(parts: Sequence[Counts]) -> Counts:
+    """The clusters of several counts side by side."""
+    alpha = np.concatenate([part.alpha for part in parts], axis=1)
+    return Counts(alpha, np.concatenate([part.sizes for part in parts]), parts[0].layout)
 
 
 def merged_counts(counts: Counts, group: np.ndarray, k: int) -> Counts:

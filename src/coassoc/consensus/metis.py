@@ -1,4 +1,4 @@
-"""METIS behind a careful door: a doubted graph goes in, one part per vertex comes out, the same for the same seed."""
+"""Graph partitioning by METIS, with its input checked: one part per vertex, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 
 
 def load_pymetis() -> Any:
-    """The pymetis module, or what to install."""
+    """The pymetis module, or an error that says what to install."""
     try:
         import pymetis
     except ImportError as error:
@@ -22,8 +22,8 @@ def load_pymetis() -> Any:
 def partition_graph(graph: csr_matrix, weights: np.ndarray, k: int, seed: int) -> np.ndarray:
     """Part 0..k-1 of each vertex; parts may come out empty.
 
-    METIS trusts what it is given, so everything it assumes is checked or made true here: as many vertices as parts,
-    a symmetric graph without loops, positive integer weights that fit its integers also when added up.
+    METIS does not check its input, so its assumptions are checked here: at least as many vertices as parts, a
+    symmetric graph without loops, and positive integer weights whose sum fits its integer type.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def _check_graph(graph: csr_matrix, weights: np.ndarray) -> None:
 
 
 def _fit(weights: np.ndarray, index: np.dtype) -> np.ndarray:
-    """Weights whose sum METIS can hold with room to spare: scaled down when it cannot, never to 0."""
+    """Weights scaled down, never to 0, so that their sum is below an eighth of METIS's largest integer."""
     most = int(np.iinfo(index).max) // 8
     total = float(np.sum(weights, dtype=np.float64))
     if total > most:

@@ -16,10 +16,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..core.counts import Counts, Layout, ScoreTable
+from ..core.tables import fix_table
 from ..engines import Engine
 from ..ensemble import Ensemble
 from ..ensemble.vocabulary import Vocabulary
 from .linkage import Merges
+from .registry import methods
 from .tree import Tree
 
 # parts of fitted estimators: tag -> class and the attributes that are stored
@@ -121,11 +123,9 @@ def class_of(tag: Any) -> type | None:
         return _PARTS[name][0]
     if module.split(".")[0] == "sklearn":
         return next((getattr(import_module(home), name) for home, known in _SKLEARN.items() if name in known), None)
-    package = import_module(__package__)
-    if name not in package.__all__ or module.split(".")[0] not in ("", "coassoc"):
+    if module.split(".")[0] not in ("", "coassoc"):
         return None
-    found = getattr(package, name)
-    return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None
+    return next((method.estimator for method in methods().values() if method.class_name == name), None)
 
 
 # -- JSON -> values ----------------------------------------------------------------------------------------
@@ -158,12 +158,39 @@ def rebuild(stored: Any, arrays: list[np.ndarray]) -> Any:
     _bad(f"a value of unknown kind {sorted(stored)[:3]}")
 
 
+def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters and attributes of a file of version 1 under their present names."""
+    renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_"}
+    values = {renamed.get(name, name): value for name, value in values.items()}
+    if "over_segment" in values:
+        asked, starts = values.pop("over_segment"), values.pop("n_over_segment", 1)
+        values["micro_clusters"] = None if starts == 0 else "auto" if asked is None else asked
+    if "finish" in values:
+        values["refine"] = "kmeans" if values.pop("finish") else None
+    if "_centres" in values and values.get("_table") is None:
+        values["_table"] = _table_of_centers(values["_vectors"], values["_centres"], values["_vocabulary"])
+    return values
+
+
+def _table_of_centers(vectors: Any, centers: Any, vocabulary: Any) -> ScoreTable:
+    """Scores of an embedding by the angle to each center; spectral methods stored vectors and centers before."""
+    n_clusters = _instance(vocabulary, Vocabulary, "_vocabulary").n_clusters
+    layout = _layout({"n_clusters": n_clusters})
+    sizes = {"d": layout.n_codes}
+    check_array(vectors, "_vectors", "f", "dq", sizes)
+    check_array(centers, "_centres", "f", "kq", sizes)
+    lengths = np.maximum(np.linalg.norm(centers, axis=1), np.finfo(float).tiny)
+    return fix_table(vectors @ (centers / lengths[:, None]).T, layout)
+
+
 def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
     tag, state = stored.get("class"), stored["@object"]
     cls = class_of(tag)
     if cls is None or not isinstance(state, dict):
         _bad(f"{tag!r} is not a class a model file may name")
     values = {key: rebuild(item, arrays) for key, item in state.items()}
+    if ":" in str(tag):
+        values = _upgraded(values)
     if cls.__name__ in _PARTS and cls is _PARTS[cls.__name__][0]:
         return _BUILD[cls.__name__](values)
     model: Any = object.__new__(cls)
@@ -179,7 +206,12 @@ def _rebuild_object(stored: dict[str, Any], arrays: list[np.ndarray]) -> Any:
             _bad(f"{cls.__name__} has no attribute {name!r}")
     if getattr(model, "engine", "auto") not in _ENGINES:
         _bad(f"the engine {model.engine!r} is unknown")
-    (_check_sklearn if cls.__module__.startswith("sklearn") else _check_estimator)(model)
+    if cls.__module__.startswith("sklearn"):
+        _check_sklearn(model)
+        return model
+    _check_estimator(model)
+    if not hasattr(model, "n_clusters_"):  # earlier versions did not store it
+        model.n_clusters_ = len(np.unique(model.labels_[model.labels_ >= 0]))
     return model
 
 
@@ -301,11 +333,15 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "meta_cluster_": ("i", "d", -1, None),
     "meta_clusters_": ("i", "d", -1, None),
     "partition_weights_": ("f", "p", 0, None),
+    "partition_agreement_": ("f", "p", 0, 1),
+    "confidence_": ("f", "n", 0, 1),
+    "cluster_confidence_": ("f", "k", 0, 1),
+    "_cluster_of_leaf": ("i", "m", 0, "k"),
 }
 _INTEGERS = ("n_features_in_", "n_iter_", "n_clusters_", "n_clusters_found_", "n_leaves_", "n_rounds_", "n_ties_",
              "n_vertices_")  # fmt: skip
-_SHARES = ("density_", "ensemble_nmi_")
-_REALS = ("loss_", *_SHARES)
+_SHARES = ("density_", "ensemble_nmi_", "agreement_")
+_REALS = ("loss_", "stability_", *_SHARES)
 
 
 def _check_estimator(model: Any) -> None:
@@ -332,19 +368,24 @@ def _check_estimator(model: Any) -> None:
     sizes["d"] = int(vocabulary.n_clusters.sum())
     if "n_leaves_" in state:
         sizes["m"] = state["n_leaves_"]
-    for name in ("_alpha", "_weights_of_partitions", "cluster_sizes_"):
-        if name not in state:
+    needed = ["_alpha", "_weights_of_partitions", "cluster_sizes_"]
+    needed += ["n_leaves_", "_leaf_of_item"] if "tree_" in state else []
+    needed += ["n_leaves_", "leaf_of_item_", "linkage_"] if "_merges" in state else []
+    for name in needed:
+        if state.get(name) is None:
             _bad(f"{type(model).__name__} has no {name}")
     for name, (kinds, shape, low, high) in _ARRAYS.items():
         if state.get(name) is not None:
             check_array(state[name], name, kinds, shape, sizes, low, high)
     if state.get("_table") is None:
-        if hasattr(model, "predict") and "tree_" not in state and "_centres" not in state:
+        if hasattr(model, "predict") and not {"tree_", "_centres", "_micro_table"} & set(state):
             _bad("_table is missing")
     else:
         check_array(_instance(model._table, ScoreTable, "_table").values, "_table", "i", "dk", sizes)
     if "tree_" in state:
         _check_tree_model(model, sizes)
+    if "k_curves_" in state:
+        _check_answer(model, sizes)
     if "_merges" in state and _instance(model._merges, Merges, "_merges").n_points != model.n_leaves_:
         _bad("_merges does not fit n_leaves_")
     if "linkage_" in state and state["linkage_"].shape != (sizes["m"] - 1, 4):
@@ -368,6 +409,26 @@ def _check_tree_model(model: Any, sizes: dict[str, int]) -> None:
     for table in model._split_tables.values():
         if _instance(table, ScoreTable, "_split_tables").values.shape != (sizes["d"], 2):
             _bad("_split_tables does not fit the vocabulary")
+
+
+def _check_answer(model: Any, sizes: dict[str, int]) -> None:
+    """Consensus: the micro-clusters that new rows are compared with, and the alternatives."""
+    state = vars(model)
+    if state.get("_table") is None:
+        table = _instance(model._micro_table, ScoreTable, "_micro_table").values
+        check_array(table, "_micro_table", "i", "dm", sizes)
+        check_array(state.get("_cluster_of_leaf"), "_cluster_of_leaf", "i", "m", sizes, 0, "k")
+    check_array(state.get("_leaf_of_item"), "_leaf_of_item", "i", "n", sizes, -1, "m")
+    if not isinstance(model.k_curves_, dict) or not isinstance(model._alternatives, list):
+        _bad("k_curves_ must be a dict and _alternatives a list")
+    for curve in model.k_curves_.values():
+        check_array(curve, "k_curves_", "fi", "c", {})
+    for facts in model._alternatives:
+        if not isinstance(facts, tuple) or len(facts) != 6 or not all(map(_is_real, (facts[0], *facts[2:5]))):
+            _bad("_alternatives must hold tuples of six values")
+        of_leaf = check_array(facts[5], "_alternatives", "i", "a", {}, -1)
+        if model._leaf_of_item.max(initial=-1) >= len(of_leaf) - 1:
+            _bad("_alternatives do not fit the leaves")
 
 
 def _check_features_model(model: Any) -> None:
@@ -400,7 +461,7 @@ def _check_sklearn(model: Any) -> None:
     for name, shape in (("cluster_centers_", "kp"), ("means_", "kp"), ("components_", "kp"), ("mean_", "p"),
                         ("scale_", "p"), ("center_", "p")):  # fmt: skip
         if state.get(name) is not None:
-            check_array(state[name], name, "fi", shape, sizes)
+            check_array(state[name], name, "f", shape, sizes)
     if "_n_threads" in state:
         check_int(state["_n_threads"], "_n_threads", 1, 1024)
 

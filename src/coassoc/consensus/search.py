@@ -1,15 +1,14 @@
-"""Search over partitions by their exact objective: over-segment, merge on counts, exchange rows, split and merge."""
+"""Search for a partition with a large exact objective: over-segment, merge on counts, move rows, split and merge."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.checks import stream
+from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.densities import loss_from_counts
 from ..core.moves import AgreementState, DensityState, agreement_term, fixed_xlogx
@@ -17,23 +16,24 @@ from ..core.tables import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, PredictMixin
 from .exchange import Climb, exchange
 from .grow import GrowingMixin
 from .lloyd import TooFewRows, lloyd, seed_rows
-from .merge import PairSums, merge_clusters
+from .merge import PairSums, joined_counts, merge_clusters
+from .starts import with_fewer_clusters
 
-_SPLIT_STARTS = 2  # two-means starts for each cluster tried
+_SPLIT_STARTS = 2  # two-means starts for each cluster
 _SPLIT_PASSES = 50
-_LARGE = 100_000  # rows from which the search spares passes; see `is_large`
+_LARGE = 100_000  # rows above which the search saves passes; see `is_large`
 _TRIAL_SWEEPS = 4
 _LARGE_TRIALS = 4
-_WORTH = 1e-9  # share of the objective a split and merge must add to be kept
+_WORTH = 1e-9  # relative gain below which a split and merge is not kept
 
 
 @dataclass
 class Found:
-    """A partition on the way: its labels where the engine keeps them, and where its climb ended."""
+    """A partition during the search: its labels, kept by the engine, and the exchange that gave them."""
 
     labelling: Labelling
     climb: Climb
@@ -49,7 +49,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Plan:
-    """Split cluster `split` (−1: none), whose second half becomes the last cluster, then merge `drop` into `into`."""
+    """Split cluster `split` (−1: none), whose second half becomes the last cluster; merge `drop` into `into`."""
 
     net: float
     split: int
@@ -58,7 +58,7 @@ class Plan:
 
 
 class Goal(Protocol):
-    """What a search climbs."""
+    """The objective of a search."""
 
     @property
     def v(self) -> np.ndarray: ...
@@ -68,13 +68,13 @@ class Goal(Protocol):
 
     def state(self, counts: Counts) -> DensityState | AgreementState: ...
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
-        """Best plan for each cluster that can be split, best first; `room` clusters may be added or lost."""
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
+        """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
 
 
 @dataclass(frozen=True)
 class DensityGoal:
-    """n·S. A merge's loss and a split's gain are independent of all else, so a plan is their difference."""
+    """n·S. The loss of a merge and the gain of a split depend on no other cluster; a plan gains their sum."""
 
     v: np.ndarray
     least: int = 1
@@ -82,10 +82,10 @@ class DensityGoal:
     def state(self, counts: Counts) -> DensityState:
         return DensityState(counts, self.v, self.least)
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
         k = counts.n_clusters
         order = list(pieces)
-        both = _side_by_side(counts, [pieces[c] for c in order])
+        both = joined_counts([counts, *(pieces[c] for c in order)])
         sums = PairSums(both, self.v)
         values, losses = sums.values(), sums.merge_losses()
         found = []
@@ -104,7 +104,7 @@ class DensityGoal:
 
 @dataclass(frozen=True)
 class AgreementGoal:
-    """Σ_j v_j NMI_j. The changes of its fixed-point parts add up, the ratio is taken at the end."""
+    """Σ_j v_j NMI_j. Changes of its fixed-point terms are added; ratios are computed at the end."""
 
     v: np.ndarray
     least: int = 2
@@ -113,7 +113,7 @@ class AgreementGoal:
     def state(self, counts: Counts) -> AgreementState:
         return AgreementState(counts, self.v, self.least, self.at_most)
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], room: int) -> list[Plan]:
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
         state = self.state(counts)
         k = counts.n_clusters
         joint, own = _pair_changes(counts, counts, state.bits)
@@ -127,7 +127,7 @@ class AgreementGoal:
             found.append(Plan(float(gains[a, b]), -1, int(min(a, b)), int(max(a, b))))
         for c, halves in pieces.items():
             split_joint, split_own = _split_changes(counts, c, halves, state.bits)
-            if self.at_most and room > 0:
+            if self.at_most and spare > 0:
                 gain = float(self._value(state, split_joint, split_own) - now)
                 found.append(Plan(gain, c, -1, -1))
             # pairs after the split: cluster c is now the first half, cluster k the second
@@ -156,16 +156,93 @@ class AgreementGoal:
         return total
 
 
-class SearchConsensus(GrowingMixin, ConsensusEstimator):
-    """Shared by the estimators that search: a start that is given, what is kept of the end, predict."""
+@dataclass(frozen=True)
+class Search:
+    """Rows, objective and limits of one search."""
 
-    def _given_start(
-        self, ensemble: Ensemble, rows: Rows, goal: Goal, k: int, max_sweeps: int, fewer: bool = False
-    ) -> Found:
+    rows: Rows
+    engine: Engine
+    goal: Goal
+    seed: int
+    max_iter: int  # passes of k-means, sweeps of an exchange
+    max_rounds: int
+    n_trials: int
+
+    def climb(self, labelling: Labelling, max_sweeps: int | None = None) -> Found:
+        """Exchange from the given labels, in place."""
+        state = self.goal.state(self.rows.counts(labelling))
+        return Found(labelling, exchange(self.rows, labelling, state, max_sweeps or self.max_iter))
+
+    def merged_start(self, k: int, micro: int, criterion: str, restart: int) -> Found:
+        """Over-segment into `micro` clusters, merge on counts down to `k`, exchange."""
+        n_micro = min(micro, self.rows.n_rows)
+        labelling, counts = over_segment(self.rows, self.goal.v, n_micro, k, self.max_iter, self.seed, restart)
+        merged = self.rows.renumbered(labelling, merge_clusters(counts, self.goal.v, k, criterion), k)
+        return self.climb(merged)
+
+
+class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
+    """Base of the estimators that search: starts, split and merge from each, the best result."""
+
+    _least_n_init = 1
+
+    def _goal(self, v: np.ndarray) -> Goal:
+        raise NotImplementedError
+
+    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
+        """Partitions to search from; TooFewRows when the rows cannot form `k` clusters."""
+        raise NotImplementedError
+
+    def _score(self, found: Found, v: np.ndarray) -> float:
+        """The objective as users know it: S, or the mean NMI."""
+        raise NotImplementedError
+
+    def _fit(self, X: Any, sample_weight: Any) -> None:
+        k = check_integer(self.n_clusters, "n_clusters")
+        n_init = check_integer(self.n_init, "n_init", self._least_n_init)
+        micro = check_micro_clusters(self.micro_clusters, k)
+        limits = {
+            name: check_integer(getattr(self, name), name, least)
+            for name, least in (("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
+        }
+        fewer = bool(getattr(self, "at_most", False))
+        seed = seed_from(self.random_state)
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+            v = self._resolve_weights(ensemble, sample_weight)
+            search = Search(rows, engine, self._goal(v), seed, **limits)
+            if self.init is not None:
+                starts = [self._given_start(ensemble, search, k, fewer or self._is_growing)]
+            else:
+                starts, k = with_fewer_clusters(lambda k: self._starts(search, k, n_init, micro), k, silent=fewer)
+            best: Found | None = None
+            self.n_rounds_ = 0
+            for number, start in enumerate(starts):
+                end, steps, rounds = self._search_from(search, without_empty(rows, start), k, number)
+                self.n_rounds_ += rounds
+                if best is None or end.objective > best.objective:
+                    best, best_steps = end, steps
+            assert best is not None
+            self._store_found(ensemble, rows, best, v)
+            self._store_scores(best_steps)
+
+    def _search_from(self, search: Search, start: Found, k: int, number: int) -> tuple[Found, list[float], int]:
+        """The result of the search from one start, its scores, and the number of rounds."""
+        steps = [self._score(start, search.goal.v)]
+
+        def report(step: str, found: Found) -> None:
+            steps.append(self._score(found, search.goal.v))
+            if self.verbose:
+                text = f"{step}, {found.n_clusters} clusters, {steps[-1]:.6g}"
+                print(f"{type(self).__name__}: start {number}, {text}")
+
+        end, rounds = split_merge(search, start, k, report)
+        return end, steps, rounds
+
+    def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> Found:
         labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
         if n_found > k or (n_found < k and not fewer):
             raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
-        return climb_from(rows, rows.labelling_of(fill_missing(labels, 0), n_found), goal, max_sweeps)
+        return search.climb(search.rows.labelling(n_found, fill_missing(labels, 0)))
 
     def _store_found(self, ensemble: Ensemble, rows: Rows, found: Found, v: np.ndarray) -> None:
         counts = found.climb.counts
@@ -175,26 +252,15 @@ class SearchConsensus(GrowingMixin, ConsensusEstimator):
         self.n_iter_ = found.climb.n_sweeps
         self.converged_ = found.climb.converged
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The cluster with the nearest centre in H, for each row of base labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label.
-        """
-        return self._predict(X)
+    def _store_scores(self, steps: list[float]) -> None:
+        """Keep the score after each step that raised it."""
+        raise NotImplementedError
 
 
 def over_segment(
     rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
 ) -> tuple[Labelling, Counts]:
-    """Labels and counts of k-means with many clusters: as many as rows differ, when that is fewer than asked."""
+    """Labels and counts of k-means with `n_micro` clusters, or with as many as there are different rows."""
     objective = KMeansObjective(v)
     weights = seeding_weights(v)
     try:
@@ -207,62 +273,28 @@ def over_segment(
     return fit.labelling, fit.counts
 
 
-def climb_from(rows: Rows, labelling: Labelling, goal: Goal, max_sweeps: int) -> Found:
-    """Exchange from the given labels, in place."""
-    climb = exchange(rows, labelling, goal.state(rows.counts(labelling)), max_sweeps)
-    return Found(labelling, climb)
-
-
-def merged_start(
-    rows: Rows,
-    goal: Goal,
-    k: int,
-    n_micro: int,
-    criterion: str,
-    max_iter: int,
-    max_sweeps: int,
-    seed: int,
-    restart: int,
-) -> Found:
-    """Over-segment, merge on counts down to `k`, exchange."""
-    micro, counts = over_segment(rows, goal.v, n_micro, k, max_iter, seed, restart)
-    merged = rows.renumbered(micro, merge_clusters(counts, goal.v, k, criterion), k)
-    return climb_from(rows, merged, goal, max_sweeps)
-
-
 def split_merge(
-    rows: Rows,
-    engine: Engine,
-    found: Found,
-    goal: Goal,
-    k: int,
-    *,
-    max_rounds: int,
-    n_trials: int,
-    max_sweeps: int,
-    seed: int,
-    report: Callable[[str, Found], None] | None = None,
+    search: Search, found: Found, k: int, report: Callable[[str, Found], None] | None = None
 ) -> tuple[Found, int]:
-    """Split one cluster and merge two, then exchange; again while the objective rises. Also the rounds made.
+    """Split one cluster and merge two, then exchange, while the objective rises. Also returns the number of rounds.
 
-    A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and climbs from the
-    best `n_trials` of them in turn until one ends above the present objective. With many rows, fewer plans are tried,
-    and a plan that is not ahead after a few sweeps is given up.
+    A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and tries the best
+    `n_trials` of them until one, after its exchange, has a larger objective. With many rows fewer plans are tried,
+    with fewer sweeps each.
     """
-    rounds = 0
-    sweeps = max_sweeps
+    rows, rounds, n_trials, sweeps = search.rows, 0, search.n_trials, search.max_iter
     if is_large(rows):
-        n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(max_sweeps, _TRIAL_SWEEPS)
-    while rounds < max_rounds:
+        n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(sweeps, _TRIAL_SWEEPS)
+    while rounds < search.max_rounds:
         rounds += 1
         n_now = found.n_clusters
-        fine, halves = _halves(rows, engine, found, goal, seed, rounds)
-        plans = goal.plans(found.climb.counts, halves, k - n_now)
+        fine, halves = _halves(search, found, rounds)
+        plans = search.goal.plans(found.climb.counts, halves, k - n_now)
         for plan in plans[:n_trials]:
-            tried = climb_from(rows, rows.renumbered(fine, *_carried_out(plan, halves, n_now)), goal, sweeps)
+            tried = search.climb(rows.renumbered(fine, *_carried_out(plan, halves, n_now)), sweeps)
             if tried.objective > found.objective * (1.0 + _WORTH):
-                if not tried.climb.converged and sweeps < max_sweeps:
-                    tried = climb_from(rows, tried.labelling, goal, max_sweeps)
+                if not tried.climb.converged and sweeps < search.max_iter:
+                    tried = search.climb(tried.labelling)
                 found = without_empty(rows, tried)
                 if report is not None:
                     report(f"round {rounds}", found)
@@ -273,18 +305,17 @@ def split_merge(
 
 
 def is_large(rows: Rows) -> bool:
-    """Whether a pass over the rows costs enough to be spared."""
+    """Whether there are so many rows that passes should be saved."""
     return rows.n_rows > _LARGE
 
 
-def _halves(
-    rows: Rows, engine: Engine, found: Found, goal: Goal, seed: int, rounds: int
-) -> tuple[Labelling, dict[int, Counts]]:
+def _halves(search: Search, found: Found, rounds: int) -> tuple[Labelling, dict[int, Counts]]:
     """Every cluster split in two where it can be.
 
     Returns for each row its leaf, and for each split cluster the counts of its two leaves; the leaves come in the
     order of the clusters, and an unsplit one has a single leaf.
     """
+    rows, goal = search.rows, search.goal
     parts = rows.split(found.labelling)
     weights = seeding_weights(goal.v)
     objective = KMeansObjective(goal.v)
@@ -296,23 +327,24 @@ def _halves(
             return None
         for restart in range(_SPLIT_STARTS):
             try:
-                seeds = seed_rows(part, 2, weights, stream(seed, 2, rounds, c, restart))
+                seeds = seed_rows(part, 2, weights, stream(search.seed, 2, rounds, c, restart))
             except TooFewRows:
                 return None
             fit = lloyd(part, objective, Counts.of_rows(seeds, part.layout), _SPLIT_PASSES)
             if (fit.counts.sizes < goal.least).any():
                 continue
             climb = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
-            best = better(best, Found(fit.labelling, climb))
+            if best is None or climb.objective > best.objective:
+                best = Found(fit.labelling, climb)
         return best
 
-    pairs = engine.side_by_side(two, list(enumerate(parts)))
+    pairs = search.engine.side_by_side(two, list(enumerate(parts)))
     fine = rows.joined(parts, [None if pair is None else pair.labelling for pair in pairs])
     return fine, {c: pair.climb.counts for c, pair in enumerate(pairs) if pair is not None}
 
 
 def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray, int]:
-    """Each leaf's cluster after a plan, and the number of clusters; `halves` are the clusters of two leaves."""
+    """Cluster of each leaf after a plan, and the number of clusters; clusters in `halves` have two leaves."""
     cluster_of_leaf = []
     for c in range(k):
         cluster_of_leaf.append(c)
@@ -329,21 +361,16 @@ def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray
 
 
 def without_empty(rows: Rows, found: Found) -> Found:
-    """The same partition with clusters that vanished left out."""
+    """The same partition without its empty clusters."""
     counts = found.climb.counts
     kept = counts.sizes > 0
     if kept.all():
         return found
-    # rows that take no part may carry the number of a vanished cluster
+    # rows with multiplicity 0 may have the number of an empty cluster
     number = np.maximum(np.cumsum(kept) - 1, 0).astype(np.int32)
     smaller = Counts(np.ascontiguousarray(counts.alpha[:, kept]), counts.sizes[kept], counts.layout)
     labelling = rows.renumbered(found.labelling, number, smaller.n_clusters)
     return Found(labelling, replace(found.climb, counts=smaller))
-
-
-def _side_by_side(counts: Counts, more: list[Counts]) -> Counts:
-    alpha = np.concatenate([counts.alpha, *(c.alpha for c in more)], axis=1)
-    return Counts(alpha, np.concatenate([counts.sizes, *(c.sizes for c in more)]), counts.layout)
 
 
 def _pair_changes(left: Counts, right: Counts, bits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -368,16 +395,14 @@ def _split_changes(counts: Counts, c: int, halves: Counts, bits: int) -> tuple[n
     return np.add.reduceat(change, starts), own
 
 
-def micro_clusters(asked: int | None, k: int, n_rows: int) -> int:
-    """How many clusters to over-segment into: 100, or 5 k when that is more, but never more than rows."""
-    return min(max(100, 5 * k) if asked is None else max(asked, k), n_rows)
-
-
-def better(a: Found | None, b: Found) -> Found:
-    """The one with the larger objective, the first of equals."""
-    return b if a is None or b.objective > a.objective else a
-
-
-def mean_nmi(objective: float, v: np.ndarray) -> float:
-    """Σ_j v_j NMI_j as a mean over partitions."""
-    return min(1.0, objective / math.fsum(v.tolist()))
+def check_micro_clusters(asked: Any, k: int) -> int | None:
+    """Clusters of an over-segmentation: the number asked for, 100 or 5 k when "auto", None for none."""
+    if asked is None:
+        return None
+    if isinstance(asked, str):
+        check_choice(asked, "micro_clusters", ("auto",))
+        return max(100, 5 * k)
+    micro = check_integer(asked, "micro_clusters")
+    if micro < k:
+        raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
+    return micro

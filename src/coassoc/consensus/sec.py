@@ -1,4 +1,4 @@
-"""SEC: spectral ensemble clustering as weighted k-means, through the shared pass."""
+"""SEC: spectral ensemble clustering as weighted k-means."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class SEC(TableConsensus):
     n_clusters : int, default=8
         Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
     n_init : int, default=10
-        Starts; the one with the lowest exact loss is kept (the first of equals).
+        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on the distances between label rows, items drawn at random
         (``init="random", n_init=1`` fits the paper's figures on its small sets), or a given partition.
     max_iter : int, default=300
-        Passes per start at most.
-    partition_weights : array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
+        Largest number of passes per start.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per pass.
@@ -43,7 +43,7 @@ class SEC(TableConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     loss_ : float
         Normalised cut :math:`k - \sum_C \sum_f \alpha_f^2 / w(C)`; the weighted k-means cost differs from it by a
         constant of the ensemble.
@@ -51,7 +51,9 @@ class SEC(TableConsensus):
         Loss after each pass of the best start, strictly falling.
     density_ : float
         Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters_,)
         Density and number of items of each cluster.
     n_iter_ : int
         Passes of the best start.
@@ -66,8 +68,8 @@ class SEC(TableConsensus):
 
     Notes
     -----
-    Time and memory are those of :class:`KMeansConsensus`. Large base clusters weigh more, so the normalised cut
-    asks for clusters of balanced degree, not of equal density.
+    Time and memory are those of :class:`KMeansConsensus`. Large base clusters weigh more: the normalised cut favours
+    clusters of equal total degree, not of equal density.
 
     References
     ----------

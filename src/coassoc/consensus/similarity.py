@@ -1,4 +1,4 @@
-"""Similarities for linkage: between base clusters (the enhanced matrix) and between label rows, condensed."""
+"""Similarities for linkage: between base clusters (for the enhanced matrix) and between label rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from ..ensemble.encode import smallest_unsigned
 from .linkage import condensed_length, row_starts
 
 SIMILARITIES = ("walk", "jaccard")
-_BLOCK = 1 << 20  # cells worked on at a time
+_BLOCK = 1 << 20  # cells computed at a time
 
 
 def weighted_rows(ensemble: Ensemble, copies: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The different rows that take part: first item of each (ascending), items it counts for, row of each item.
+    """The different rows: first item of each (ascending), its number of items, and the row of each item.
 
-    An item takes part when it has a label and does not count 0 times; the row of other items is −1, unless some
-    item that takes part has the same.
+    Items without a label and items of multiplicity 0 add no row; their row is that of an equal item, or −1.
     """
     _, _, inverse = ensemble.distinct()
     weight = np.ones(ensemble.n_samples, np.int64) if copies is None else copies.copy()
@@ -47,7 +46,7 @@ def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
 
 
 def cluster_similarities(overlap: np.ndarray, layout: Layout, similarity: str, steps: int = 20) -> list[np.ndarray]:
-    """For each partition, how alike its clusters are (k_j, k_j), 1 on the diagonal.
+    """For each partition, the similarity of its clusters (k_j, k_j), 1 on the diagonal.
 
     Clusters of one partition share no item, so their own Jaccard index is 0; they are compared by what they
     overlap with in the other partitions.
@@ -101,13 +100,13 @@ def row_similarities(
     cluster_weights: np.ndarray | None = None,
     kernels: bool = True,
 ) -> tuple[np.ndarray, float]:
-    """Condensed similarities between rows of codes, and the value that stands for 1.
+    """Condensed similarities between rows of codes, and the value that means similarity 1.
 
     Σ_j v_j M_j[code, code'] over the partitions that label both rows, with M_j the identity (raw) or the similarity
     of clusters (enhanced, `blocks`), its entries scaled by √(u_f u_g) when `cluster_weights` u (d,) are given. Where
     labels are missing it is divided by Σ_j v_j over the partitions that label both.
 
-    Raw, unweighted and fully labelled, the values are whole numbers out of p, and `kernels` allows the compiled way.
+    Raw, unweighted and without missing labels the values are integers from 0 to p, and `kernels` allows compiled code.
     """
     n, p = codes.shape
     triangle = np.empty(condensed_length(n))
@@ -150,12 +149,12 @@ def row_similarities(
 
 
 def count_type(p: int) -> np.dtype:
-    """What `row_counts` are kept in: 0 to p + 1."""
+    """Integer type of `row_counts`, which range from 0 to p + 1."""
     return smallest_unsigned(p + 2)
 
 
 def row_counts(codes: np.ndarray) -> np.ndarray:
-    """Partitions in which two rows of codes agree, plus 1: the square (n, n)."""
+    """Number of partitions in which two rows of codes agree, plus 1, shape (n, n)."""
     n, p = codes.shape
     counts = np.ones((n, n), dtype=count_type(p))
     columns = np.ascontiguousarray(codes.T)

@@ -59,7 +59,7 @@ class _SpectralConsensus(ConsensusEstimator):
             self._centres = self._cluster(ensemble, copies, k, n_init, seed)
             self._keep_model(ensemble, None)
             labels = nearest_centres(ensemble, self._vectors, self._centres)
-            counts = rows.counts(rows.labelling_of(labels, k))
+            counts = rows.counts(rows.labelling(k, labels))
             self._store_partition(ensemble, labels, counts, np.ones(ensemble.n_partitions))
             return self
 

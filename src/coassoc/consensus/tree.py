@@ -1,4 +1,4 @@
-"""The bisecting tree: which leaf was split when, and what follows from that. Structure only, no policy."""
+"""The bisecting tree: the order of the splits, cuts, and its export as linkage, Newick text and table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Tree:
     parent, left, right : list of int
         Links, −1 where absent.
     rank : list of int
-        When the node was split, from 1; 0 for leaves.
+        Position of the node's split among all splits, from 1; 0 for leaves.
     size, density, gain : list
         Items (copies counted), density D, and the ΔS of the node's split (NaN when it has none).
     """

@@ -1,109 +1,38 @@
-"""Weights of whole partitions, and of base clusters with the normalisation that keeps k-means sane."""
+"""k-means with weights of base clusters."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..core.checks import check_choice
 from ..core.counts import Counts
-from ..engines import Rows, resolve
-from ..ensemble import Ensemble, check_ensemble
-from ..metrics.agreement import member_scores
-from ..metrics.labels import check_copies, check_partition_weights
+from ..engines import Rows
+from ..metrics.weights import THETA, check_cluster_weights, uncertainty_from_overlap
 
-THETA = 0.4  # of Huang, Wang and Lai
+__all__ = ["THETA", "ClusterWeightObjective", "resolve_cluster_weights", "uncertainty_from_overlap"]
 
 
-def resolve_partition_weights(weights: Any, ensemble: Ensemble, sample_weight: Any = None, engine: Any = "auto"):
-    """Partition weights of mean 1 from None, ``"agreement"`` or numbers."""
+def resolve_cluster_weights(weights: Any, rows: Rows) -> np.ndarray | None:
+    """Weight of each base cluster (d,) from None, ``"uncertainty"`` or numbers; None: 1 each."""
+    if weights is None:
+        return None
     if isinstance(weights, str):
-        if weights != "agreement":
-            raise ValueError(
-                f"partition_weights must be None, 'agreement' or one number per partition, got {weights!r}."
-            )
-        weights = member_scores(ensemble, "nmi", sample_weight=sample_weight, engine=engine)
-        if not weights.any():  # nobody agrees with anybody
-            weights = None
-    return check_partition_weights(weights, ensemble.n_partitions)
-
-
-def cluster_uncertainty(X: Any, *, theta: float = THETA, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    r"""Ensemble-driven weight of each base cluster: 1 when the others never cut it, falling as they do.
-
-    .. math:: ECI(f) = \exp\Big(-\frac{E(f)}{\theta p}\Big), \qquad
-              E(f) = -\sum_m \sum_{g \in m} q_{fg} \log_2 q_{fg}
-
-    with :math:`q_{fg}` the share of f's items, among those partition m labels, that lie in its cluster g.
-
-    Parameters
-    ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    theta : float, default=0.4
-        How fast the weight falls.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    engine : str or Engine, default="auto"
-        Where the overlap pass runs.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        One weight in (0, 1] per base cluster, in the order of ``ensemble.offsets``.
-
-    References
-    ----------
-    .. [1] D. Huang, C.-D. Wang and J.-H. Lai, "Locally weighted ensemble clustering", IEEE Transactions on
-       Cybernetics 48(5), 2018, https://doi.org/10.1109/TCYB.2017.2702343
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.cluster_uncertainty([[0, 0], [0, 0], [1, 0], [1, 1]]).round(3).tolist()
-    [1.0, 0.287, 0.317, 1.0]
-    """
-    ensemble = check_ensemble(X)
-    with resolve(engine, ensemble).load(ensemble, check_copies(sample_weight, ensemble.n_samples)) as rows:
-        return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets, theta)
-
-
-def uncertainty_from_overlap(overlap: np.ndarray, offsets: np.ndarray, theta: float = THETA) -> np.ndarray:
-    """ECI of every base cluster from HᵀH; a partition that labels nothing of f says nothing about it."""
-    if not (math.isfinite(theta) and theta > 0):
-        raise ValueError(f"theta must be a positive number, got {theta!r}.")
-    entropy = np.zeros(len(overlap))
-    for start, stop in itertools.pairwise(offsets.tolist()):
-        block = overlap[:, start:stop].astype(np.float64)
-        whole = block.sum(axis=1, keepdims=True)
-        share = np.divide(block, whole, out=np.zeros_like(block), where=whole > 0)
-        entropy -= (share * np.log2(np.where(share > 0, share, 1.0))).sum(axis=1)
-    return np.exp(-entropy / (theta * (len(offsets) - 1)))
-
-
-def check_cluster_weights(weights: Any, n_codes: int) -> np.ndarray:
-    """One positive weight per base cluster."""
-    u = np.asarray(weights, dtype=np.float64)
-    if u.shape != (n_codes,):
-        raise ValueError(
-            f"cluster_weights must have one entry per base cluster ({n_codes}, in the order of ensemble.offsets), "
-            f"got shape {u.shape}."
-        )
-    if not np.isfinite(u).all() or (u <= 0).any():
-        raise ValueError("cluster_weights must be finite and positive; leave a cluster's labels missing to ignore it.")
-    return u
+        check_choice(weights, "cluster_weights", ("uncertainty",))
+        return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets)
+    return check_cluster_weights(weights, rows.layout.n_codes)
 
 
 @dataclass(frozen=True)
 class ClusterWeightObjective:
     r"""Weighted k-means: rows :math:`x_i = u \circ h_i / r_i` with weight :math:`r_i = \sum_j u_f`.
 
-    With :math:`R_C = \sum_f u_f \alpha_f(C)` the centre is :math:`m_f = u_f \alpha_f / R_C`, and the loss is
-    :math:`\sum_i r_i |x_i|^2 - \sum_C R_C |m_C|^2`. Dividing by :math:`r_i` puts every row on the simplex: without it,
-    rows of small weights sit at the origin and fall into one cluster.
+    With :math:`R_C = \sum_f u_f \alpha_f(C)` the center is :math:`m_f = u_f \alpha_f / R_C`, and the loss is
+    :math:`\sum_i r_i |x_i|^2 - \sum_C R_C |m_C|^2`. Dividing by :math:`r_i` puts every row on the simplex; otherwise
+    rows with small weights would all be near the origin, in one cluster.
     """
 
     weights: np.ndarray  # u, one per base cluster
@@ -114,19 +43,19 @@ class ClusterWeightObjective:
         shares = np.diagonal(rows.overlap(u))  # Σ_i h_if / r_i
         return cls(u, math.fsum((u * u * shares).tolist()))
 
-    def _centres(self, counts: Counts) -> tuple[np.ndarray, np.ndarray]:
+    def _centers(self, counts: Counts) -> tuple[np.ndarray, np.ndarray]:
         mass = self.weights[:, None] * counts.alpha
         total = mass.sum(axis=0)
         return np.divide(mass, total, out=np.zeros_like(mass), where=total > 0), total
 
     def table(self, counts: Counts) -> np.ndarray:
-        centres, _ = self._centres(counts)
-        return self.weights[:, None] * (2.0 * centres - (centres * centres).sum(axis=0))
+        centers, _ = self._centers(counts)
+        return self.weights[:, None] * (2.0 * centers - (centers * centers).sum(axis=0))
 
     def cost_table(self, counts: Counts) -> np.ndarray:
         return self.weights[:, None] - self.table(counts)
 
     def loss(self, counts: Counts) -> float:
-        centres, total = self._centres(counts)
-        squares = [math.fsum((column * column).tolist()) for column in centres.T]
+        centers, total = self._centers(counts)
+        squares = [math.fsum((column * column).tolist()) for column in centers.T]
         return math.fsum([self.constant, *(-total * np.array(squares)).tolist()])

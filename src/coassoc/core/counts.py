@@ -10,9 +10,15 @@ import numpy as np
 MAX_COPIES = 3_037_000_499
 
 
+def check_total_copies(total: int) -> None:
+    """Reject more items, copies counted, than exact counts can hold."""
+    if total > MAX_COPIES:
+        raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
+
+
 @dataclass(frozen=True)
 class Layout:
-    """Shape of an ensemble, shared by everything that works on counts."""
+    """Shape of an ensemble: the numbers of base clusters and where each partition starts in H."""
 
     n_clusters: np.ndarray  # (p,) clusters of each partition
     offsets: np.ndarray  # (p + 1,) first column of H of each partition
@@ -30,7 +36,7 @@ class Layout:
         seen = codes < self.n_clusters
         return (codes.astype(np.int64) + self.offsets[:-1])[seen]
 
-    # arithmetic on (d, k) tables, small beside a pass over many rows; an engine may do it faster, to the same bits
+    # Arithmetic on (d, k) tables, quick beside a pass over many rows. Engines may override it with the same results.
 
     def sums(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sums of α and of α² over each partition, both (p, k)."""
@@ -57,7 +63,7 @@ class Layout:
 
 
 class Counts:
-    """α_f(C) for every base cluster f and consensus cluster C, with what follows from it.
+    """α_f(C) for every base cluster f and consensus cluster C, and quantities derived from it.
 
     All integers: `alpha` (d, k), `sizes` (k,), `cells` (p, k) = items of C observed in partition j, `squares`
     (p, k) = Σ_{f∈j} α_f².
@@ -76,7 +82,7 @@ class Counts:
         self.alpha = alpha
         self.sizes = sizes
         self.layout = layout
-        self._cells = cells  # found when asked for, unless they are known
+        self._cells = cells  # computed when first read, unless given
         self._squares = squares
 
     @property
@@ -103,7 +109,7 @@ class Counts:
         return Counts(self.alpha[:, one].copy(), self.sizes[one].copy(), self.layout, *sums)
 
     def with_rows(self, clusters: np.ndarray, rows: np.ndarray) -> Counts:
-        """A copy in which each of `clusters` holds just one row of codes: how a centre is placed on a row."""
+        """A copy in which each of `clusters` holds just one row of codes, which places its center on that row."""
         alpha, sizes = self.alpha.copy(), self.sizes.copy()
         for cluster, codes in zip(clusters, rows):
             alpha[:, cluster] = 0
@@ -118,7 +124,7 @@ class Counts:
 
 
 class RowCounts(Counts):
-    """Counts of clusters that hold one row of codes each, written out when asked for."""
+    """Counts of clusters that hold one row of codes each; `alpha` is computed when first read."""
 
     __slots__ = ("_alpha", "rows")
 

@@ -37,7 +37,7 @@ def loss_from_counts(counts: Counts, v: np.ndarray) -> float:
     """k-means loss on H of the partition with these counts."""
     cells = counts.cells
     kept = counts.squares / np.maximum(cells, 1)
-    # exactly rounded sums: no order of partitions or clusters can matter
+    # fsum is exactly rounded, so the order of partitions and clusters does not matter
     return math.fsum((v[:, None] * np.concatenate([cells, -kept], axis=1)).ravel().tolist())
 
 

@@ -1,28 +1,29 @@
-r"""Single-item exchange: frozen tables for proposals, live counts for their re-checked application.
+r"""Moves of single items between clusters: frozen tables for proposals, live counts to check and apply them.
 
-Rows propose in parallel against one frozen state; the coordinator then applies the proposals in row order, each
-only when it still gains on the live counts, so the objective never falls and nothing depends on chunks or threads.
-Two objectives, both functions of integers:
+Proposals are computed for all rows against one frozen state. The coordinator then applies them in row order, each
+only if it still gains on the live counts, so the objective never falls and the result does not depend on chunks or
+threads. There are two objectives, both functions of integers:
 
 * density, :math:`n S = \sum_C |C|\, T_C / P_C` with :math:`T_C = \sum_j v_j \sum_{f \in j} \alpha_f (\alpha_f - 1)`
   and :math:`P_C = \sum_j v_j n_{Cj} (n_{Cj} - 1)`;
 * agreement, :math:`\sum_j v_j\, NMI_j` with :math:`NMI_j = 2 N_j / E_j`, where :math:`N_j` and :math:`E_j` are sums
   of :math:`x \log x` over counts, kept as int64 fixed point so that they never drift.
 
-Floating point is plain IEEE double in a fixed order; `x log x` uses only + − × / so that every engine and language
+Floating point is plain IEEE double in a fixed order; `x log x` uses only + − × /, so that every engine and language
 gives the same bits.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from .counts import Counts, Layout
 
-TOLERANCE = 1e-12  # a move must gain more than this share of the objective
+TOLERANCE = 1e-12  # a move must gain more than this fraction of the objective
 _SQRT_HALF = 0.7071067811865476
 _LN2 = 0.6931471805599453
 _SERIES = tuple(1.0 / i for i in range(23, 0, -2))  # of artanh, highest power first; |s| <= 0.172
@@ -30,7 +31,7 @@ _SERIES = tuple(1.0 / i for i in range(23, 0, -2))  # of artanh, highest power f
 
 @dataclass(frozen=True)
 class MoveTable:
-    """A frozen state, as the tables that proposals are computed from. All arrays C-contiguous.
+    """A frozen state as tables from which proposals are computed. All arrays are C-contiguous.
 
     For density, `alpha` and `cells` are counts times the integer partition weights `steps`, whose unit is `unit`;
     `together`, `observed` and `values` are T, P and |C| T / P of each cluster. For agreement, `alpha` and `cells` are
@@ -44,8 +45,8 @@ class MoveTable:
     sizes: np.ndarray  # (k,) int64
     values: np.ndarray  # (k,) or (p,) float64
     threshold: float
-    least: int  # copies a cluster must be left with, or begin with
-    vanish: bool  # whether a cluster may lose its last row
+    least: int  # smallest number of copies that a move may leave in a cluster or put into an empty one
+    vanish: bool  # whether a cluster may become empty
     # density
     steps: np.ndarray | None = None  # (p,) int64
     unit: float = 1.0
@@ -64,9 +65,9 @@ class MoveTable:
 
 @dataclass(frozen=True)
 class Moves:
-    """Rows that would gain by moving, in row order, with what is needed to check that again.
+    """Rows that would gain by moving, in row order, with what is needed to check the gain again.
 
-    Proposals were made for the rows before `stop`; the next call starts there.
+    The rows before `stop` were examined; the next call starts there.
     """
 
     indices: np.ndarray  # (m,) int64
@@ -78,6 +79,10 @@ class Moves:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def to_host(self) -> Moves:
+        """These moves in host memory, for engines whose moves are elsewhere."""
+        return self
 
     def some(self, mask: np.ndarray) -> Moves:
         return Moves(
@@ -112,7 +117,7 @@ def fixed_xlogx(x: np.ndarray, bits: int) -> np.ndarray:
 
 
 def fixed_xlogx_of(x: int, bits: int) -> int:
-    """The same of one integer, in plain Python."""
+    """`fixed_xlogx` of one integer, in plain Python."""
     if x < 2:
         return 0
     fraction, exponent = math.frexp(float(x))
@@ -129,29 +134,55 @@ def fixed_xlogx_of(x: int, bits: int) -> int:
 # -- live states -------------------------------------------------------------------------------------------
 
 
-class DensityState:
-    """Live counts while climbing the density; arrays are changed in place by `settle`."""
+class LiveState(ABC):
+    """Counts that change in place while moves are applied; what both objectives have in common."""
 
-    kind = "density"
+    kind: str
 
     def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
         self.layout: Layout = counts.layout
         self.alpha = np.ascontiguousarray(counts.alpha).copy()
         self.sizes = counts.sizes.astype(np.int64)
         self.cells = counts.cells.copy()
-        self.squares = counts.squares.copy()
         self.v = np.ascontiguousarray(v, dtype=np.float64)
         self.least, self.vanish = least, vanish
-        self.steps, self.unit = integer_weights(self.v, int(self.sizes.sum()))
 
-    def objective(self) -> float:
-        """n·S."""
-        return math.fsum(self._parts()[2].tolist())
+    @abstractmethod
+    def values(self) -> np.ndarray:
+        """The terms of the objective, float64."""
+
+    @abstractmethod
+    def table(self) -> MoveTable:
+        """The present state, frozen for proposals."""
+
+    @abstractmethod
+    def settle(self, moves: Moves, threshold: float) -> np.ndarray:
+        """Apply in order the moves that still gain more than `threshold`; True where applied."""
 
     def counts(self) -> Counts:
         return Counts(self.alpha.copy(), self.sizes.copy(), self.layout)
 
-    def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def objective(self) -> float:
+        """n·S for density, Σ_j v_j NMI_j for agreement."""
+        return math.fsum(self.values().tolist())
+
+
+class DensityState(LiveState):
+    """Live counts while the density is raised."""
+
+    kind = "density"
+
+    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
+        super().__init__(counts, v, least, vanish)
+        self.squares = counts.squares.copy()
+        self.steps, self.unit = integer_weights(self.v, int(self.sizes.sum()))
+
+    def values(self) -> np.ndarray:
+        """|C| T / P of each cluster."""
+        return self._terms()[2]
+
+    def _terms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """T, P and |C| T / P of each cluster."""
         together = np.zeros(len(self.sizes))
         observed = np.zeros(len(self.sizes))
         for j, weight in enumerate(self.v):
@@ -161,7 +192,7 @@ class DensityState:
         return together, observed, self.sizes.astype(np.float64) * share
 
     def table(self) -> MoveTable:
-        together, observed, values = self._parts()
+        together, observed, values = self._terms()
         weighted = np.repeat(self.steps, self.layout.n_clusters)[:, None]
         return MoveTable(
             "density",
@@ -179,9 +210,8 @@ class DensityState:
         )
 
     def settle(self, moves: Moves, threshold: float) -> np.ndarray:
-        """Apply in order the moves that still gain more than `threshold`; True where applied."""
         accepted = np.zeros(len(moves), dtype=bool)
-        values = self._parts()[2]
+        values = self.values()
         offsets, n_clusters, v = self.layout.offsets, self.layout.n_clusters, self.v.tolist()
         p = len(v)
         for t in range(len(moves)):
@@ -223,18 +253,13 @@ class DensityState:
         return accepted
 
 
-class AgreementState:
-    """Live counts while climbing the mean NMI with the base partitions."""
+class AgreementState(LiveState):
+    """Live counts while the mean NMI with the base partitions is raised."""
 
     kind = "agreement"
 
     def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
-        self.layout: Layout = counts.layout
-        self.alpha = np.ascontiguousarray(counts.alpha).copy()
-        self.sizes = counts.sizes.astype(np.int64)
-        self.cells = counts.cells.copy()
-        self.v = np.ascontiguousarray(v, dtype=np.float64)
-        self.least, self.vanish = least, vanish
+        super().__init__(counts, v, least, vanish)
         self.bits = fixed_bits(int(self.sizes.sum()))
         starts = self.layout.offsets[:-1]
         joint = np.add.reduceat(fixed_xlogx(self.alpha, self.bits).sum(axis=1), starts)
@@ -244,18 +269,12 @@ class AgreementState:
         self.shared = whole + joint - own - base
         self.entropy = 2 * whole - own - base
 
-    def objective(self) -> float:
-        """Σ_j v_j NMI_j."""
-        return math.fsum(self._values().tolist())
-
-    def counts(self) -> Counts:
-        return Counts(self.alpha.copy(), self.sizes.copy(), self.layout)
-
-    def _values(self) -> np.ndarray:
+    def values(self) -> np.ndarray:
+        """v·NMI of each partition."""
         return agreement_term(self.v, 2.0 * self.v, self.shared, self.entropy)
 
     def table(self) -> MoveTable:
-        values = self._values()
+        values = self.values()
         here, cells = fixed_xlogx(self.alpha, self.bits), fixed_xlogx(self.cells, self.bits)
         return MoveTable(
             "agreement",
@@ -277,9 +296,8 @@ class AgreementState:
         )
 
     def settle(self, moves: Moves, threshold: float) -> np.ndarray:
-        """Apply in order the moves that still gain more than `threshold`; True where applied."""
         accepted = np.zeros(len(moves), dtype=bool)
-        values = self._values().tolist()
+        values = self.values().tolist()
         offsets, n_clusters, v = self.layout.offsets, self.layout.n_clusters, self.v.tolist()
         h, bits = fixed_xlogx_of, self.bits
         for t in range(len(moves)):
@@ -320,13 +338,13 @@ def may_move(source: int, target: int, copies: int, least: int, vanish: bool) ->
 
 
 def agreement_term(v, double, shared, entropy):
-    """v·NMI from its fixed-point parts; 1·v where both partitions have a single cluster."""
+    """v·NMI from its fixed-point parts; v where both partitions have a single cluster."""
     safe = np.where(entropy == 0, 1, entropy).astype(np.float64)
     return np.where(entropy == 0, v, double * np.asarray(shared, dtype=np.float64) / safe)
 
 
 def integer_weights(v: np.ndarray, n: int) -> tuple[np.ndarray, float]:
-    """Partition weights as integers and what one of them is worth: all 1 when equal, else as fine as int64 allows."""
+    """Partition weights as integers, and their unit: all 1 when equal, else as fine as int64 allows."""
     if (v == 1.0).all():
         return np.ones(len(v), dtype=np.int64), 1.0
     bits = max(0, math.floor(math.log2(2.0**61 / (len(v) * max(n, 1) * float(v.max())))))
@@ -393,7 +411,7 @@ def _density_gains(columns, observed, labels, copies, table: MoveTable) -> tuple
 
 
 def _agreement_gains(columns, observed, labels, copies, table: MoveTable) -> tuple[np.ndarray, np.ndarray]:
-    """Gain of moving to each cluster (rows, k); nothing is left to say about leaving."""
+    """Gain of moving to each cluster (rows, k), leaving included, and zeros (rows,)."""
     rows, k = len(columns), len(table.sizes)
     gain = np.zeros((rows, k))
     single = bool((copies == 1).all())
@@ -410,7 +428,7 @@ def _agreement_gains(columns, observed, labels, copies, table: MoveTable) -> tup
         else:
             a, cells, bits = table.alpha[f], np.broadcast_to(table.cells[j], (rows, k)), table.bits
             a_o, n_o = table.alpha[f, labels], table.cells[j, labels]
-            # rows that do not see this partition read column 0 of it and are masked below
+            # rows that this partition does not label read its column 0 and are masked below
             leaving = h(np.maximum(a_o - copies, 0), bits) - h(a_o, bits)
             joint = (h(a + m, bits) - h(a, bits)) + leaving[:, None]
             leaving = h(np.maximum(n_o - copies, 0), bits) - h(n_o, bits)

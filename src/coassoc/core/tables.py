@@ -1,7 +1,7 @@
 """Objectives: small pure functions from counts to a score table and a loss.
 
-Every instance–cluster consensus method is the same pass over the rows with another table; this module holds the
-tables. Nothing here sees a row.
+K-means, SEC and ECC make the same passes over the rows with different score tables, which this module computes. Nothing
+here reads a row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Objective(Protocol):
         """Float64 (d, k): the sum over an item's labels under its own cluster says how badly it is placed."""
 
     def loss(self, counts: Counts) -> float:
-        """What falls from pass to pass."""
+        """The loss that each pass lowers."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class KMeansObjective:
 class SECObjective:
     r"""Spectral ensemble clustering: weighted k-means on :math:`h_i / w_i`, :math:`w_i = \sum_{f \in i} v_j s_f`.
 
-    The centre of C is :math:`\alpha(C) / w(C)` with :math:`w(C) = \sum_f v_j s_f \alpha_f`, and the item weights
+    The center of C is :math:`\alpha(C) / w(C)` with :math:`w(C) = \sum_f v_j s_f \alpha_f`, and the item weights
     fold into the table. The loss :math:`k - \sum_C \sum_j v_j \sum_{f \in j} \alpha_f^2 / w(C)` is the normalised
     cut of the co-association graph; the weighted k-means cost differs from it by a constant of the ensemble.
     """
@@ -69,12 +69,12 @@ class SECObjective:
         inside, degree = self._links(counts)
         safe = np.where(degree > 0, degree, 1.0)
         scores = 2.0 * counts.alpha / safe - self.sizes[:, None] * (inside / safe / safe)
-        # an empty cluster is a centre at the origin: score 0
+        # an empty cluster is a center at the origin: score 0
         return scores * np.repeat(self.weights, counts.layout.n_clusters)[:, None]
 
     def cost_table(self, counts: Counts) -> np.ndarray:
-        # The exact cost holds |h_i|² / w_i, which is no sum over labels. The plain distance to the mean of the
-        # cluster's rows is one, and it is 0 for the same rows: those whose removal gains nothing.
+        # The exact cost contains |h_i|² / w_i, which is not a sum over labels. The plain distance to the mean of the
+        # cluster's rows is such a sum, and it is 0 for the same rows: those whose removal gains nothing.
         return KMeansObjective(self.weights).cost_table(counts)
 
     def loss(self, counts: Counts) -> float:
@@ -113,7 +113,7 @@ class ECCObjective:
         return self._per_label(counts.layout, self.weights)[:, None] * np.log(self._shares(counts))
 
     def cost_table(self, counts: Counts) -> np.ndarray:
-        """Exactly what the loss would fall by if the row became the centre of an empty cluster."""
+        """By how much the loss falls, exactly, if the row becomes the center of an empty cluster."""
         if self.floor:
             return -self.table(counts)
         k, eps = counts.layout.n_clusters.astype(np.float64), self.epsilon
@@ -133,7 +133,7 @@ class ECCObjective:
         cells = np.repeat(counts.cells, layout.n_clusters, axis=0)
         if not self.floor:
             return (counts.alpha + self.epsilon) / (cells + self.epsilon * k)
-        # nothing observed: every label is as likely as another
+        # nothing observed: all labels are equally likely
         return np.where(cells > 0, np.maximum(counts.alpha / np.maximum(cells, 1), self.epsilon), 1.0 / k)
 
     @staticmethod

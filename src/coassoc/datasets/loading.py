@@ -15,7 +15,7 @@ import numpy as np
 from .prepare import check_scaling, prepare
 from .registry import DATASETS, DatasetInfo
 from .sources import SourceUnavailable, cache_folder, from_folder, from_network, from_package, from_rule
-from .table import MISSING_CELLS, RawTable, cell_digests, parse_csv, read_text
+from .table import MISSING_CELLS, RawTable, cell_digests, is_number, parse_csv, read_text
 
 
 class DatasetUnavailable(ValueError):
@@ -156,18 +156,10 @@ def _word_columns(text: str, label: str | None) -> list[str]:
     wordy: set[int] = set()
     for row in reader:
         for j, cell in enumerate(row[: len(header)]):
-            if j not in wordy and cell.strip().lower() not in MISSING_CELLS and not _is_number(cell):
+            if j not in wordy and cell.strip().lower() not in MISSING_CELLS and not is_number(cell):
                 wordy.add(j)
     at = header.index(label) if label in header else len(header) - 1
     return [header[j] for j in sorted(wordy) if j != at]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _first_source(

@@ -111,95 +111,93 @@ _DIGESTS = {
 }
 
 
-def _sets() -> list[DatasetInfo]:
-    numeric = "numeric columns as they are"
-    mean = "missing cells take the mean of their column"
-    return [
-        DatasetInfo(
-            "abalone", "Abalone", 4177, 8, 28, "UCI 1, W. Nash and others 1994",
-            "sex coded F=0, I=1, M=2; classes are ring counts", nominal=("sex",), scaling="minmax",
-            package="abalone/abalone.data.txt", url=f"{_UCI}/1/abalone.zip", members=("abalone.data",),
-        ),
-        DatasetInfo(
-            "advertisement", "Internet Advertisements", 3279, 1558, 2, "UCI 51, N. Kushmerick 1998",
-            f"{numeric}; {mean} (2729 in the first four columns)", n_missing=2729,
-            url=f"{_UCI}/51/internet+advertisements.zip", members=("ad.data",),
-        ),
-        DatasetInfo(
-            "breastcancer", "Breast Cancer Wisconsin (Original)", 699, 9, 2, "UCI 15, W. Wolberg 1990",
-            f"identifier dropped; {mean} (16 in bare nuclei)", n_missing=16,
-            url=f"{_UCI}/15/breast+cancer+wisconsin+original.zip", members=("breast-cancer-wisconsin.data",),
-        ),
-        DatasetInfo(
-            "contraceptive", "Contraceptive Method Choice", 1473, 9, 3, "UCI 30, T.-S. Lim 1997",
-            "integer codes as in the original", package="contraceptive/contraceptive.dat",
-            url=f"{_UCI}/30/contraceptive+method+choice.zip", members=("cmc.data",),
-        ),
-        DatasetInfo(
-            "drybean", "Dry Bean", 13611, 16, 7, "UCI 602, M. Koklu and I. A. Ozkan 2020", numeric,
-            url=f"{_UCI}/602/dry+bean+dataset.zip", members=("DryBeanDataset/Dry_Bean_Dataset.arff",),
-        ),
-        DatasetInfo(
-            "ecoli", "Ecoli", 336, 7, 8, "UCI 39, K. Nakai 1996", "sequence name dropped",
-            package="ecoli/ecoli.data.txt", url=f"{_UCI}/39/ecoli.zip", members=("ecoli.data",),
-        ),
-        DatasetInfo(
-            "gisette", "Gisette", 7000, 5000, 2, "UCI 170, I. Guyon and others 2004 (NIPS 2003 challenge)",
-            "training and validation rows, integers 0..999",
-            url=f"{_UCI}/170/gisette.zip",
-            members=("gisette_train.data", "gisette_valid.data", "gisette_train.labels", "gisette_valid.labels"),
-            note="no copy was at hand: the reader is tested on a small file of the format only",
-        ),
-        DatasetInfo(
-            "glass", "Glass Identification", 214, 9, 6, "UCI 42, B. German 1987", "identifier dropped",
-            package="glass/glass.data.txt", url=f"{_UCI}/42/glass+identification.zip", members=("glass.data",),
-        ),
-        DatasetInfo(
-            "ionosphere", "Ionosphere", 351, 34, 2, "UCI 52, V. Sigillito and others 1989", numeric,
-            url=f"{_UCI}/52/ionosphere.zip", members=("ionosphere.data",),
-        ),
-        DatasetInfo(
-            "landstat", "Statlog (Landsat Satellite)", 6435, 36, 6, "UCI 146, A. Srinivasan 1993",
-            "training then test rows", package="satimage/sat.trn.txt satimage/sat.tst.txt",
-            url=f"{_UCI}/146/statlog+landsat+satellite.zip", members=("sat.trn", "sat.tst"),
-            note="spelled as in the paper",
-        ),
-        DatasetInfo(
-            "letter_recognition", "Letter Recognition", 20000, 16, 26, "UCI 59, D. Slate 1991", numeric,
-            url=f"{_UCI}/59/letter+recognition.zip", members=("letter-recognition.data",),
-            note="listed in the paper without results",
-        ),
-        DatasetInfo(
-            "musk", "Musk (versions 1 and 2)", 7074, 166, 2, "UCI 74 and 75, D. Chapman and A. Jain 1994",
-            "molecule and conformation names dropped; version 1 then version 2",
-            note="no download: the originals are files of the Unix compress format",
-        ),
-        DatasetInfo(
-            "nursery", "Nursery", 12960, 27, 5, "UCI 76, V. Rajkovic and others 1997", "one-hot of the 8 columns",
-            nominal=("parents", "has_nurs", "form", "children", "housing", "finance", "social", "health"),
-            licence="generated here from the rules of the published decision model",
-        ),
-        DatasetInfo(
-            "pendigits", "Pen-Based Recognition of Handwritten Digits", 10992, 16, 10,
-            "UCI 81, E. Alpaydin and F. Alimoglu 1998", "training then test rows",
-            url=f"{_UCI}/81/pen+based+recognition+of+handwritten+digits.zip",
-            members=("pendigits.tra", "pendigits.tes"),
-        ),
-        DatasetInfo(
-            "user_knowledge", "User Knowledge Modeling", 403, 5, 4, "UCI 257, H. T. Kahraman and others 2013",
-            "training then test sheet; the two spellings of very_low made one",
-            note="no download: the original is a spreadsheet",
-        ),
-        DatasetInfo(
-            "yeast", "Yeast", 1484, 8, 10, "UCI 110, K. Nakai 1996", "sequence name dropped",
-            package="yeast/yeast.data.txt", url=f"{_UCI}/110/yeast.zip", members=("yeast.data",),
-        ),
-    ]  # fmt: skip
-
+_NUMERIC = "numeric columns as they are"
+_MEAN = "missing cells take the mean of their column"
+_SETS = (
+    DatasetInfo(
+        "abalone", "Abalone", 4177, 8, 28, "UCI 1, W. Nash and others 1994",
+        "sex coded F=0, I=1, M=2; classes are ring counts", nominal=("sex",), scaling="minmax",
+        package="abalone/abalone.data.txt", url=f"{_UCI}/1/abalone.zip", members=("abalone.data",),
+    ),
+    DatasetInfo(
+        "advertisement", "Internet Advertisements", 3279, 1558, 2, "UCI 51, N. Kushmerick 1998",
+        f"{_NUMERIC}; {_MEAN} (2729 in the first four columns)", n_missing=2729,
+        url=f"{_UCI}/51/internet+advertisements.zip", members=("ad.data",),
+    ),
+    DatasetInfo(
+        "breastcancer", "Breast Cancer Wisconsin (Original)", 699, 9, 2, "UCI 15, W. Wolberg 1990",
+        f"identifier dropped; {_MEAN} (16 in bare nuclei)", n_missing=16,
+        url=f"{_UCI}/15/breast+cancer+wisconsin+original.zip", members=("breast-cancer-wisconsin.data",),
+    ),
+    DatasetInfo(
+        "contraceptive", "Contraceptive Method Choice", 1473, 9, 3, "UCI 30, T.-S. Lim 1997",
+        "integer codes as in the original", package="contraceptive/contraceptive.dat",
+        url=f"{_UCI}/30/contraceptive+method+choice.zip", members=("cmc.data",),
+    ),
+    DatasetInfo(
+        "drybean", "Dry Bean", 13611, 16, 7, "UCI 602, M. Koklu and I. A. Ozkan 2020", _NUMERIC,
+        url=f"{_UCI}/602/dry+bean+dataset.zip", members=("DryBeanDataset/Dry_Bean_Dataset.arff",),
+    ),
+    DatasetInfo(
+        "ecoli", "Ecoli", 336, 7, 8, "UCI 39, K. Nakai 1996", "sequence name dropped",
+        package="ecoli/ecoli.data.txt", url=f"{_UCI}/39/ecoli.zip", members=("ecoli.data",),
+    ),
+    DatasetInfo(
+        "gisette", "Gisette", 7000, 5000, 2, "UCI 170, I. Guyon and others 2004 (NIPS 2003 challenge)",
+        "training and validation rows, integers 0..999",
+        url=f"{_UCI}/170/gisette.zip",
+        members=("gisette_train.data", "gisette_valid.data", "gisette_train.labels", "gisette_valid.labels"),
+        note="no copy was at hand: the reader is tested on a small file of the format only",
+    ),
+    DatasetInfo(
+        "glass", "Glass Identification", 214, 9, 6, "UCI 42, B. German 1987", "identifier dropped",
+        package="glass/glass.data.txt", url=f"{_UCI}/42/glass+identification.zip", members=("glass.data",),
+    ),
+    DatasetInfo(
+        "ionosphere", "Ionosphere", 351, 34, 2, "UCI 52, V. Sigillito and others 1989", _NUMERIC,
+        url=f"{_UCI}/52/ionosphere.zip", members=("ionosphere.data",),
+    ),
+    DatasetInfo(
+        "landstat", "Statlog (Landsat Satellite)", 6435, 36, 6, "UCI 146, A. Srinivasan 1993",
+        "training then test rows", package="satimage/sat.trn.txt satimage/sat.tst.txt",
+        url=f"{_UCI}/146/statlog+landsat+satellite.zip", members=("sat.trn", "sat.tst"),
+        note="spelled as in the paper",
+    ),
+    DatasetInfo(
+        "letter_recognition", "Letter Recognition", 20000, 16, 26, "UCI 59, D. Slate 1991", _NUMERIC,
+        url=f"{_UCI}/59/letter+recognition.zip", members=("letter-recognition.data",),
+        note="listed in the paper without results",
+    ),
+    DatasetInfo(
+        "musk", "Musk (versions 1 and 2)", 7074, 166, 2, "UCI 74 and 75, D. Chapman and A. Jain 1994",
+        "molecule and conformation names dropped; version 1 then version 2",
+        note="no download: the originals are files of the Unix compress format",
+    ),
+    DatasetInfo(
+        "nursery", "Nursery", 12960, 27, 5, "UCI 76, V. Rajkovic and others 1997", "one-hot of the 8 columns",
+        nominal=("parents", "has_nurs", "form", "children", "housing", "finance", "social", "health"),
+        licence="generated here from the rules of the published decision model",
+    ),
+    DatasetInfo(
+        "pendigits", "Pen-Based Recognition of Handwritten Digits", 10992, 16, 10,
+        "UCI 81, E. Alpaydin and F. Alimoglu 1998", "training then test rows",
+        url=f"{_UCI}/81/pen+based+recognition+of+handwritten+digits.zip",
+        members=("pendigits.tra", "pendigits.tes"),
+    ),
+    DatasetInfo(
+        "user_knowledge", "User Knowledge Modeling", 403, 5, 4, "UCI 257, H. T. Kahraman and others 2013",
+        "training then test sheet; the two spellings of very_low made one",
+        note="no download: the original is a spreadsheet",
+    ),
+    DatasetInfo(
+        "yeast", "Yeast", 1484, 8, 10, "UCI 110, K. Nakai 1996", "sequence name dropped",
+        package="yeast/yeast.data.txt", url=f"{_UCI}/110/yeast.zip", members=("yeast.data",),
+    ),
+)  # fmt: skip
 
 DATASETS = {
     info.name: replace(
         info, digest=_DIGESTS.get(info.name, ("", ""))[0], digest_free=_DIGESTS.get(info.name, ("", ""))[1]
     )
-    for info in _sets()
+    for info in _SETS
 }

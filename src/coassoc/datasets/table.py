@@ -37,6 +37,14 @@ class RawTable:
         return int(np.isnan(self.numbers).sum()) - len(self.nominal) * self.n_samples
 
 
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
 def table_from_rows(
     rows: Sequence[Sequence[str]], names: Sequence[str], labels: Sequence[str], nominal: Iterable[int] = ()
 ) -> RawTable:
@@ -53,7 +61,7 @@ def table_from_rows(
     else:
         for i, row in enumerate(rows):
             try:
-                numbers[i] = row  # NumPy parses the whole row; missing cells take the slow road
+                numbers[i] = row  # NumPy parses the whole row; missing cells are parsed one by one
             except ValueError:
                 numbers[i] = [_number(cell, i, names[j]) for j, cell in enumerate(row)]
     return RawTable(list(names), numbers, np.array([str(v).strip() for v in labels], dtype=np.str_), words)

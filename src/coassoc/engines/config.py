@@ -7,8 +7,13 @@ import platform
 from importlib import metadata, util
 from typing import Any
 
+import coassoc
+
+from . import CUDA_PAYS
+from .native.engine import default_threads, kernels_missing, simd_level, simd_levels
+
 _REQUIRED = ("numpy", "scipy", "scikit-learn")
-# import name -> distribution name of what the extras install
+# import name -> distribution name of the packages that extras install
 _OPTIONAL = {
     "matplotlib": "matplotlib",
     "jinja2": "jinja2",
@@ -71,15 +76,11 @@ def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
 
 
 def _config() -> dict[str, Any]:
-    import coassoc
-
-    from .native import engine as _native
-
-    why_not = _native.kernels_missing()
+    why_not = kernels_missing()
     simd: str | None = None
     if why_not is None:
         try:
-            simd = _native.simd_level()
+            simd = simd_level()
         except ValueError as error:
             simd = f"error: {error}"
     return {
@@ -89,8 +90,8 @@ def _config() -> dict[str, Any]:
         "engine": "numpy" if why_not else "native",
         "kernels": "present" if why_not is None else f"missing: {why_not}",
         "simd": simd,
-        "simd_available": _native.simd_levels(),
-        "n_threads": _native.default_threads(),
+        "simd_available": simd_levels(),
+        "n_threads": default_threads(),
         "gpu": _gpu(),
         "versions": {name: _version(name) for name in _REQUIRED},
         "optional": {name: _optional_version(name, dist) for name, dist in _OPTIONAL.items()},
@@ -115,16 +116,14 @@ def _optional_version(name: str, distribution: str) -> str | None:
 
 
 def _gpu() -> str:
-    """Name of the first CUDA device; CuPy is imported only where it is installed."""
+    """Name of the first GPU; CuPy is imported only where it is installed."""
     if util.find_spec("cupy") is None:
         seen = os.path.exists("/proc/driver/nvidia/version")
         return "present, but CuPy is not installed (pip install 'coassoc[gpu]')" if seen else "none"
-    from . import CUDA_PAYS
-
     try:
         import cupy
 
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
         return f"{name} (engine='auto' uses it from {CUDA_PAYS} items)"
-    except Exception as error:  # a broken driver must not break a report on what is there
+    except Exception as error:  # a broken driver must not break this report
         return f"none usable ({type(error).__name__})"

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..core.counts import MAX_COPIES, Counts, Layout, ScoreTable
+from ..core.counts import Counts, Layout, ScoreTable, check_total_copies
 from ..core.moves import Moves, MoveTable
 from .settling import settle
 
@@ -268,6 +268,5 @@ def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.n
         multiplicity = np.ones(ensemble.n_samples, np.int64) if multiplicity is None else multiplicity.copy()
         multiplicity[unlabelled] = 0
     total = ensemble.n_samples if multiplicity is None else int(multiplicity.sum())
-    if total > MAX_COPIES:
-        raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
+    check_total_copies(total)
     return multiplicity

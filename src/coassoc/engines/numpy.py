@@ -1,13 +1,13 @@
-"""The verbs in plain NumPy: short, obvious, and what every other engine is tested against with ``==``."""
+"""The verbs in plain NumPy: short, and the reference that every other engine is compared with by ``==``."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..core.checks import check_integer
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.moves import Moves, MoveTable, propose_chunk
 from .contract import Engine, Labelling, Rows, Seeding, participating_copies
@@ -33,11 +33,7 @@ class Numpy(Engine):
     name = "numpy"
 
     def __init__(self, chunk_rows: int = 65536):
-        if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, numbers.Integral):
-            raise TypeError(f"chunk_rows must be an integer, got {chunk_rows!r}.")
-        if chunk_rows < 1:
-            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        self.chunk_rows: int = int(chunk_rows)
+        self.chunk_rows = check_integer(chunk_rows, "chunk_rows")
 
     def __repr__(self) -> str:
         return f"Numpy(chunk_rows={self.chunk_rows})"
@@ -48,7 +44,7 @@ class Numpy(Engine):
         return NumpyRows(ensemble.codes, layout, copies, self.chunk_rows)
 
 
-class _NumpyLabelling(Labelling):
+class NumpyLabelling(Labelling):
     def __init__(self, n_clusters: int, labels: np.ndarray):
         super().__init__(n_clusters)
         self.labels = labels
@@ -63,11 +59,11 @@ class NumpyRows(Rows):
         self.ids = ids  # row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
-        # one zero row after each partition's part of a table: what a missing label reads
+        # a missing label reads a zero row after its partition's part of a table
         self._padded = layout.offsets[:-1] + np.arange(layout.n_partitions)
 
-    def labelling(self, k: int, labels: Any = None) -> _NumpyLabelling:
-        return _NumpyLabelling(k, np.full(self.n_rows, -1, np.int32) if labels is None else np.array(labels, np.int32))
+    def labelling(self, k: int, labels: Any = None) -> NumpyLabelling:
+        return NumpyLabelling(k, np.full(self.n_rows, -1, np.int32) if labels is None else np.array(labels, np.int32))
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:
         values, moved = self._pad(table.values), 0
@@ -98,9 +94,9 @@ class NumpyRows(Rows):
             taking_part = np.arange(part.start, part.stop)
             if self.copies is not None:
                 taking_part = taking_part[self.copies[part] > 0]
-            found.append(_first_different(self.codes, taking_part, costs[taking_part - part.start], m))
+            found.append(first_different(self.codes, taking_part, costs[taking_part - part.start], m))
         rows, costs = (np.concatenate(x) for x in zip(*found))
-        rows, costs = _first_different(self.codes, rows, costs, m)
+        rows, costs = first_different(self.codes, rows, costs, m)
         return self.codes[rows], costs
 
     def seeding(self, weights: np.ndarray) -> NumpySeeding:
@@ -177,7 +173,7 @@ class NumpyRows(Rows):
         )
 
     def apply_moves(self, labelling: Labelling, state: Any, moves: Moves, threshold: float) -> int:
-        accepted = state.settle(moves, threshold)  # the plain loop, which the compiled one is tested against
+        accepted = state.settle(moves, threshold)  # the plain loop, the reference for the compiled one
         self.relabel(labelling, moves.indices[accepted], moves.targets[accepted])
         return int(np.count_nonzero(accepted))
 
@@ -281,7 +277,7 @@ def _bincount(values: np.ndarray, copies: np.ndarray | None, n: int) -> np.ndarr
     return np.bincount(values, weights=copies, minlength=n).astype(np.int64)
 
 
-def _first_different(codes, rows, costs, m) -> tuple[np.ndarray, np.ndarray]:
+def first_different(codes, rows, costs, m) -> tuple[np.ndarray, np.ndarray]:
     """Of `rows`, the m with the largest cost whose codes differ; lowest index on ties."""
     order = np.lexsort((rows, -costs))
     kept: list[int] = []

@@ -1,4 +1,4 @@
-"""Apply proposed moves in row order, in compiled code where it is installed."""
+"""Apply proposed moves in row order, with the compiled kernels where they are installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .compiled import kernels
 
 
 def settle(state: DensityState | AgreementState, moves: Moves, threshold: float) -> np.ndarray:
-    """`state.settle`, compiled where the kernels are installed; True where a move was applied."""
+    """Same as ``state.settle(moves, threshold)``: True where a move was applied."""
     if kernels is None or not len(moves):
         return state.settle(moves, threshold)
     accepted = np.zeros(len(moves), dtype=np.uint8)
@@ -23,12 +23,10 @@ def settle(state: DensityState | AgreementState, moves: Moves, threshold: float)
     )
     if isinstance(state, DensityState):
         counts = (state.alpha, state.cells, state.squares, state.sizes)
-        kernels.settle_density(
-            *given, *counts, state._parts()[2], state.v, state.least, state.vanish, threshold, accepted
-        )
+        kernels.settle_density(*given, *counts, state.values(), state.v, state.least, state.vanish, threshold, accepted)
     else:
         parts = (state.alpha, state.cells, state.sizes, state.shared, state.entropy)
         kernels.settle_agreement(
-            *given, *parts, state._values(), state.v, state.least, state.vanish, threshold, state.bits, accepted
+            *given, *parts, state.values(), state.v, state.least, state.vanish, threshold, state.bits, accepted
         )
     return accepted.astype(bool)

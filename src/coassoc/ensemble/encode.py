@@ -1,10 +1,11 @@
-"""One column of labels -> compact codes 0..k-1, with `k` standing for a missing label.
+"""One column of labels -> compact codes 0..k-1; `k` is the code of a missing label.
 
-This is where labels are doubted: what comes out can be trusted by every kernel.
+Labels are validated here; kernels rely on the codes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ class Column:
 
     codes: np.ndarray
     n_clusters: int
-    categories: np.ndarray  # the label each code stands for
+    categories: np.ndarray  # the label of each code
     has_missing: bool
 
 
@@ -28,12 +29,22 @@ class Dictionary:
     """A column given as indices into a short list of different labels, −1 where null: how files store categories."""
 
     indices: np.ndarray  # integers
-    labels: np.ndarray  # what each index stands for; repeats and labels never used are allowed
+    labels: np.ndarray  # the label of each index; repeated and unused labels are allowed
 
     ndim = 1
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    @classmethod
+    def join(cls, parts: Iterable[Dictionary]) -> Dictionary:
+        """The pieces of one column together; each label is listed once."""
+        known: dict[Any, int] = {}
+        pieces = [np.empty(0, dtype=np.int32)]
+        for part in parts:
+            places = [known.setdefault(label, len(known)) for label in part.labels.tolist()]
+            pieces.append(np.array([*places, -1], dtype=np.int32)[part.indices])
+        return cls(np.concatenate(pieces), label_array(list(known)))
 
     def decode(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels of all rows, and where they are null."""
@@ -41,6 +52,20 @@ class Dictionary:
         if not len(self.labels):
             return np.full(len(self), None, dtype=object), nulls
         return self.labels[np.maximum(self.indices, 0)], (nulls if nulls.any() else None)
+
+
+def as_objects(values: Sequence[Any]) -> np.ndarray:
+    """An object array of these values, whatever they are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def label_array(labels: Sequence[Any]) -> np.ndarray:
+    """Integers of 64 bits as an integer array, other labels as objects."""
+    if all(isinstance(label, int) and -(1 << 63) <= label < 1 << 63 for label in labels):
+        return np.array(labels, dtype=np.int64)
+    return as_objects(labels)
 
 
 def smallest_unsigned(n_values: int) -> np.dtype:
@@ -86,7 +111,7 @@ def encode_column(
 
 
 def _encode_dictionary(column: Dictionary, name: str, missing: str, allow_empty: bool) -> Column:
-    """As if every row were written out, at the cost of doubting each different label once."""
+    """The same result as for the column written out, but each different label is validated once."""
     present = column.indices >= 0
     used = np.flatnonzero(np.bincount(column.indices[present], minlength=len(column.labels)))
     rule = "nan" if missing == "nan" else "negative"

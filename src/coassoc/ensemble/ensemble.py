@@ -159,12 +159,12 @@ class Ensemble:
             Names of partitions; original labels behind the codes.
         """
         if lies_on_card(codes):
-            kind = next(kind for test, kind in _KINDS if test(codes))
-            return kind.from_codes(codes, n_clusters, names=names, categories=categories)  # type: ignore[attr-defined]
+            on_device: Any = next(kind for test, kind in _KINDS if test(codes))
+            return on_device.from_codes(codes, n_clusters, names=names, categories=categories)
         n_clusters = np.asarray(n_clusters, dtype=np.int64)
         if not isinstance(codes, np.ndarray) or codes.dtype.name not in ("uint8", "uint16", "uint32"):
-            kind = getattr(codes, "dtype", type(codes).__name__)
-            raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {kind}; use Ensemble(table).")
+            found = getattr(codes, "dtype", type(codes).__name__)
+            raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {found}; use Ensemble(table).")
         check_table_shape(codes.shape)
         if n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
             raise ValueError(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# scikit-learn and joblib are imported where they are used: an ensemble of labels at hand needs neither
+# scikit-learn and joblib are imported where they are used: reading labels needs neither
 from .encode import smallest_unsigned
 from .ensemble import Ensemble
 
@@ -229,7 +229,7 @@ def draw_some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray |
 
 
 def _labels(estimator: Any, X: Any, rows: Any, columns: Any, predict_rest: bool, j: int) -> np.ndarray:
-    """Labels of all rows, −1 where the partition says nothing."""
+    """Labels of all rows, −1 for rows without a label."""
     seen = X if rows is None else X[rows]
     seen = seen if columns is None else seen[:, columns]
     found = np.asarray(
@@ -378,4 +378,4 @@ def _check_count(value: Any, name: str, least: int) -> int:
 
 def _check_fraction(value: Any, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) <= 1:
-        raise ValueError(f"{name} must lie in (0, 1], got {value!r}.")
+        raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}.")

@@ -1,4 +1,4 @@
-"""Base ensembles of data that do not fit in memory: fitted on samples, labelled block by block, written as Parquet."""
+"""Base partitions of features that do not fit in memory, fitted on samples and labelled block by block."""
 
 from __future__ import annotations
 
@@ -86,6 +86,8 @@ def make_ensemble_large(
         raise FileExistsError(
             f"{target} already exists; choose another name, or overwrite it with force=True (--force)."
         )
+    if source.kind not in ("npy", "parquet", "dask"):
+        raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; convert it first.")
     if source.kind == "dask" and client is None:
         raise ValueError("features on a cluster need client=, the distributed.Client that computes them.")
     sizes = _block_sizes(source, client)

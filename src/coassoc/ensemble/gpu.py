@@ -1,4 +1,4 @@
-"""The door for label tables that already lie on a card: they become ensembles without a trip through the host."""
+"""Ensembles of label tables that are in the memory of a GPU; nothing is copied to the host."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .ensemble import Ensemble, add_kind, lies_on_card
 
 
 class DeviceEnsemble(Ensemble):
-    """An ensemble whose codes lie on a card: what `Ensemble(table)` gives for a table of integers that lies there.
+    """An ensemble whose codes are on a GPU: what `Ensemble(table)` gives for a table of integers on a GPU.
 
     Negative labels are missing. An unsigned C-ordered table in the smallest type that holds its labels is used as it
-    is. Labels of a partition need not be dense: a number that does not occur is an empty cluster.
+    is. Labels of a partition may have gaps: a number that does not occur is an empty cluster.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class DeviceEnsemble(Ensemble):
     missing : {"negative"}, default="negative"
         What a missing label is; for the other rules copy the table to the host.
     device : object, default=None
-        The card's object; found from `table` when None.
+        The CUDA device; that of `table` when None.
     """
 
     device: Any
@@ -43,7 +43,7 @@ class DeviceEnsemble(Ensemble):
         return ensemble_from_device(codes, n_clusters, **settings)
 
     def unlabelled(self) -> Any:
-        """Indices, on the card, of the items no partition labels, or None when there are none."""
+        """Indices (on the GPU) of the items that no partition labels, or None when there are none."""
         if not self.has_missing or not self.device.mark_unlabelled(self.codes, self.n_clusters, None):
             return None
         copies = self.device.zeros(self.n_samples, np.uint32)
@@ -52,12 +52,12 @@ class DeviceEnsemble(Ensemble):
         return (copies == 0).nonzero()[0]
 
     def preferred_engine(self) -> Any:
-        """The engine on the card that holds the codes."""
+        """The engine for the GPU that holds the codes."""
         return Cuda(device=self.device.number)
 
     def to_host(self) -> Ensemble:
         """The same ensemble with its codes in the host's memory, for other engines and reports."""
-        host: Ensemble = object.__new__(Ensemble)  # the codes were doubted, and counted, on the card
+        host: Ensemble = object.__new__(Ensemble)  # the codes were validated and counted on the GPU
         sizes = np.split(self.sizes, self.offsets[1:-1])
         host._store(self.device.get(self.codes), self.n_clusters, sizes, self.names, self.categories)
         return host
@@ -71,7 +71,7 @@ def ensemble_from_device(
     names: Sequence[str] | None = None,
     categories: list[np.ndarray] | None = None,
 ) -> DeviceEnsemble:
-    """Ensemble over codes that lie on a card, without a copy; what `Ensemble.from_codes` calls for such codes.
+    """Ensemble over codes on a GPU, without a copy; what `Ensemble.from_codes` calls for such codes.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def ensemble_from_device(
     n_clusters : array-like of shape (n_partitions,)
         Clusters in each partition.
     device : object, default=None
-        The card's object; found from `codes` when None.
+        The CUDA device; that of `codes` when None.
     names, categories : list, optional
         Names of partitions; original labels behind the codes.
     """
@@ -104,13 +104,13 @@ def ensemble_from_device(
 
 
 def _coded(table: Any, missing: str, device: Any) -> DeviceEnsemble:
-    """The ensemble of a table of labels, its codes made on the card."""
+    """The ensemble of a table of labels, coded on the GPU."""
     table = device.adopt(table)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"partitions must have shape (n_samples, n_partitions), got {table.shape}.")
     if table.dtype.kind not in "iu" or missing != "negative":
         raise TypeError(
-            f"a table on the card must hold integers, with missing='negative', got {table.dtype} and {missing!r}; "
+            f"a table on a GPU must hold integers, with missing='negative', got {table.dtype} and {missing!r}; "
             "copy it to the host for other labels."
         )
     highest = device.get(table.max(axis=0)).astype(np.int64)
@@ -118,7 +118,7 @@ def _coded(table: Any, missing: str, device: Any) -> DeviceEnsemble:
     n_clusters = np.maximum(highest + 1, 1)
     if int(n_clusters.max()) > 1 << 22:
         raise ValueError(
-            f"labels on the card must be below {1 << 22}, got {int(highest.max())}; recode them, or copy to the host."
+            f"labels on a GPU must be below {1 << 22}, got {int(highest.max())}; recode them, or copy to the host."
         )
     dtype = smallest_unsigned(int(n_clusters.max()) + has_missing)
     if table.dtype == dtype and table.flags.c_contiguous:
@@ -132,7 +132,7 @@ def _coded(table: Any, missing: str, device: Any) -> DeviceEnsemble:
 
 
 def look_up(table: np.ndarray, items: Any) -> Any:
-    """``table[items]`` for indices that lie on a card, there."""
+    """``table[items]``, computed on the GPU that holds `items`."""
     device = cuda_device.device_of(items)
     return device.take(device.put(table), items)
 

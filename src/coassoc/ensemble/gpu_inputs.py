@@ -1,4 +1,4 @@
-"""Labels, multiplicities and new rows that a caller has on a card, doubted and coded there."""
+"""Labels, multiplicities and new rows on a GPU: validated and coded there."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .encode import smallest_unsigned
 from .gpu import DeviceEnsemble, ensemble_from_device
 from .vocabulary import Vocabulary
 
-_MOST = 1 << 22  # labels on a card must be below: a table has one entry for each
+_MOST = 1 << 22  # labels on a GPU must be below: a lookup table has one entry for each
 _PART = 1 << 24  # items coded at a time
 
 
 def labels_on_card(labels: Any, n_samples: int | None, name: str) -> tuple[Any, int]:
-    """What `check_labels` gives, int32 on the card: codes 0..k-1 in the order of the labels, −1 where negative."""
+    """What `check_labels` gives, int32 on the GPU: codes 0..k-1 in the order of the labels, −1 where negative."""
     device = _cuda_device.device_of(labels)
     labels = device.adopt(labels)
     if labels.ndim != 1:
@@ -26,11 +26,11 @@ def labels_on_card(labels: Any, n_samples: int | None, name: str) -> tuple[Any, 
         wanted = "at least one entry" if n_samples is None else f"one entry per item ({n_samples})"
         raise ValueError(f"{name} must have {wanted}, got {len(labels)}.")
     if labels.dtype.kind not in "iu":
-        raise TypeError(f"{name} on a card must hold integers, got {labels.dtype}; copy it to the host.")
+        raise TypeError(f"{name} on a GPU must hold integers, got {labels.dtype}; copy it to the host.")
     highest = int(device.get(labels.max()))
     if not 0 <= highest < _MOST:
         wanted = "have a label that is not negative" if highest < 0 else f"be below {_MOST}"
-        raise ValueError(f"{name} on a card must {wanted}, got {highest}.")
+        raise ValueError(f"{name} on a GPU must {wanted}, got {highest}.")
     seen = device.zeros(highest + 2, np.uint8)
     for _, part in _parts(labels, highest + 1):
         seen[part] = 1
@@ -72,7 +72,7 @@ def copies_on_card(weight: Any, n_samples: int, check_range: Callable[[int, int]
 
 
 def known_rows(vocabulary: Vocabulary, X: Any) -> DeviceEnsemble | None:
-    """`Vocabulary.ensemble_of` for rows on a card; their codes are used as they are where they mean the same."""
+    """`Vocabulary.ensemble_of` for rows on a GPU; the codes are not copied when they are those of the vocabulary."""
     if not isinstance(X, DeviceEnsemble):
         device = _cuda_device.device_of(X)
         X = device.adopt(X)
@@ -99,7 +99,7 @@ def known_rows(vocabulary: Vocabulary, X: Any) -> DeviceEnsemble | None:
 
 
 def no_labels(X: Any) -> Any:
-    """−1 for every row of `X`, on its card."""
+    """−1 for every row of `X`, on its GPU."""
     device = X.device if isinstance(X, DeviceEnsemble) else _cuda_device.device_of(X)
     labels = device.zeros(X.n_samples if isinstance(X, DeviceEnsemble) else X.shape[0], np.int32)
     labels.fill(-1)

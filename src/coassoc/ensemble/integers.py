@@ -1,7 +1,7 @@
 """Whole tables of small integers, coded by blocks of rows.
 
-Column after column, a row-wise table is walked through the memory once for every step of every column; a block that
-fits in the cache is turned once, and each column is then at hand.
+Working on one column of a row-wise table after the other would read the whole table for each column. Instead a block of
+rows that fits in the cache is transposed, and all its columns are worked on.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-_BLOCK_CELLS = 1 << 17  # cells turned at a time
+_BLOCK_CELLS = 1 << 17  # cells transposed at a time
 _MOST_VALUES = 1 << 16  # numbers between the least and the greatest label of a column
 
 
 @dataclass(frozen=True)
 class IntegerTally:
-    """How often each number from ``low[j]`` on occurs in each column; negative numbers, if missing, counted apart."""
+    """How often each number from ``low[j]`` on occurs in each column; `missing` counts the missing ones."""
 
     low: np.ndarray  # (p,) int64
     counts: list[np.ndarray]
@@ -49,13 +49,13 @@ def ranges_of(table: Any) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def tally_integers(table: Any, negative_is_missing: bool) -> IntegerTally | None:
-    """Labels of every column; None when the table must go the long way."""
+    """Labels of every column; None for tables that need `encode_column`."""
     ranges = ranges_of(table)
     if ranges is None:
         return None
     low, high = ranges
     counts = [np.zeros(b - a + 1, dtype=np.int64) for a, b in zip(low.tolist(), high.tolist())]
-    for _, columns in turned_blocks(table, low):
+    for _, columns in transposed_blocks(table, low):
         for column, count in zip(columns, counts):
             count += np.bincount(column, minlength=len(count))
     missing = np.zeros(len(low), dtype=np.int64)
@@ -73,7 +73,7 @@ def code_integers(
 ) -> np.ndarray | None:
     """Codes (n, p): the place of each label among the sorted `labels` of its column, their number when missing.
 
-    Every label must be among them. None when the table must go the long way.
+    Every label must be among them. None for tables that need `encode_column`.
     """
     ranges = ranges_of(table)
     if ranges is None:
@@ -91,24 +91,24 @@ def code_integers(
             lookup[: min(-a, len(lookup))] = len(known)
         lookups.append(lookup.astype(dtype))
     codes = np.empty(table.shape, dtype=dtype) if out is None else out
-    room = None
-    for start, columns in turned_blocks(table, low):
-        room = np.empty(columns.shape, dtype=dtype) if room is None else room
-        turned = room[:, : columns.shape[1]]
-        for column, lookup, row in zip(columns, lookups, turned):
+    buffer = None
+    for start, columns in transposed_blocks(table, low):
+        buffer = np.empty(columns.shape, dtype=dtype) if buffer is None else buffer
+        coded = buffer[:, : columns.shape[1]]
+        for column, lookup, row in zip(columns, lookups, coded):
             np.take(lookup, column, out=row, mode="clip")  # nothing to clip: "raise" would make a copy
-        codes[start : start + columns.shape[1]] = turned.T
+        codes[start : start + columns.shape[1]] = coded.T
     return codes
 
 
-def turned_blocks(table: np.ndarray, low: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
-    """First row and (p, rows) of each block, until the next: numbers counted from `low` (0), as NumPy likes indices."""
+def transposed_blocks(table: np.ndarray, low: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    """First row and transposed cells (p, rows) of each block, minus `low`, as indices; valid until the next block."""
     step = min(max(1, _BLOCK_CELLS // table.shape[1]), len(table))
     shift = low[:, None] if low is not None and low.any() else None
-    room = np.empty((table.shape[1], step), dtype=np.intp)  # used again: fresh memory costs more than the work
+    buffer = np.empty((table.shape[1], step), dtype=np.intp)  # reused: allocating costs more than the work
     for start in range(0, len(table), step):
         block = table[start : start + step]
-        columns = room[:, : len(block)]
+        columns = buffer[:, : len(block)]
         np.copyto(columns, block.T, casting="unsafe")
         if shift is not None:
             columns -= shift

@@ -1,4 +1,4 @@
-"""Rows of codes: walked in chunks, counted, and the different ones found."""
+"""Rows of codes: in chunks, counted, and without duplicates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..engines.native import engine as native
-from .integers import turned_blocks
+from .integers import transposed_blocks
 
 _SCAN_BYTES = 1 << 24  # rows are scanned in pieces of about this size
 
@@ -48,7 +48,7 @@ def count_codes(codes: np.ndarray, n_values: int) -> np.ndarray:
     """How often each code value occurs in each column, shape (n_partitions, n_values)."""
     longest = int(codes.max()) + 1 if codes.size else 0
     counts = np.zeros((codes.shape[1], max(n_values, longest)), dtype=np.int64)
-    for _, columns in turned_blocks(codes):
+    for _, columns in transposed_blocks(codes):
         for j, column in enumerate(columns):
             found = np.bincount(column)
             counts[j, : len(found)] += found

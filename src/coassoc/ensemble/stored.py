@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.memory import available_bytes, file_array
 from ..engines.dask.engine import Dask
+from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble, add_kind
@@ -114,7 +114,7 @@ class StoredEnsemble(Ensemble):
     # -- what the base class stores, found when asked for --------------------------------------------------------
 
     def scan(self, tally: Callable[[Source, str], tuple] | None = None) -> Coding:
-        """Find the labels of every column; `tally` does the pass elsewhere, on a cluster."""
+        """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
             if tally is None and self._adopt_file():
                 assert self._known is not None

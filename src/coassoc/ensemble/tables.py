@@ -71,7 +71,7 @@ def _array_of_rows(table: Any) -> np.ndarray:
 def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
     """Values of a pandas, polars or pyarrow column or any vector, with its null mask.
 
-    Categories and strings come as a `Dictionary`: each different label is then looked at once.
+    Categories and strings come as a `Dictionary`: each different label is then validated once.
     """
     module = type(series).__module__.split(".")[0]
     if isinstance(series, Dictionary):
@@ -100,7 +100,7 @@ def _from_pandas(series: Any) -> tuple[Any, np.ndarray | None]:
         return Dictionary(series.cat.codes.to_numpy(), _plain(series.cat.categories.to_numpy())), None
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb":
         return series.to_numpy(), None
-    if series.dtype.kind in "iub":  # masked integers: nulls apart, values as they are
+    if series.dtype.kind in "iub":  # masked integers: values and a mask of nulls
         nulls = series.isna().to_numpy()
         return series.to_numpy(dtype=f"{series.dtype.kind}{series.dtype.itemsize}", na_value=0), _or_none(nulls)
     if series.dtype.kind == "f":
@@ -159,7 +159,7 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
 
 
 def _plain(labels: np.ndarray) -> np.ndarray:
-    """Integer categories as integers, everything else as objects that are doubted one by one."""
+    """Integer categories as integers, everything else as objects, which are validated one by one."""
     return labels if labels.dtype.kind in "iufbO" else labels.astype(object)
 
 

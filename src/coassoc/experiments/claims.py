@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .methods import HIERARCHICAL, NON_HIERARCHICAL
 from .store import Row
-from .tables import HIERARCHICAL, NON_HIERARCHICAL
 
 
 @dataclass(frozen=True)

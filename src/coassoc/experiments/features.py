@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..datasets.table import MISSING_CELLS
+from ..datasets.table import MISSING_CELLS, is_number
 
 
 class Features(NamedTuple):
@@ -84,7 +84,7 @@ def _from_text(path: Path, delimiter: str, compressed: bool) -> dict[str, Any]:
         raise ValueError(f"{path.name} must have a header line and at least one row.")
     if len(set(header)) != len(header):
         raise ValueError(f"{path.name}: two columns have the same name.")
-    if all(_is_number(cell) for cell in header):
+    if all(is_number(cell) for cell in header):
         raise ValueError(f"{path.name}: the first line holds numbers only; a header with column names must come first.")
     for i, row in enumerate(rows):
         if len(row) != len(header):
@@ -115,7 +115,7 @@ def _numbers(name: str, column: Any, path: Path) -> np.ndarray:
         word = "" if cell is None else str(cell).strip()
         if word.lower() in MISSING_CELLS:
             values[i] = np.nan
-        elif _is_number(word):
+        elif is_number(word):
             values[i] = float(word)
         else:
             raise ValueError(
@@ -123,11 +123,3 @@ def _numbers(name: str, column: Any, path: Path) -> np.ndarray:
                 f"--exclude {name}, or code it as numbers."
             )
     return values
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

@@ -10,13 +10,12 @@ import numpy as np
 
 from ..ensemble import Ensemble
 from .claims import paired
+from .methods import PAPER_METHODS
 from .store import Row
 from .svg import COLOURS, Axis, Drawing, gray_png, padded
 from .tables import SCORES, summarise
 
-_ORDER = (
-    "Max", "Mean", "KM", "H-KM", "SEC", "MCLA", "ECC", "CSPA", "R-SL", "R-AL", "R-ML", "E-SL", "E-AL", "E-ML",
-)  # fmt: skip
+_ORDER = ("Max", "Mean", *PAPER_METHODS)
 
 
 def ordered_methods(rows: Sequence[Row]) -> list[str]:

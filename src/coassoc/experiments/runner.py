@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..datasets import Dataset, from_csv, load
 from ..ensemble import Ensemble
+from ..metrics import density, ensemble_nmi, zero_effort
 from .ensembles import base_ensemble
 from .measure import Meter, versions
 from .methods import Method, find_method
@@ -244,8 +246,6 @@ def _loaded(source: DataSource, scaling: str) -> Dataset:
 
 def run_task(task: Task) -> Iterator[Row]:
     """The rows of one task. Everything random is seeded by what the run is."""
-    from threadpoolctl import threadpool_limits
-
     dataset = _loaded(task.source, task.protocol.scaling)
     cache = None if task.cache is None else Path(task.cache)
     ensemble = base_ensemble(dataset, task.protocol, task.repeat, cache)
@@ -264,14 +264,12 @@ def run_task(task: Task) -> Iterator[Row]:
 
 
 def _zero_effort_row(ensemble: Ensemble, which: str) -> Row:
-    from ..metrics import zero_effort
-
     with Meter() as meter:
-        nmi, density = zero_effort(ensemble, "nmi"), zero_effort(ensemble, "density")
+        by_nmi, by_density = zero_effort(ensemble, "nmi"), zero_effort(ensemble, "density")
     best = which == "Max"
     return {
-        "nmi": nmi.best if best else nmi.mean,
-        "density": density.best if best else density.mean,
+        "nmi": by_nmi.best if best else by_nmi.mean,
+        "density": by_density.best if best else by_density.mean,
         "clusters": 0,
         "variant": "",
         "method_seed": 0,
@@ -280,8 +278,6 @@ def _zero_effort_row(ensemble: Ensemble, which: str) -> Row:
 
 
 def _method_row(ensemble: Ensemble, method: Method, task: Task) -> Row:
-    from ..metrics import density, ensemble_nmi
-
     seed = method_seed(task.protocol.seed, task.source.name, task.repeat, method.name)
     meter = Meter()
     try:

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from .synthetic import voronoi_ensemble
+
 METHODS = {
     "coassoc": "KMeansConsensus, with as many starts as all others",
     "coassoc-avx2": "the same, AVX2 kernels forced",
@@ -131,8 +133,6 @@ def machine() -> str:
 
 def _codes(n: int, args: argparse.Namespace) -> np.ndarray:
     """Codes of `n` items; beyond a million, rows drawn again from the first million."""
-    from .synthetic import voronoi_ensemble
-
     base = voronoi_ensemble(min(n, 1_000_000), args.partitions, tuple(args.cells), spread=args.spread, seed=1)
     assert base is not None
     if n <= len(base):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import statistics
 import sys
@@ -13,28 +12,30 @@ from typing import Any
 
 import numpy as np
 
+import coassoc as ca
+
+from ..core.tables import KMeansObjective, fix_table
+from ..engines import resolve
+from .measure import Meter
+
 
 def main(arguments: list[str]) -> int:
     method, path, k, seed = arguments[0], Path(arguments[1]), int(arguments[2]), int(arguments[3])
-    import coassoc as ca
-
     ensemble = ca.Ensemble(np.load(path))
-    # a first fit of every method brings its imports and threads; few rows, so that none learns anything of the rest
+    # a first fit on a few rows loads imports and starts threads
     n_init = _option(arguments, "--starts")
     _prepare(method, ca.Ensemble(ensemble.codes[:1000]), k, seed, 1)()
     fit = _prepare(method, ensemble, k, seed, n_init)
-    before = _reset_peak()
-    start = time.perf_counter()
-    labels, n_iter = fit()
-    seconds = [time.perf_counter() - start]
-    peak = (_peak() - before) / 1e6
+    with Meter() as meter:
+        labels, n_iter = fit()
+    seconds = [meter.seconds]
     while len(seconds) < _option(arguments, "--fits"):  # the first fit of a size pays for fresh memory
         start = time.perf_counter()
         fit()
         seconds.append(time.perf_counter() - start)
     row = {
         "seconds": statistics.median(seconds),
-        "peak_mb": peak,
+        "peak_mb": meter.extra_mib * 1.048576,
         "codes_mb": ensemble.codes.nbytes / 1e6,
         "n_iter": n_iter,
         "loss": ca.kmeans_loss(ensemble, labels),
@@ -52,8 +53,6 @@ def _option(arguments: list[str], name: str) -> int:
 
 def _prepare(method: str, ensemble: Any, k: int, seed: int, n_init: int) -> Callable[[], tuple[np.ndarray, int]]:
     """The fit to time, its input made beforehand."""
-    import coassoc as ca
-
     if method.startswith("coassoc"):
         engine = _engine(method)
         if "bisecting" in method:
@@ -85,8 +84,6 @@ def _prepare(method: str, ensemble: Any, k: int, seed: int, n_init: int) -> Call
 
 
 def _engine(method: str) -> Any:
-    import coassoc as ca
-
     if method.endswith("numpy"):
         return ca.engines.Numpy()
     if method.endswith("avx2"):
@@ -100,11 +97,8 @@ def _engine(method: str) -> Any:
 
 def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:
     """Median time of one assignment and counting pass that knows nothing of earlier passes."""
-    from ..core.tables import KMeansObjective, fix_table
-    from ..engines import resolve
-
     rows = resolve(_engine(method), ensemble).load(ensemble)
-    counts = rows.counts(rows.labelling_of(labels, k))
+    counts = rows.counts(rows.labelling(k, labels))
     table = fix_table(KMeansObjective(np.ones(ensemble.n_partitions)).table(counts), rows.layout)
     times = []
     for _ in range(5):
@@ -114,27 +108,6 @@ def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:
         rows.counts(labelling)
         times.append(time.perf_counter() - start)
     return statistics.median(times)
-
-
-def _reset_peak() -> float:
-    """Resident bytes now; from here on the kernel records a new peak (Linux)."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
-
-
-def _peak() -> float:
-    return _status("VmHWM")
-
-
-def _status(field: str) -> float:
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(field + ":"):
-                return float(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return float("nan")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import math
-import struct
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
+
+from ..report.charts import ticks
+from ..report.png import png, png_uri
 
 # eight colours that stay apart for colour-blind readers, on light and on dark ground
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c6bb1", "#7f7f7f")
@@ -82,11 +82,7 @@ class Axis:
         """Round values inside the range."""
         if self.log:
             return [10.0**e for e in range(math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9) + 1)]
-        rough = (self.high - self.low) / max(1, about)
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(s * power for s in (1, 2, 5, 10) if s * power >= rough * 0.999)
-        first = math.ceil(self.low / step - 1e-9)
-        return [i * step for i in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        return ticks(self.low, self.high, about)
 
 
 def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
@@ -99,13 +95,4 @@ def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
 def gray_png(shades: np.ndarray) -> str:
     """A picture of values in [0, 1] (1 is dark) as the address of an inline PNG."""
     pixels = np.rint(255 * (1.0 - np.clip(shades, 0.0, 1.0))).astype(np.uint8)
-    height, width = pixels.shape
-    lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels], axis=1)
-    data = b"\x89PNG\r\n\x1a\n"
-    for kind, body in (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
-        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
-        (b"IEND", b""),
-    ):
-        data += struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-    return "data:image/png;base64," + base64.b64encode(data).decode()
+    return png_uri(png(pixels))

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 
-from .methods import DISTINCT, FURTHER_METHODS, PAPER_METHODS
+from .methods import DISTINCT, HIERARCHICAL, NON_HIERARCHICAL, PAPER_METHODS, known_methods
 from .store import Row
 
-NON_HIERARCHICAL = ("SEC", "MCLA", "ECC", "CSPA")
-HIERARCHICAL = ("R-SL", "R-AL", "R-ML", "E-SL", "E-AL", "E-ML")
 COMPARISON = ("Max", "Mean", "KM", "H-KM", "Best-NH", "Best-H")
 SCORES = {"nmi": "NMI", "density": "Density"}
 UNAVAILABLE = ("gisette",)  # sets no source at hand has; their printed figures are shown all the same
@@ -102,8 +100,8 @@ def _cell(values: Sequence[float], paper: float | None, mark: str, failed: int) 
 def make_tables(rows: Sequence[Row]) -> list[Table]:
     """The paper's six tables, then one per score for methods beyond it where there are rows."""
     names = {row["method"] for row in rows}
-    further = [m for m in FURTHER_METHODS if m in names]
-    own = sorted(names - {*PAPER_METHODS, *FURTHER_METHODS, *COMPARISON})
+    further = [m for m in known_methods() if m in names and m not in PAPER_METHODS]
+    own = sorted(names - {*known_methods(), *COMPARISON})
     tables = []
     for kind, text, columns in (
         ("nonhier", "non-hierarchical algorithms", NON_HIERARCHICAL),

@@ -13,6 +13,7 @@ from .stability import (
     partition_agreement,
     warn_if_worse_than_member,
 )
+from .weights import cluster_uncertainty
 
 __all__ = [
     "ItemStability",
@@ -22,6 +23,7 @@ __all__ = [
     "best_member",
     "cluster_density",
     "cluster_stability",
+    "cluster_uncertainty",
     "cluster_weight",
     "density",
     "ensemble_nmi",

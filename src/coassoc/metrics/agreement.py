@@ -2,20 +2,16 @@ r"""Agreement between partitions: NMI as the paper defines it, its mean over the
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.counts import Counts
 from ..core.densities import density_from_counts
-from ..engines import resolve
 from ..ensemble import check_ensemble
-from .densities import counts_of, layout_of
-from .labels import check_copies, check_labels, check_partition_weights
-
-_OVERLAP_BYTES = 1 << 29  # HᵀH up to this size; beyond, one counting pass per partition
+from .counting import mean_with_others, member_counts, member_nmi, nmi_from_counts, nmi_from_table
+from .densities import scored_counts
+from .labels import check_copies, check_labels
 
 
 class ZeroEffort(NamedTuple):
@@ -75,9 +71,9 @@ def ensemble_nmi(
         The partition to score.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    partition_weights : array-like of float, default=None
-        Weights of the mean; all 1 when None.
-    engine : str or Engine, default="auto"
+    partition_weights : {"agreement"} or array-like of float, default=None
+        Weights of the mean; all 1 when None. ``"agreement"``: see `partition_agreement`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -90,11 +86,8 @@ def ensemble_nmi(
     >>> ca.ensemble_nmi([[0, 5], [0, 5], [1, 6], [1, 6]], [7, 7, 8, 8])
     1.0
     """
-    ensemble = check_ensemble(X)
-    codes, k = check_labels(labels, ensemble.n_samples)
-    v = check_partition_weights(partition_weights, ensemble.n_partitions)
-    counts = counts_of(ensemble, codes, k, check_copies(sample_weight, ensemble.n_samples), engine)
-    return math.fsum((v * nmi_from_counts(counts)).tolist()) / ensemble.n_partitions
+    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
+    return math.fsum((v * nmi_from_counts(counts)).tolist()) / len(v)
 
 
 def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> ZeroEffort:
@@ -111,7 +104,7 @@ def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engin
         Score.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the overlap pass runs.
 
     Returns
@@ -135,15 +128,10 @@ def member_scores(X: Any, metric: str = "nmi", *, sample_weight: Any = None, eng
         raise ValueError(f"metric must be 'nmi' or 'density', got {metric!r}.")
     ensemble = check_ensemble(X)
     copies = check_copies(sample_weight, ensemble.n_samples)
-    p = ensemble.n_partitions
-    scores = np.zeros(p)
-    for j, counts in enumerate(_member_counts(ensemble, copies, engine)):
-        if metric == "density":
-            scores[j] = density_from_counts(counts, np.ones(p))
-        else:
-            others = np.delete(nmi_from_counts(counts), j)
-            scores[j] = math.fsum(others.tolist()) / (p - 1) if p > 1 else 1.0
-    return scores
+    if metric == "nmi":
+        return mean_with_others(member_nmi(ensemble, copies, engine))
+    equal = np.ones(ensemble.n_partitions)
+    return np.array([density_from_counts(counts, equal) for counts in member_counts(ensemble, copies, engine)])
 
 
 def pairwise_nmi(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
@@ -152,46 +140,4 @@ def pairwise_nmi(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> 
     Parameters are those of :func:`zero_effort`.
     """
     ensemble = check_ensemble(X)
-    copies = check_copies(sample_weight, ensemble.n_samples)
-    return np.array([nmi_from_counts(counts) for counts in _member_counts(ensemble, copies, engine)])
-
-
-def _member_counts(ensemble, copies, engine):
-    """Counts of each base partition taken as a consensus: columns of HᵀH, or a pass each when d² is too large."""
-    layout = layout_of(ensemble)
-    if layout.n_codes**2 * 8 <= _OVERLAP_BYTES:
-        with resolve(engine, ensemble).load(ensemble, copies) as rows:
-            overlap = rows.overlap()
-        sizes = np.diagonal(overlap)
-        for j in range(layout.n_partitions):
-            part = slice(layout.offsets[j], layout.offsets[j + 1])
-            yield Counts(np.ascontiguousarray(overlap[:, part]), sizes[part].copy(), layout)
-    else:
-        for j in range(layout.n_partitions):
-            labels = ensemble.partition(j).astype(np.int32)
-            yield counts_of(ensemble, labels, int(layout.n_clusters[j]), copies, engine)
-
-
-def nmi_from_counts(counts: Counts) -> np.ndarray:
-    """NMI of a partition with each base partition, from its counts, shape (n_partitions,)."""
-    offsets = counts.layout.offsets
-    return np.array([nmi_from_table(counts.alpha[start:stop]) for start, stop in itertools.pairwise(offsets)])
-
-
-def nmi_from_table(table: np.ndarray) -> float:
-    """NMI from a contingency table of integers. Sums are exactly rounded, so no order of clusters matters."""
-    n = int(table.sum())
-    rows, cols = table.sum(axis=1), table.sum(axis=0)
-    if n == 0 or (np.count_nonzero(rows) == 1 and np.count_nonzero(cols) == 1):
-        return 1.0
-    whole = _xlogx(np.array([n]))
-    minus_rows, minus_cols = [-x for x in _xlogx(rows)], [-x for x in _xlogx(cols)]
-    entropy_rows = math.fsum(whole + minus_rows)
-    entropy_cols = math.fsum(whole + minus_cols)
-    shared = math.fsum(whole + _xlogx(table[table > 0]) + minus_rows + minus_cols)
-    return min(1.0, max(0.0, 2.0 * shared / (entropy_rows + entropy_cols)))
-
-
-def _xlogx(values: np.ndarray) -> list[float]:
-    values = values[values > 0].astype(np.float64)
-    return (values * np.log(values)).tolist()
+    return member_nmi(ensemble, check_copies(sample_weight, ensemble.n_samples), engine)

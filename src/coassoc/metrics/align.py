@@ -78,7 +78,7 @@ def order_by_size(labels: Any) -> np.ndarray:
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.order_by_size(["b", "a", "a", None]).tolist()
+    >>> ca.metrics.order_by_size(["b", "a", "a", None]).tolist()
     [1, 0, 0, -1]
     """
     codes, k = check_labels(labels, len(labels))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.counts import Counts, Layout
+from ..core.counts import Counts
 from ..core.densities import (
     cluster_densities,
     density_from_counts,
@@ -19,9 +19,10 @@ from ..core.densities import (
     inter_densities,
     loss_from_counts,
 )
-from ..engines import resolve
 from ..ensemble import check_ensemble
-from .labels import check_copies, check_labels, check_partition_weights
+from .counting import counts_of
+from .labels import check_copies, check_labels
+from .weights import resolve_partition_weights
 
 
 def density(
@@ -41,9 +42,9 @@ def density(
         The partition to score; negative or missing labels take no part.
     sample_weight : array-like of int, default=None
         How often each item counts; 0 removes it.
-    partition_weights : array-like of float, default=None
-        Weight of each base partition (brought to mean 1); all 1 when None.
-    engine : str or Engine, default="auto"
+    partition_weights : {"agreement"} or array-like of float, default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -57,7 +58,7 @@ def density(
     >>> ca.density(table, [0, 0, 1, 1])
     0.75
     """
-    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
     return density_from_counts(counts, v)
 
 
@@ -76,7 +77,7 @@ def cluster_density(
     >>> ca.cluster_density([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
     array([1. , 0.5])
     """
-    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
     return cluster_densities(counts, v)
 
 
@@ -92,10 +93,10 @@ def cluster_weight(
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.cluster_weight([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    >>> ca.metrics.cluster_weight([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
     array([2., 1.])
     """
-    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
     sizes = counts.sizes.astype(np.float64)
     return cluster_densities(counts, v) * (sizes * (sizes - 1.0))
 
@@ -116,7 +117,7 @@ def inter_density(
     array([[1.  , 0.25],
            [0.25, 0.5 ]])
     """
-    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
     return inter_densities(counts, v)
 
 
@@ -132,11 +133,11 @@ def inter_weight(
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.inter_weight([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    >>> ca.metrics.inter_weight([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
     array([[2., 1.],
            [1., 1.]])
     """
-    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
     sizes = counts.sizes.astype(np.float64)
     pairs = np.outer(sizes, sizes)
     np.fill_diagonal(pairs, sizes * (sizes - 1.0))
@@ -158,7 +159,7 @@ def kmeans_loss(
     >>> ca.kmeans_loss([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
     1.0
     """
-    counts, v = _counts(X, labels, sample_weight, partition_weights, engine)
+    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
     return loss_from_counts(counts, v)
 
 
@@ -192,7 +193,7 @@ def split_gain(
     --------
     >>> import coassoc as ca
     >>> table = [[0, 0], [0, 0], [1, 1], [1, 1]]
-    >>> round(ca.split_gain(table, [0, 0, 0, 0], [False, False, True, True]), 4)
+    >>> round(ca.metrics.split_gain(table, [0, 0, 0, 0], [False, False, True, True]), 4)
     0.6667
     """
     ensemble = check_ensemble(X)
@@ -208,7 +209,7 @@ def split_gain(
             f"split must select items of exactly one cluster, got items of {len(parents)} "
             "(items without a label belong to none)."
         )
-    counts, v = _counts(ensemble, np.where(split, k, codes), sample_weight, partition_weights, engine)
+    counts, v = scored_counts(ensemble, np.where(split, k, codes), sample_weight, partition_weights, engine)
     parent = int(parents[0])
     if (codes[~split] != parent).all():
         raise ValueError("split must leave at least one item of the cluster behind; it selects all of them.")
@@ -225,25 +226,12 @@ def split_gain_from_counts(pieces: Counts, v: np.ndarray) -> float:
     return gain_of_split(pieces.sizes, cluster_densities(pieces, v), float(cluster_densities(whole, v)[0]))
 
 
-def _counts(X, labels, sample_weight, partition_weights, engine) -> tuple[Counts, np.ndarray]:
+def scored_counts(
+    X: Any, labels: Any, sample_weight: Any, partition_weights: Any, engine: Any
+) -> tuple[Counts, np.ndarray]:
     """Counts of `labels` on the ensemble `X`, and the partition weights."""
     ensemble = check_ensemble(X)
     codes, k = check_labels(labels, ensemble.n_samples)
     copies = check_copies(sample_weight, ensemble.n_samples)
-    v = check_partition_weights(partition_weights, ensemble.n_partitions)
+    v = resolve_partition_weights(partition_weights, ensemble, copies, engine)
     return counts_of(ensemble, codes, k, copies, engine), v
-
-
-def counts_of(ensemble, codes: np.ndarray, k: int, copies: np.ndarray | None, engine: Any) -> Counts:
-    """One counting pass; items with a negative label take no part."""
-    absent = codes < 0
-    if absent.any():
-        copies = np.ones(len(codes), np.int64) if copies is None else copies.copy()
-        copies[absent] = 0
-        codes = np.where(absent, 0, codes)
-    with resolve(engine, ensemble).load(ensemble, copies) as rows:
-        return rows.counts(rows.labelling_of(codes, k))
-
-
-def layout_of(ensemble) -> Layout:
-    return Layout(ensemble.n_clusters, ensemble.offsets)

@@ -100,7 +100,7 @@ def check_copy_range(lowest: int, highest: int) -> None:
 
 
 def check_partition_weights(weights: Any, n_partitions: int) -> np.ndarray:
-    """Partition weights as float64 brought to mean 1."""
+    """Partition weights as float64 scaled to mean 1."""
     if weights is None:
         return np.ones(n_partitions)
     v = _floats(weights, "partition_weights")

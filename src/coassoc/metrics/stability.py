@@ -12,9 +12,10 @@ import numpy as np
 from ..core.densities import cluster_densities
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.ensemble import row_chunks
-from .agreement import ensemble_nmi, member_scores, nmi_from_counts
-from .densities import counts_of
-from .labels import check_copies, check_labels, check_partition_weights
+from .agreement import ensemble_nmi, member_scores
+from .counting import counts_of, nmi_from_counts
+from .labels import check_copies, check_labels
+from .weights import resolve_partition_weights
 
 CORE, BOUNDARY, OUTLIER = 0, 1, 2
 _CHUNK_CELLS = 1 << 21  # cells of a chunk of item × cluster strengths
@@ -87,9 +88,9 @@ def item_stability(
         The partition; negative or missing labels take no part.
     sample_weight : array-like of int, default=None
         How often each item counts; its other copies are then among its cluster's items.
-    partition_weights : array-like of float, default=None
-        Weight of each base partition; all 1 when None.
-    engine : str or Engine, default="auto"
+    partition_weights : {"agreement"} or array-like of float, default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -141,7 +142,7 @@ def item_memberships(
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.item_memberships([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).tolist()
+    >>> ca.metrics.item_memberships([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).tolist()
     [[1.0, 0.25], [1.0, 0.25], [0.5, 0.5], [0.0, 0.5]]
     """
     prepared = _Prepared(X, labels, sample_weight, partition_weights, engine)
@@ -164,7 +165,7 @@ def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine:
         The partition.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -205,7 +206,7 @@ def partition_agreement(X: Any, labels: Any = None, *, sample_weight: Any = None
         A consensus.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the pass runs.
 
     Returns
@@ -234,7 +235,7 @@ def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> n
         The base partitions.
     sample_weight : array-like of int, default=None
         How often each item counts.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the overlap pass runs.
 
     Returns
@@ -299,7 +300,7 @@ class _Prepared:
         self.ensemble = check_ensemble(X)
         self.labels, self.k = check_labels(labels, self.ensemble.n_samples)
         copies = check_copies(sample_weight, self.ensemble.n_samples)
-        self.v = check_partition_weights(partition_weights, self.ensemble.n_partitions)
+        self.v = resolve_partition_weights(partition_weights, self.ensemble, copies, engine)
         self.counts = counts_of(self.ensemble, self.labels, self.k, copies, engine)
         self.inside = (self.labels >= 0) if copies is None else (self.labels >= 0) & (copies > 0)
 

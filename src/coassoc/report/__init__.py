@@ -12,6 +12,7 @@ _EXPORTS = {
     "Summary": "summary",
     "summarize": "summary",
     "render": "page",
+    "write_report": "page",
     "block_means": "blocks",
     "item_table": "tidy",
     "cluster_table": "tidy",
@@ -21,6 +22,7 @@ _EXPORTS = {
     "plot_cdf": "displays",
     "plot_stability": "displays",
     "plot_comparison": "displays",
+    "plot_select_k": "k_curves",
     "compare": "comparison",
 }
 
@@ -41,10 +43,8 @@ class _Callable(ModuleType):
     """``coassoc.report`` is both the package and the function that writes a report."""
 
     def __call__(self, X: Any, n_clusters: int | None = None, **settings: Any) -> Any:
-        """Write one self-contained HTML page about an ensemble; see ``coassoc.report.page.report``."""
-        from .page import report
-
-        return report(X, n_clusters, **settings)
+        """Write one self-contained HTML page about an ensemble; see ``coassoc.report.write_report``."""
+        return __getattr__("write_report")(X, n_clusters, **settings)
 
 
 sys.modules[__name__].__class__ = _Callable

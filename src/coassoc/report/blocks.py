@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.densities import inter_densities
 from ..ensemble import check_ensemble
-from ..metrics.densities import counts_of
+from ..metrics.counting import counts_of
 from ..metrics.labels import check_labels
 
 _TABLE_BYTES = 1 << 27  # counts of base clusters by blocks stay below this
@@ -58,7 +58,7 @@ def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "au
         Partition that orders the items; within a cluster, items most often together with the others come first.
     max_blocks : int, default=200
         Blocks at most; with fewer items, each is a block of its own.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting passes run.
 
     Returns

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
+from ..consensus.registry import Method, Settings, compared_methods
+from ..core.checks import check_integer
+from ..core.densities import density_from_counts
+from ..engines.memory import PeakMemory, format_size
+from ..ensemble import Ensemble, check_ensemble
+from ..metrics import nmi, zero_effort
+from ..metrics.counting import counts_of, nmi_from_counts
+from ..metrics.labels import check_labels
 from . import plain_text
 
-# name -> (method of the registry, settings of its own); the order of the table
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "kmeans": ("kmeans", {}),
-    "bisecting": ("bisecting", {}),
-    "density": ("density", {}),
-    "agreement": ("agreement", {}),
-    "sec": ("sec", {}),
-    "ecc": ("ecc", {}),
-    "mcla": ("mcla", {}),
-    "cspa": ("cspa", {}),
-    "hbgf": ("hbgf", {}),
-    "lwgp": ("lwgp", {}),
-    "ecpcs": ("ecpcs", {}),
-    "eac-micro": ("eac", {"linkage": "average", "micro_clusters": 100}),
-    "eac-average": ("eac", {"linkage": "average"}),
-    "eac-single": ("eac", {"linkage": "single"}),
-    "eac-complete": ("eac", {"linkage": "complete"}),
-    "eac-enhanced-average": ("eac", {"linkage": "average", "enhanced": True}),
-    "eac-enhanced-single": ("eac", {"linkage": "single", "enhanced": True}),
-    "eac-enhanced-complete": ("eac", {"linkage": "complete", "enhanced": True}),
-}
 _SHORT = {"eac": "eac-average", "linkage": "eac-average"}
 
 
@@ -119,7 +109,7 @@ class Comparison:
             if classes:
                 cells += [plain_text.number(row.class_ari), plain_text.number(row.class_nmi)]
             cells += ["–" if row.clusters is None else str(row.clusters)]
-            cells += ["–" if row.seconds is None else plain_text.seconds(row.seconds), _size(row.peak_bytes)]
+            cells += [plain_text.seconds(row.seconds), "–" if row.peak_bytes is None else format_size(row.peak_bytes)]
             body.append(cells)
         blank = [""] * (len(head) - 3)
         for name in ("mean", "best"):
@@ -127,31 +117,6 @@ class Comparison:
             body.append([*zero, plain_text.number(self.zero_effort_nmi[name]), *blank])
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
         return "\n".join([title, "", plain_text.text_table(head, body), "", *self.notes()]).rstrip()
-
-    def plot(self, ax: Any = None) -> Any:
-        """Density against ensemble NMI, one point per method; dashed lines mark the best single clustering.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure when None.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        if ax is None:
-            ax = new_axes()
-        ran = [row for row in self.rows if row.error is None]
-        for row, marker in zip(ran, _markers(len(ran))):
-            ax.scatter(row.density, row.ensemble_nmi, marker=marker, s=60, label=row.method)
-        ax.axhline(self.zero_effort_nmi["best"], color="0.5", linewidth=1, linestyle="--")
-        ax.axvline(self.zero_effort_density["best"], color="0.5", linewidth=1, linestyle="--")
-        ax.set_xlabel("density (optimised by density, kmeans)")
-        ax.set_ylabel("NMI with the ensemble")
-        ax.set_title(f"{self.n_clusters} clusters of {self.n_samples:,} items; dashed: best single clustering", size=10)
-        ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)
-        return ax
 
 
 def compare(
@@ -176,12 +141,12 @@ def compare(
     n_clusters : int, default=8
         Clusters asked of every method.
     methods : sequence of str, default=None
-        Names out of :data:`VARIANTS`; None: all this installation has.
+        Names such as "kmeans" or "eac-average"; None: all methods.
     classes : array-like of shape (n_samples,), default=None
         Known classes, for ARI and NMI; taken from the ensemble when it carries them.
     random_state : int, default=0
         Seed of every method.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where passes over the items run.
     max_bytes : int, default=None
         Memory limit of the methods that are quadratic in the number of distinct rows; None: their own.
@@ -205,16 +170,9 @@ def compare(
     >>> [(row.method, row.clusters) for row in result.rows]
     [('kmeans', 2), ('eac-average', 2)]
     """
-    from ..consensus.registry import method_names
-    from ..core.checks import check_integer
-    from ..ensemble import check_ensemble
-    from ..metrics import zero_effort
-    from ..metrics.labels import check_labels
-
     k = check_integer(n_clusters, "n_clusters")
-    here = set(method_names())
-    all_here = [name for name, (base, _) in VARIANTS.items() if base in here]
-    chosen = all_here if methods is None else check_methods(methods)
+    known_methods = compared_methods()
+    chosen = list(known_methods) if methods is None else check_methods(methods)
     ensemble = check_ensemble(X)
     if classes is None:
         classes = getattr(ensemble, "classes", None)
@@ -229,7 +187,8 @@ def compare(
     for name in chosen:
         if progress is not None:
             progress(name)
-        row, labels = _run_one(name, ensemble, k, known, random_state, engine, max_bytes)
+        limits = {"random_state": random_state, "engine": engine, "max_bytes": max_bytes}
+        row, labels = _run_one(name, *known_methods[name], ensemble, k, known, limits)
         result.rows.append(row)
         if labels is not None:
             result.labels[name] = labels
@@ -237,12 +196,13 @@ def compare(
 
 
 def check_methods(methods: Sequence[str]) -> list[str]:
-    names = [methods] if isinstance(methods, str) else list(methods)
+    """Names that `compare` can run, each once."""
+    known = compared_methods()
     chosen = []
-    for name in names:
+    for name in [methods] if isinstance(methods, str) else list(methods):
         name = _SHORT.get(str(name).lower(), str(name).lower())
-        if name not in VARIANTS:
-            raise ValueError(f"methods: there is no method {name!r}; choose among {', '.join(VARIANTS)}.")
+        if name not in known:
+            raise ValueError(f"methods: there is no method {name!r}; choose among {', '.join(known)}.")
         if name not in chosen:
             chosen.append(name)
     if not chosen:
@@ -250,38 +210,28 @@ def check_methods(methods: Sequence[str]) -> list[str]:
     return chosen
 
 
-def _run_one(name, ensemble, k, known, random_state, engine, max_bytes) -> tuple[Row, np.ndarray | None]:
-    from ..consensus.registry import make_method
-    from ..core.memory import PeakMemory
-
-    base, settings = VARIANTS[name]
-    if settings.get("micro_clusters") is not None:
-        settings = {**settings, "micro_clusters": max(settings["micro_clusters"], 5 * k)}
+def _run_one(
+    name: str, method: Method, settings: Settings, ensemble: Ensemble, k: int, known: Any, limits: Settings
+) -> tuple[Row, np.ndarray | None]:
+    """The scores and labels of one method; an error becomes a row that says why."""
     row = Row(name)
     start = time.perf_counter()
     try:
-        with PeakMemory() as memory:
-            model = make_method(
-                base, n_clusters=k, random_state=random_state, engine=engine, max_bytes=max_bytes, **settings
-            ).fit(ensemble)
+        with PeakMemory() as memory, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
+            model = method.make(n_clusters=k, **limits, **settings).fit(ensemble)
         row.seconds = time.perf_counter() - start
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         row.error = " ".join(str(error).split()) or type(error).__name__
         return row, None
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
-    _score(row, ensemble, np.asarray(model.labels_), known, engine)
-    return row, np.asarray(model.labels_)
+    labels = np.asarray(model.labels_)
+    _score(row, ensemble, labels, known, limits["engine"])
+    return row, labels
 
 
-def _score(row: Row, ensemble, labels: np.ndarray, known: np.ndarray | None, engine) -> None:
-    from sklearn.metrics import adjusted_rand_score
-
-    from ..core.densities import density_from_counts
-    from ..metrics.agreement import nmi, nmi_from_counts
-    from ..metrics.densities import counts_of
-    from ..metrics.labels import check_labels
-
+def _score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any) -> None:
     codes, found = check_labels(labels, ensemble.n_samples)
     counts = counts_of(ensemble, codes, found, None, engine)  # one pass serves both scores
     row.density = density_from_counts(counts, np.ones(ensemble.n_partitions))
@@ -291,22 +241,3 @@ def _score(row: Row, ensemble, labels: np.ndarray, known: np.ndarray | None, eng
         both = (known >= 0) & (codes >= 0)
         row.class_nmi = nmi(known[both], codes[both]) if both.any() else None
         row.class_ari = float(adjusted_rand_score(known[both], codes[both])) if both.any() else None
-
-
-def _size(value: int | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value / 1e6:.1f} MB" if value < 1e9 else f"{value / 1e9:.2f} GB"
-
-
-def new_axes() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib; run: pip install 'coassoc[report]'") from error
-    return Figure(figsize=(8.5, 5), layout="constrained").subplots()
-
-
-def _markers(n: int) -> list[str]:
-    shapes = "osD^v<>pPX*hd"
-    return [shapes[i % len(shapes)] for i in range(n)]

@@ -9,19 +9,11 @@ import numpy as np
 from ..ensemble import check_ensemble
 from ..metrics import item_stability
 from ..metrics.labels import check_labels
+from .axes import axes_or_new
 from .blocks import block_means
+from .comparison import Comparison
 from .distribution import Distribution, pair_distribution
 from .summary import Summary, leaf_positions
-
-
-def _axes(ax: Any, **settings: Any) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'coassoc[report]'.") from None
-    return plt.subplots(layout="constrained", **settings)[1]
 
 
 def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
@@ -53,7 +45,7 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
     'items, by cluster'
     """
     blocks = X.blocks if isinstance(X, Summary) else block_means(X, _needed(labels), max_blocks)
-    ax = _axes(ax, figsize=(5.2, 4.6))
+    ax = axes_or_new(ax, figsize=(5.2, 4.6))
     edges = np.concatenate([[0], np.cumsum(blocks.sizes)])
     mesh = ax.pcolormesh(edges, edges, blocks.values, vmin=0, vmax=1, cmap=cmap, rasterized=True)
     for border in blocks.borders:
@@ -95,7 +87,7 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
     n_leaves = (len(nodes["node"]) + 1) // 2
     position = leaf_positions(nodes)
     height = np.where(nodes["rank"] > 0, n_leaves - nodes["rank"], 0)
-    ax = _axes(ax, figsize=(7, 4))
+    ax = axes_or_new(ax, figsize=(7, 4))
     for node, parent in enumerate(nodes["parent"]):
         if parent >= 0:
             xs = [position[node], position[node], position[parent]]
@@ -135,7 +127,7 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     'co-association of a pair'
     """
     curves = X if isinstance(X, list) and X and isinstance(X[0], Distribution) else [_distribution(X, random_state)]
-    ax = _axes(ax, figsize=(5.5, 3.6))
+    ax = axes_or_new(ax, figsize=(5.5, 3.6))
     ax.axvspan(0.1, 0.9, color="tab:orange", alpha=0.1, linewidth=0)
     for curve in curves:
         name = f"k = {curve.k}, PAC {curve.pac:.3f}" if curve.k is not None else f"PAC {curve.pac:.3f}"
@@ -177,7 +169,7 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
         codes, _ = check_labels(_needed(labels), ensemble.n_samples)
         stability = item_stability(ensemble, codes)
     margin = (stability.own - stability.other)[codes >= 0]
-    ax = _axes(ax, figsize=(5.5, 3.4))
+    ax = axes_or_new(ax, figsize=(5.5, 3.4))
     ax.hist(margin, bins=np.linspace(-1, 1, bins + 1), color="tab:blue")
     ax.axvline(0, color="0.4", linewidth=0.8)
     ax.set(xlabel="own cluster minus best other", ylabel="items", xlim=(min(0.0, margin.min()) - 0.03, 1.02))
@@ -185,12 +177,12 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
 
 
 def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", ax: Any = None):
-    """One dot per method: density against agreement with the ensemble.
+    """One dot per method, density against agreement with the ensemble; dashed lines mark the best single clustering.
 
     Parameters
     ----------
-    rows : list of dict or Summary
-        Rows with ``method``, `x` and `y`, as in ``Summary.comparison``; methods that did not run are left out.
+    rows : Comparison, Summary or list of dict
+        What `compare` returned, or rows with ``method``, `x` and `y`; methods that did not run are left out.
     x, y : str, default="density", "ensemble_nmi"
         Keys of the two scores.
     ax : matplotlib Axes or None, default=None
@@ -207,12 +199,19 @@ def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", a
     >>> ca.report.plot_comparison([{"method": "a", "density": 0.5, "ensemble_nmi": 0.7}]).get_xlabel()
     'density'
     """
+    best = {}
+    if isinstance(rows, Comparison):
+        best = {"density": rows.zero_effort_density["best"], "ensemble_nmi": rows.zero_effort_nmi["best"]}
+        rows = rows.as_dict()["methods"]
     rows = rows.comparison if isinstance(rows, Summary) else list(rows)
     ran = [row for row in rows if row.get(x) is not None and row.get(y) is not None]
-    ax = _axes(ax, figsize=(5.5, 4))
+    ax = axes_or_new(ax, figsize=(5.5, 4))
     for row in ran:
         ax.plot(row[x], row[y], "o", markersize=9 if row.get("chosen") else 6)
         ax.annotate(row["method"], (row[x], row[y]), xytext=(7, 3), textcoords="offset points", fontsize=9)
+    for score, draw in ((x, ax.axvline), (y, ax.axhline)):
+        if score in best:
+            draw(best[score], color="0.5", linewidth=1, linestyle="--")
     ax.margins(0.2)
     ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
     return ax

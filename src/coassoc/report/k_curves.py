@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from ..consensus.choose_k import SelectK
+from ..ensemble.io.output import replacing
+from .axes import axes_or_new
 
-def plot_select_k(found: Any, axes: Any = None) -> Any:
-    """Draw a `SelectK`: density, NMI, stability and PAC on the left, z-scores against the reference on the right.
+
+def plot_select_k(found: SelectK, axes: Any = None) -> Any:
+    """Draw what `select_k` found: scores over k on the left, z-scores against the reference on the right.
 
     Parameters
     ----------
     found : SelectK
         What ``select_k`` returned.
     axes : pair of matplotlib Axes, default=None
-        Where to; a new figure when None.
+        Where to draw; None makes a figure.
 
     Returns
     -------
     pair of Axes
-    """
-    if axes is None:
-        from matplotlib.figure import Figure
 
-        axes = Figure(figsize=(9, 3.5), layout="constrained").subplots(1, 2)
-    left, right = axes
-    for name, label in (
-        ("density", "density S"),
-        ("nmi", "ensemble NMI"),
-        ("stability", "cluster stability"),
-        ("pac", "PAC"),
-    ):
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> import coassoc as ca
+    >>> found = ca.select_k([[0, 1], [0, 1], [1, 0], [1, 0]] * 3, [2], n_references=2, random_state=0)
+    >>> ca.report.plot_select_k(found)[0].get_title()
+    'suggested k = 2'
+    """
+    left, right = axes = axes_or_new(axes, 2, figsize=(9, 3.5))
+    labels = {"density": "density S", "nmi": "ensemble NMI", "stability": "cluster stability", "pac": "PAC"}
+    for name, label in labels.items():
         values = getattr(found, name)
         if (values == values).any():  # PAC is NaN where too few partitions have k clusters
             left.plot(found.ks, values, marker="o", markersize=3, label=label)
@@ -44,12 +49,8 @@ def plot_select_k(found: Any, axes: Any = None) -> Any:
     return axes
 
 
-def save_select_k(found: Any, path: Any, *, force: bool = False) -> None:
+def save_select_k(found: SelectK, path: Any, *, force: bool = False) -> None:
     """Write the drawing to a file; its ending says the kind."""
-    from pathlib import Path
-
-    from ..ensemble.io.output import replacing
-
     left, _ = plot_select_k(found)
     kind = Path(path).suffix.lstrip(".") or "png"
     with replacing(path, force=force) as partial:

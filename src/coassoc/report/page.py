@@ -1,8 +1,7 @@
-"""The report page: numbers from `_summary`, pictures from `_charts`, put into one self-contained HTML file."""
+"""The report page: numbers from `summary` and pictures from `charts` in one self-contained HTML file."""
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from itertools import pairwise
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..ensemble.io.output import check_writable, replacing
-from . import charts as charts
-from .png import heat_map_png
+from . import charts, plain_text
+from .png import heat_map_png, png_uri
 from .summary import Summary, summarize
 
 _MOST_ROWS = 500  # of any table in the page
@@ -21,7 +20,9 @@ _MOST_SAVED = 5000  # rows of any downloadable table
 _MOST_PARTITIONS = 200  # rows of the agreement picture
 
 
-def report(X: Any, n_clusters: int | None = None, *, path: Any = None, force: bool = False, **settings: Any) -> Any:
+def write_report(
+    X: Any, n_clusters: int | None = None, *, path: Any = None, force: bool = False, **settings: Any
+) -> str | Path:
     """Write one self-contained HTML page about an ensemble and its consensus.
 
     Parameters
@@ -75,7 +76,12 @@ def render(summary: Summary) -> str:
     environment = Environment(
         loader=PackageLoader("coassoc.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(num=_number, pct=_percent, seconds=_seconds, count=lambda value: f"{value:,}")
+    environment.filters.update(
+        num=lambda value, digits=3: plain_text.number(value, digits),
+        pct=_percent,
+        seconds=plain_text.seconds,
+        count=lambda value: f"{value:,}",
+    )
     import coassoc
 
     return environment.get_template("page.html").render(
@@ -95,11 +101,11 @@ def _pictures(s: Summary) -> dict[str, Any]:
     agreement, _ = _agreement(s)
     return {
         "clusters": charts.clusters_chart(s.clusters),
-        "coassociation": _png_uri(s.blocks.values),
+        "coassociation": png_uri(heat_map_png(s.blocks.values)),
         "tree": charts.tree_chart(s.tree) if s.tree else None,
         "density_by_k": charts.density_by_k_chart(s.tree) if s.tree else None,
         "stability": charts.stability_chart(counts, edges),
-        "agreement": _png_uri(agreement),
+        "agreement": png_uri(heat_map_png(agreement)),
         "cdf": charts.cdf_chart(s.distribution),
         "over_k": charts.over_k_charts(s.over_k) if s.over_k else [],
         "comparison": charts.comparison_chart(s.comparison) if len(s.comparison) > 1 else None,
@@ -247,10 +253,6 @@ def _matrix_script(s: Summary) -> str:
     )
 
 
-def _png_uri(values: np.ndarray) -> str:
-    return "data:image/png;base64," + base64.b64encode(heat_map_png(values)).decode()
-
-
 def _rounded(value: Any) -> Any:
     """Six significant digits; NaN is absent."""
     if isinstance(value, (bool, np.bool_)):
@@ -260,15 +262,5 @@ def _rounded(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def _number(value: Any, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
 def _percent(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f} %"
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"

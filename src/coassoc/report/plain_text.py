@@ -24,5 +24,7 @@ def number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
-def seconds(value: float) -> str:
+def seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
     return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 import zlib
 from collections.abc import Sequence
@@ -39,14 +40,20 @@ def heat_map_png(values: np.ndarray, scale: int = 1, lines: Sequence[int] = ()) 
     return png(pixels)
 
 
+def png_uri(image: bytes) -> str:
+    """A PNG file as an address that can stand inside a page."""
+    return "data:image/png;base64," + base64.b64encode(image).decode()
+
+
 def png(pixels: np.ndarray) -> bytes:
-    """RGB bytes of shape (height, width, 3) as a PNG file."""
+    """Bytes of shape (height, width, 3), RGB, or (height, width), gray, as a PNG file."""
     height, width = pixels.shape[:2]
+    colour_type = 2 if pixels.ndim == 3 else 0
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)
     return b"".join(
         [
             b"\x89PNG\r\n\x1a\n",
-            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)),
             _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)),
             _chunk(b"IEND", b""),
         ]

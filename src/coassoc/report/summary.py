@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from ..consensus.bisecting import BisectingConsensus
 from ..consensus.chance import check_chance
-from ..consensus.registry import METHODS, make_method, method_names
+from ..consensus.registry import compared_methods, make_method
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import density, ensemble_nmi, item_stability, nmi, order_by_size, zero_effort
-from ..metrics.agreement import nmi_from_counts
-from ..metrics.densities import counts_of
+from ..metrics.counting import counts_of, nmi_from_counts
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
 from .blocks import Blocks, block_means
+from .comparison import compare as run_methods
 from .distribution import Distribution, distribution_over_k, pair_distribution
 from .partitions import PartitionAgreement, agreement_of_partitions
 from .tidy import cluster_table
 
-QUICK_METHODS = ("kmeans", "bisecting", "density", "sec", "ecc", "lwgp", "hbgf")
 _MOST_LEAVES = 64
 
 
@@ -122,7 +122,7 @@ def summarize(
         How many of the least certain items to list.
     random_state : int, default=0
         Seed.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where passes run.
     progress : callable or None, default=None
         Called with a word on what is being done.
@@ -130,6 +130,10 @@ def summarize(
     Returns
     -------
     Summary
+
+    Notes
+    -----
+    Linear in the number of items. Each parameter is a choice of its own, hence more than eight.
     """
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)
@@ -263,8 +267,6 @@ def _uncertain(ensemble: Ensemble, labels, stability: ItemStability, how_many: i
 
 def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] | None:
     """The bisecting tree down to at least k leaves, as columns of its nodes."""
-    from ..consensus import BisectingConsensus
-
     leaves = max(k, 2, min(math.isqrt(ensemble.n_samples), _MOST_LEAVES))
     model = BisectingConsensus(max_leaves=min(leaves, _MOST_LEAVES), random_state=seed, engine=engine).fit(ensemble)
     if model.n_leaves_ < 2:
@@ -295,15 +297,14 @@ def leaf_positions(nodes: dict[str, Any]) -> np.ndarray:
 
 def _comparison(ensemble, consensus, k: int, compare, seed: int, engine, say) -> list[dict[str, Any]]:
     """Other methods at the same k; one that cannot run says why."""
-    from .comparison import compare as run_methods
-
     scores = ("density", "ensemble_nmi", "class_nmi", "class_ari")
     first = {"method": consensus["method"], "chosen": True, "clusters": k, "seconds": consensus["seconds"], "note": ""}
     rows = [{**first, **{name: consensus[name] for name in scores}}]
     if compare is False or compare is None:
         return rows
-    names = [name for name in QUICK_METHODS if name in method_names()] if compare is True else list(compare)
-    names = [name for name in names if METHODS.get(name) != consensus["method"]]
+    known = compared_methods()
+    names = [name for name, (method, _) in known.items() if method.quick] if compare is True else list(compare)
+    names = [n for n in names if n not in known or known[n][0].class_name != consensus["method"] or known[n][1]]
     if not names:
         return rows
     told = run_methods(

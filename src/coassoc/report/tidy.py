@@ -23,7 +23,7 @@ def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.nda
         The base partitions; its ``item_ids`` name the rows where present.
     labels : array-like of shape (n_samples,)
         The consensus; clusters are numbered in the sorted order of their labels.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -66,7 +66,7 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.
         The base partitions.
     labels : array-like of shape (n_samples,)
         The consensus; clusters come in the sorted order of their labels.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
     Returns
@@ -107,7 +107,7 @@ def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, n
         The base partitions.
     labels : array-like of shape (n_samples,)
         The consensus.
-    engine : str or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
 
     Returns

@@ -1,7 +1,8 @@
-"""The card behind the CUDA engine: which kernel, which instance of it, which grid.
+"""The GPU behind the CUDA engine: which kernel, which instance of it, which grid.
 
-Each method named after a kernel chooses its instance and grid and launches it; nothing waits for the card except
-`get` and `moved`. Kernels are compiled at first use by NVRTC, for the types and sizes at hand, and cached by CuPy.
+Each method named after a kernel chooses its instance and grid and launches it; only `get` and `moved` wait for the
+GPU. Methods take the arguments of their kernel, which may be more than eight. Kernels are compiled at first use by
+NVRTC, for the types and sizes needed, and cached by CuPy.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .memory import CardMemory
+from .memory import DeviceMemory
 from .moves import pack_counts, sums_are_integers, unpack_counts
 
 _NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
@@ -25,7 +26,7 @@ _STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launch
 _MAX_FIXED = 32  # longest row whose codes stay in registers
 _MAX_SEEDS = 8  # candidate rows per seeding launch
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
-_SETTLERS, _DESK_BYTES = 16, 41_488  # warps that settle moves, and what they share beside the counts
+_SETTLERS, _PROGRESS_BYTES = 16, 41_488  # warps that settle moves, and what they share beside the counts
 
 _MOVING = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("vanish", "i4"), ("least", "i8"), ("threshold", "f8"),
@@ -45,7 +46,7 @@ _PASS = np.dtype(
 
 @cache
 def has_device() -> bool:
-    """Whether CuPy is installed and the driver sees a card; imports neither."""
+    """Whether CuPy is installed and the driver sees a GPU; does not import CuPy."""
     if find_spec("cupy") is None:
         return False
     try:
@@ -66,7 +67,7 @@ def open_device(number: int) -> CupyDevice:
 
 
 def device_of(array: Any) -> CupyDevice:
-    """The card an array lies on."""
+    """The device that holds an array."""
     if hasattr(array, "__dlpack_device__"):
         return open_device(int(array.__dlpack_device__()[1]))
     return open_device(0)
@@ -74,7 +75,7 @@ def device_of(array: Any) -> CupyDevice:
 
 @dataclass
 class Job:
-    """A pass: its tables on the card and how they are cut."""
+    """A pass: its tables on the GPU and how they are cut."""
 
     starts: Any
     fixed: np.ndarray
@@ -93,12 +94,12 @@ class Job:
     counted: bool
 
 
-class CupyDevice(CardMemory):
-    """One card: `CardMemory` holds arrays, this launches kernels on them."""
+class CupyDevice(DeviceMemory):
+    """One GPU: `DeviceMemory` holds arrays, this launches kernels on them."""
 
     def __init__(self, number: int):
         super().__init__(number)
-        attributes = self._card.attributes
+        attributes = self._device.attributes
         self.n_blocks = int(attributes["MultiProcessorCount"])
         self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
         self.settle_limit = self.shared_limit
@@ -120,11 +121,11 @@ class CupyDevice(CardMemory):
         packed = np.ascontiguousarray(narrow.reshape(rows, tiles, a_word * width).swapaxes(0, 1))
         tile_bytes = rows * (width | 1) * 4
         hist_bytes = (rows + 1) * k * 4
-        room = self.shared_limit - _QUEUE_BYTES
-        if hist_bytes + tiles * tile_bytes <= room:
+        available = self.shared_limit - _QUEUE_BYTES
+        if hist_bytes + tiles * tile_bytes <= available:
             per_group, way, shared = tiles, 1, hist_bytes + tiles * tile_bytes
         else:
-            per_group = min(tiles, room // tile_bytes)
+            per_group = min(tiles, available // tile_bytes)
             way, shared = (2 if few and not fresh else 0), per_group * tile_bytes
         way = way if count else 0
         settings = np.zeros(1, _PASS)
@@ -174,7 +175,7 @@ class CupyDevice(CardMemory):
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
         p, k = codes.shape[1], alpha.shape[1]
         ends = np.append(starts[1:].astype(np.int64), table_rows + 1)
-        on_card, first = self._constant(starts), 0
+        there, first = self._constant(starts), 0
         while first < p:
             last = first + 1
             while last < p and (ends[last] - starts[first]) * k * 4 <= self.shared_limit:
@@ -184,7 +185,7 @@ class CupyDevice(CardMemory):
             name = f"count_rows<{_type(codes)}, {_type(labels)}, {_bool(fits)}>"
             self._run(
                 name, len(codes), (codes, _i8(len(codes)), _i4(p), _i4(first), _i4(last), _i4(table_rows), _i4(k),
-                on_card, labels, _or_null(copies), alpha), shared if fits else 0,
+                there, labels, _or_null(copies), alpha), shared if fits else 0,
             )  # fmt: skip
             first = last
 
@@ -198,7 +199,7 @@ class CupyDevice(CardMemory):
     # -- exchange ------------------------------------------------------------------------------------------
 
     def propose_job(self, table, pad, starts, n_clusters) -> tuple:
-        """The tables of a frozen state on the card."""
+        """The tables of a frozen state on the GPU."""
         settings = np.zeros(1, _MOVING)
         settings["p"], settings["k"], settings["bits"] = len(starts), len(table.sizes), table.bits
         settings["vanish"], settings["least"] = table.vanish, table.least
@@ -234,8 +235,8 @@ class CupyDevice(CardMemory):
         unit, total = sums_are_integers(state, len(moves), copies is not None), int(state.sizes.sum())
         plain = state.kind == "density" and unit and copies is None and total * layout.n_partitions < 1 << 32
         settings["threshold"], settings["unit"] = threshold, unit
-        on_chip = _DESK_BYTES + words.nbytes <= self.settle_limit
-        shared = _DESK_BYTES + (words.nbytes if on_chip else 0)
+        on_chip = _PROGRESS_BYTES + words.nbytes <= self.settle_limit
+        shared = _PROGRESS_BYTES + (words.nbytes if on_chip else 0)
         counts = "DensityCounts" if state.kind == "density" else "AgreementCounts"
         name = (
             f"settle_moves<{counts}, {_type(moves.table)}, {_type(labels)}, {-(-layout.n_partitions // 32)}, "
@@ -389,7 +390,7 @@ class CupyDevice(CardMemory):
         return counts.get()
 
     def _constant(self, array: np.ndarray) -> Any:
-        """A small array on the card, put there once."""
+        """A small array on the GPU, copied there once."""
         key = (array.dtype.str, array.tobytes())
         if key not in self._constants:
             if len(self._constants) > 64:
@@ -411,7 +412,7 @@ class CupyDevice(CardMemory):
         self._kernel(name, shared)((grid,), (threads,), args, shared_mem=shared)
 
     def _kernel(self, name: str, shared: int = 0) -> Any:
-        self._card.use()
+        self._device.use()
         kernel = self._kernels.get(name)
         if kernel is None:
             module = self.cupy.RawModule(

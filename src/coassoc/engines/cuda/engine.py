@@ -1,6 +1,6 @@
-"""The verbs on one CUDA card: rows, labels and gaps stay there; only tables, counts and scalars cross.
+"""The verbs on one GPU: rows, labels and gaps stay there; only tables, counts and scalars cross.
 
-This module is the host's side and knows no CUDA. It talks to a small device object, `CupyDevice` on a card and
+This module is the host side and contains no CUDA. It works through a small device object, `CupyDevice` on a GPU and
 `NumpyDevice` in tests, whose methods have the names of the kernels. Labels are those of `Numpy`, bit for bit:
 
 - Scores are first summed from a table rounded to 8 or 16 bits. The gap between best and second is compared with a
@@ -12,41 +12,43 @@ This module is the host's side and knows no CUDA. It talks to a small device obj
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...core.counts import MAX_COPIES, Counts, ScoreTable
+from ...core.counts import Counts, Layout, ScoreTable, check_total_copies
 from ...core.moves import MoveTable
 from ..contract import Engine, Labelling, Rows, participating_copies
 from ..numpy import OVERLAP_ROWS
-from .moves import CardMoves
+from .device import open_device
+from .moves import DeviceMoves
 from .seeding import SEED_ROWS, CudaSeeding
 from .tables import narrow_table, table_drift, table_layout
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
-_BYTES_LEAD = 4.0  # gaps must reach this many bounds of the byte table for it to pay
+_BYTES_LEAD = 4.0  # the byte table is used when gaps are at least this many times its error bound
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
-_PROPOSE_ROWS = 1 << 21  # rows judged between two looks at what was found
+_PROPOSE_ROWS = 1 << 21  # rows examined in one launch of `propose_rows`
 _MAX_CLUSTERS = 65_535
 
 
 class Cuda(Engine):
-    """Engine on one NVIDIA card, through CuPy.
+    """Engine on one NVIDIA GPU, through CuPy.
 
-    Needs the extra ``coassoc[gpu]`` (CUDA 12) or ``coassoc[gpu13]`` (CUDA 13). Ensembles built over CuPy arrays,
-    or anything else on the card, are used where they lie; labels come back where the codes lived.
+    Needs the extra ``coassoc[gpu]`` (CUDA 12) or ``coassoc[gpu13]`` (CUDA 13). Ensembles built over CuPy arrays, or
+    other arrays on the GPU, are used in place; labels are returned in the memory that holds the codes.
 
     Parameters
     ----------
     device : int, default=0
-        Number of the card.
+        Number of the GPU.
     stream : {"auto", True, False}, default="auto"
-        Whether codes stay in the host's memory and cross in pieces at every pass, copies and kernels overlapped.
-        ``"auto"`` does so when they do not fit on the card.
+        Whether codes stay in host memory and are copied in pieces at every pass, while kernels run.
+        ``"auto"`` does so when they do not fit on the GPU.
     skip : {"auto", True, False}, default="auto"
         Leave rows out of a pass whose label provably stays. ``"auto"`` does so when there are enough items for it to
-        pay. Never changes a label.
+        be faster. Never changes a label.
     piece_rows : int, default=4194304
         Rows per piece when streaming; a multiple of 8192.
 
@@ -85,17 +87,15 @@ class Cuda(Engine):
 
     def open(self) -> Any:
         """The device object the rows work with."""
-        from .device import open_device
-
         return open_device(self.device)
 
     def load(self, ensemble: Any, multiplicity: Any = None) -> CudaRows:
         device = self.open()
-        codes, at_home = ensemble.codes, not device.owns(ensemble.codes)
+        codes, on_host = ensemble.codes, not device.owns(ensemble.codes)
         n, p = codes.shape
         need = n * (p * codes.dtype.itemsize + 2) + _SPARE_BYTES
         streaming = False
-        if at_home:
+        if on_host:
             fits = need <= device.free_bytes()
             if self.stream is False and not fits:
                 raise MemoryError(_memory_message(n, p, codes.dtype.itemsize, device.free_bytes()))
@@ -105,57 +105,72 @@ class Cuda(Engine):
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
         layout = table_layout(ensemble.n_clusters, ensemble.offsets)
-        if at_home and multiplicity is not None and device.owns(multiplicity):
+        if on_host and multiplicity is not None and device.owns(multiplicity):
             copies, n_copies = _marked_copies(device, multiplicity, ensemble.unlabelled())
-        elif at_home:
+        elif on_host:
             host = participating_copies(ensemble, multiplicity)
             copies = None if host is None else device.put(host.astype(np.uint32))
             n_copies = n if host is None else int(host.sum())
         else:
             copies, n_copies = _copies_on_device(device, codes, layout, ensemble.has_missing, multiplicity)
-        return CudaRows(self, device, codes, layout, copies, n_copies, ensemble.has_missing, at_home, streaming)
+        shared = _Shared(self, device, layout, ensemble.has_missing, on_host)
+        return CudaRows(shared, codes, copies, n_copies, streaming=streaming)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What rows have in common with the subsets they are split into."""
+
+    engine: Cuda
+    device: Any
+    layout: Layout
+    has_missing: bool
+    on_host: bool  # results go to the host
 
 
 class CudaLabelling(Labelling):
-    """Labels on the card, with the counts and gap bounds that spare work in the next pass."""
+    """Labels on the GPU, with the counts and gap bounds that save work in the next pass."""
 
     def __init__(self, n_clusters: int, labels: Any, alpha: Any, fresh: bool):
         super().__init__(n_clusters)
         self.labels = labels
         self.gaps: Any = None  # a byte per row from the first pass on
         self.alpha = alpha  # (table rows + 1, k) uint32; the last row holds sizes
-        self.counted = False  # alpha is the counts of labels
+        self.counted = False  # whether alpha holds the counts of labels
         self.fresh = fresh  # no labels yet
         self.moved = len(labels)  # rows that moved in the last pass
         self.table: ScoreTable | None = None  # the table whose gaps `gaps` bounds
         self.unit = 0  # a gap byte counts steps of 2**unit
         self.drifted = np.zeros(n_clusters)  # Σ of drifts since the first pass, per cluster, in steps
 
+    def relabelled(self) -> None:
+        """Labels were changed outside a pass: counts and gaps are out of date."""
+        self.counted, self.table = False, None
+
 
 class CudaRows(Rows):
-    def __init__(self, engine, device, codes, layout, copies, n_copies, has_missing, at_home, streaming, ids=None):
-        self.engine = engine
-        self.device = device
-        self.codes = codes  # on the card, or on the host when streaming
+    def __init__(self, shared: _Shared, codes: Any, copies: Any, n_copies: int, *, streaming=False, ids: Any = None):
+        self.shared = shared
+        self.engine, self.device, layout = shared.engine, shared.device, shared.layout
+        self.codes = codes  # on the GPU, or on the host when streaming
         self.layout = layout
-        self.copies = copies  # uint32 on the card; None: one each
+        self.copies = copies  # uint32 on the GPU; None: one each
         self.n_copies = n_copies
-        self.has_missing = has_missing
-        self.at_home = at_home  # answers go to the host
+        self.has_missing, self.on_host = shared.has_missing, shared.on_host
         self.streaming = streaming
-        # bounds cost the host about 10 ns per table entry, scores the card 0.1 ps per row, partition and cluster
+        # bounds take the host about 10 ns per table entry, scores take an H200 0.1 ps per row, partition and cluster
         enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
-        self.skipping = enough if engine.skip == "auto" else bool(engine.skip)
-        self.pinned = streaming and device.pin(codes, self)
+        self.skipping = enough if self.engine.skip == "auto" else bool(self.engine.skip)
+        self.pinned = streaming and self.device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
         self._scratch: np.ndarray | None = None
-        # one zero row after each partition's part of a table: what a missing label reads
+        # a missing label reads a zero row after its partition's part of a table
         self.starts = (layout.offsets[:-1] + np.arange(layout.n_partitions)).astype(np.int32)
         self.table_rows = layout.n_codes + layout.n_partitions
         self._zeros = self.starts + layout.n_clusters
         self._real = np.delete(np.arange(self.table_rows), self._zeros)
-        self._padding = np.zeros(self.table_rows, np.int64)  # the row each one of a padded table is taken from
+        self._padding = np.zeros(self.table_rows, np.int64)  # the row of the table that each padded row is taken from
         self._padding[self._real] = np.arange(layout.n_codes)
 
     # -- passes --------------------------------------------------------------------------------------------
@@ -171,13 +186,12 @@ class CudaRows(Rows):
     def _labelling(self, k: int, labels: Any, fresh: bool = False) -> CudaLabelling:
         return CudaLabelling(k, labels, self.device.zeros((self.table_rows + 1, k), np.uint32), fresh)
 
-    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
-        assert isinstance(labelling, CudaLabelling)
+    def assign(self, labelling: Any, table: ScoreTable) -> int:
         if labelling.gaps is None:
             labelling.gaps = self._empty(self.n_rows, np.uint8)
         drift = self._drift(labelling, table) if self.skipping else None
         narrow, bound, shift = self._narrow(labelling, table, drift)
-        if drift is None:  # bounds start afresh, on the scale of this table
+        if drift is None:  # new bounds, on the scale of this table
             labelling.unit = _GAP_BITS - table.bits
             labelling.drifted[:] = 0
         device, exact_shift = self.device, table.bits + labelling.unit
@@ -203,18 +217,18 @@ class CudaRows(Rows):
         return labelling.moved
 
     def _narrow(self, labelling: CudaLabelling, table: ScoreTable, drift: np.ndarray | None):
-        """The table of bytes, twice as fast, unless too many of the rows looked at would have to be scored again."""
+        """The byte table, which is twice as fast, unless too many rows would have to be scored again."""
 
-        def pays(bound: float) -> bool:  # bound: the gap a byte table can be wrong by
+        def pays(bound: float) -> bool:  # bound: largest error of a gap in the byte table
             if drift is None:
-                return labelling.moved * 2 < self.n_rows  # rows are settling, so most gaps are wide
-            # rows whose gap is up to the drift are looked at; most of those gaps should exceed the bound
+                return labelling.moved * 2 < self.n_rows  # few rows move, so most gaps are wide
+            # rows with a gap up to the drift are scored; most of those gaps should exceed the bound
             return float(np.median(drift)) * 2.0 ** (labelling.unit + table.bits) >= _BYTES_LEAD * bound
 
         return narrow_table(table.values, self.layout.offsets, pays)
 
     def _drift(self, labelling: CudaLabelling, table: ScoreTable) -> np.ndarray | None:
-        """Steps (k,) by which a gap byte of each cluster may have shrunk; None when the bytes say nothing."""
+        """Steps (k,) by which a gap byte of each cluster may have shrunk; None when there are no valid bytes."""
         old = labelling.table
         if old is None or not 0 <= table.bits + labelling.unit <= 31:
             return None
@@ -225,12 +239,11 @@ class CudaRows(Rows):
 
     def _table_drift(self, table: ScoreTable, old: ScoreTable) -> np.ndarray:
         shape = table.values.shape[::-1]
-        if self._scratch is None or self._scratch.shape != shape:  # kept: fresh pages cost more than the arithmetic
+        if self._scratch is None or self._scratch.shape != shape:  # reused: new pages take longer than the arithmetic
             self._scratch = np.empty(shape)
         return table_drift(table, old, self.layout.offsets, self._scratch)
 
-    def counts(self, labelling: Labelling) -> Counts:
-        assert isinstance(labelling, CudaLabelling)
+    def counts(self, labelling: Any) -> Counts:
         if not labelling.counted:
             labelling.alpha.fill(0)
             for part, codes in self._pieces():
@@ -244,17 +257,15 @@ class CudaRows(Rows):
     def whole_counts(self) -> Counts:
         return self.counts(self._labelling(1, self.device.zeros(self.n_rows, _label_type(1))))
 
-    def labels(self, labelling: Labelling) -> Any:
-        assert isinstance(labelling, CudaLabelling)
+    def labels(self, labelling: Any) -> Any:
         return self._answer(labelling.labels)
 
-    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        assert isinstance(labelling, CudaLabelling)
+    def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
         table = self.device.put(self._pad(cost.values))
         rows: list[np.ndarray] = []
         costs: list[int] = []
         p = self.layout.n_partitions
-        while len(rows) < m:  # a pass each: refills are rare, and few
+        while len(rows) < m:  # one pass per row: refills are rare and few
             best = self.device.zeros(1, np.uint64)
             found = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p)
             for part, codes in self._pieces():
@@ -273,8 +284,7 @@ class CudaRows(Rows):
 
     # -- subsets, overlaps, single rows --------------------------------------------------------------------
 
-    def split(self, labelling: Labelling) -> list[Rows]:
-        assert isinstance(labelling, CudaLabelling)
+    def split(self, labelling: Any) -> list[Rows]:
         device = self.device
         leaves: list[Rows] = []
         for cluster in range(labelling.n_clusters):
@@ -301,20 +311,7 @@ class CudaRows(Rows):
                         None if copies is None else copies[into],
                     )
             n_copies = size if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
-            leaves.append(
-                CudaRows(
-                    self.engine,
-                    device,
-                    codes,
-                    self.layout,
-                    copies,
-                    n_copies,
-                    self.has_missing,
-                    self.at_home,
-                    False,
-                    ids,
-                )
-            )
+            leaves.append(CudaRows(self.shared, codes, copies, n_copies, ids=ids))
         return leaves
 
     def scatter(self, leaves: Sequence[Rows]) -> Any:
@@ -327,7 +324,7 @@ class CudaRows(Rows):
                 self.device.scatter_labels(leaf.ids, position, None, labels)
         return self._answer(labels)
 
-    def renumbered(self, labelling: Labelling, numbers: np.ndarray, k: int) -> CudaLabelling:
+    def renumbered(self, labelling: Any, numbers: np.ndarray, k: int) -> CudaLabelling:
         new = self._labelling(k, self._empty(self.n_rows, _label_type(k)))
         self.device.map_labels(labelling.labels, np.asarray(numbers).astype(new.labels.dtype), new.labels)
         return new
@@ -373,9 +370,8 @@ class CudaRows(Rows):
 
     # -- exchange ------------------------------------------------------------------------------------------
 
-    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> CardMoves:  # type: ignore[override]
-        assert isinstance(labelling, CudaLabelling)
-        device, stop, room = self.device, self.n_rows, limit
+    def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> DeviceMoves:  # type: ignore[override]
+        device, stop, left = self.device, self.n_rows, limit
         found: list[tuple[Any, ...]] = []
         job = device.propose_job(table, self._pad, self.starts, self.layout.n_clusters)
         for part, codes in self._pieces(start):
@@ -383,12 +379,12 @@ class CudaRows(Rows):
                 here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
                 inside = codes[here.start - part.start : here.stop - part.start]
                 rows, targets = device.propose_rows(job, inside, labelling.labels[here], self._copies(here))
-                rows, targets = rows[:room], targets[:room]
-                if len(rows):  # a streamed piece is gone with the next one: keep the codes of these rows
+                rows, targets = rows[:left], targets[:left]
+                if len(rows):  # the next piece overwrites a streamed one: keep the codes of these rows
                     codes_of = (device.take(inside, rows),) if self.streaming else ()
                     found.append((rows + first, targets, *codes_of))
-                room -= len(rows)
-                if room == 0:
+                left -= len(rows)
+                if left == 0:
                     stop = int(device.get(rows[-1:])[0]) + first + 1 if len(rows) else first
                     break
             else:
@@ -396,29 +392,27 @@ class CudaRows(Rows):
             break
         rows, into, *kept = self._joined_moves(found)
         table_of = kept[0] if self.streaming else self.codes
-        return CardMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
+        return DeviceMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
 
     def _joined_moves(self, found: list[tuple[Any, ...]]) -> list[Any]:
-        """Row numbers and targets of proposals, with the codes of streamed rows."""
+        """Row numbers and targets of all proposals, with the codes of streamed rows."""
         if not found:
             shape = (0, self.layout.n_partitions)
             kinds = ((0, np.int64), (0, np.int32), *([(shape, self.codes.dtype)] if self.streaming else []))
             return [self.device.empty(*kind) for kind in kinds]
         return [parts[0] if len(parts) == 1 else self.device.joined(parts) for parts in zip(*found)]
 
-    def apply_moves(self, labelling: Labelling, state: Any, moves: Any, threshold: float) -> int:
-        if not isinstance(moves, CardMoves) or state.alpha.size >= 1 << 31:  # indices of the kernel are 32 bits
+    def apply_moves(self, labelling: Any, state: Any, moves: Any, threshold: float) -> int:
+        if not isinstance(moves, DeviceMoves) or state.alpha.size >= 1 << 31:  # indices of the kernel are 32 bits
             return super().apply_moves(labelling, state, moves, threshold)
-        assert isinstance(labelling, CudaLabelling)
         made = self.device.settle_moves(state, moves, labelling.labels, self.copies, threshold) if len(moves) else 0
         if made:
-            labelling.counted, labelling.table = False, None  # counts and gaps are those of the old labels
+            labelling.relabelled()
         return made
 
-    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
-        assert isinstance(labelling, CudaLabelling)
+    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         labelling.labels[self.device.put(indices)] = self.device.put(targets.astype(labelling.labels.dtype))
-        labelling.counted, labelling.table = False, None  # counts and gaps are those of the old labels
+        labelling.relabelled()
 
     # -- pieces --------------------------------------------------------------------------------------------
 
@@ -428,7 +422,7 @@ class CudaRows(Rows):
         return [slice(a, min(a + step, self.n_rows)) for a in range(first, self.n_rows, step)] or [slice(0, 0)]
 
     def _pieces(self, start: int = 0, multiple: int = 1) -> Iterator[tuple[slice, Any]]:
-        """The rows on the card, whole or piece by piece; pieces that end before `start` are left out."""
+        """The codes on the GPU, whole or piece by piece; pieces that end before `start` are left out."""
         if self.streaming:
             yield from self.device.stream(self.codes, self._parts(start, multiple), self.pinned)
         else:
@@ -443,7 +437,7 @@ class CudaRows(Rows):
         return padded
 
     def _answer(self, labels: Any) -> Any:
-        return self.device.get(labels).astype(np.int32) if self.at_home else labels.astype(np.int32)
+        return self.device.get(labels).astype(np.int32) if self.on_host else labels.astype(np.int32)
 
     def _empty(self, shape: Any, dtype: Any) -> Any:
         try:
@@ -454,23 +448,23 @@ class CudaRows(Rows):
 
 
 def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple[Any, int]:
-    """`participating_copies` for codes that lie on the card."""
+    """`participating_copies` for codes on the GPU."""
     n, copies = len(codes), None
     if multiplicity is not None:
         copies = multiplicity if device.owns(multiplicity) else device.put(np.asarray(multiplicity))
-        copies = copies.astype(np.uint32)  # a copy: rows without a label are about to be marked in it
+        copies = copies.astype(np.uint32)  # a copy, in which rows without a label are set to 0
     if has_missing and device.mark_unlabelled(codes, layout.n_clusters, copies) and copies is None:
         copies = device.zeros(n, np.uint32)
         copies.fill(1)
         device.mark_unlabelled(codes, layout.n_clusters, copies)
     if copies is not None:
         return copies, _total_copies(device, copies)
-    _check_total(n)
+    check_total_copies(n)
     return None, n
 
 
 def _marked_copies(device, multiplicity, unlabelled: np.ndarray | None) -> tuple[Any, int]:
-    """`participating_copies` for codes on the host and multiplicities on the card."""
+    """`participating_copies` for codes on the host and multiplicities on the GPU."""
     copies = multiplicity.astype(np.uint32)
     if unlabelled is not None:
         copies[device.put(unlabelled)] = 0
@@ -479,13 +473,8 @@ def _marked_copies(device, multiplicity, unlabelled: np.ndarray | None) -> tuple
 
 def _total_copies(device, copies) -> int:
     total = int(device.get(copies.sum(dtype=np.uint64)))
-    _check_total(total)
+    check_total_copies(total)
     return total
-
-
-def _check_total(total: int) -> None:
-    if total > MAX_COPIES:
-        raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
 
 
 def _label_type(k: int) -> np.dtype:
@@ -497,7 +486,7 @@ def _label_type(k: int) -> np.dtype:
 def _memory_message(n: int, p: int, itemsize: int, free: int) -> str:
     need = n * (p * itemsize + 2) + _SPARE_BYTES
     return (
-        f"the card has {free} bytes free, but {n} items of {p} codes need about {need}: n (p b + l + g) + "
+        f"the GPU has {free} bytes free, but {n} items of {p} codes need about {need}: n (p b + l + g) + "
         f"{_SPARE_BYTES} with b = {itemsize} bytes per code, l = 1 or 2 per label, g = 1 per gap or distance; "
         "keep the codes on the host and pass engine=coassoc.engines.Cuda(stream=True), or use engine='native'."
     )

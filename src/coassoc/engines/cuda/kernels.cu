@@ -1,8 +1,8 @@
 // Kernels of the CUDA engine, compiled at run time for one (code type, label type, row length, table width) each.
 //
 // Shared names: n rows of p codes each, row-major, as the caller gave them. Partition j owns the table rows
-// starts[j] .. starts[j] + k_j, the last of which stands for a missing label; k is the number of clusters.
-// Counts are uint32 modulo 2**32: a true count is below 2**32, so differences may wrap on the way.
+// starts[j] .. starts[j] + k_j, the last of which is for a missing label; k is the number of clusters.
+// Counts are uint32 modulo 2**32: a true count is below 2**32, so intermediate differences may wrap.
 // Everything is an integer, added in any order, so no grid shape can change a result.
 
 typedef unsigned char u8;
@@ -11,9 +11,9 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-constexpr int WARP_ROWS = 128;    // rows a warp looks at before it scores those that need it
+constexpr int WARP_ROWS = 128;    // rows a warp filters before it scores those that need it
 constexpr int QUEUE = 160;        // waiting rows per warp: up to 31 left over and WARP_ROWS new ones
-constexpr int SEED_ROWS = 8192;   // rows behind one entry of the seeding sums
+constexpr int SEED_ROWS = 8192;   // rows summed in one entry of the seeding sums
 constexpr int COMPACT_ROWS = 4096;
 constexpr u32 ALL = 0xffffffffu;
 
@@ -35,7 +35,7 @@ template <class CODE, int P> struct Row {  // P > 0: rows are whole aligned 32-b
     }
 };
 
-template <class CODE> struct Row<CODE, 0> {  // any length, read where it lies
+template <class CODE> struct Row<CODE, 0> {  // any length, read in place
     const CODE* here;
     __device__ __forceinline__ void load(const CODE* codes, i64 row, int p) { here = codes + row * p; }
     __device__ __forceinline__ u32 code(int j) const { return __ldg(here + j); }
@@ -67,7 +67,7 @@ struct Pass {
     u32 bound;           // a gap of narrow scores above it is certain; 0: narrow scores are exact
     int narrow_shift;    // narrow gap >> (or << when negative) this = gap byte
     int exact_shift;     // exact gap >> this = gap byte
-    int filter;          // gaps hold: look only at rows that may have moved
+    int filter;          // gaps are valid: score only rows that may have moved
     int first_group, last_group;
 };
 
@@ -225,7 +225,7 @@ assign_rows(const CODE* __restrict__ codes, const Pass a, const Starts fixed, co
                     atomicAdd(counts + (i64)a.rows * a.k + label, weight);
                     if (!FIRST) atomicAdd(counts + (i64)a.rows * a.k + old, 0u - weight);
                 }
-            } else {  // few movers: a lane per partition, so that nothing collides and no lane idles for long
+            } else {  // few rows moved: a lane per partition, so that atomics do not collide
                 for (u32 open = movers; open; open &= open - 1) {
                     const int from = __ffs(open) - 1;
                     const i64 mover = __shfl_sync(ALL, row, from);

@@ -1,6 +1,6 @@
-// Exchange proposals: the third part of the CUDA engine's source, compiled behind kernels.cu.
+// Exchange proposals: the third part of the CUDA engine's source, compiled after kernels.cu.
 //
-// A warp judges a row, a lane a cluster. Floating point is plain double in the order of `_exchange.py`, compiled
+// A warp works on one row, a lane on one cluster. Floating point is plain double, in the order of core/moves.py, compiled
 // without contraction, so the proposals are those of every other engine.
 
 #define NOTHING __longlong_as_double(0xfff0000000000000ull)  // minus infinity
@@ -12,7 +12,7 @@ struct Moving {
     double threshold, unit;
 };
 
-// x log x times 2**bits, rounded: the series of `_exchange.fixed_xlogx`.
+// x log x times 2**bits, rounded: the series of `fixed_xlogx` in core/moves.py.
 __device__ i64 fixed_xlogx(i64 x, int bits) {
     const double value = (double)(x < 1 ? 1 : x);
     int exponent;

@@ -1,4 +1,4 @@
-"""Exchange moves that stay on the card, and the live counts that cross to be changed there."""
+"""Exchange moves that stay on the GPU, and the packing of live counts that are changed there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ State = DensityState | AgreementState
 
 
 @dataclass(frozen=True)
-class CardMoves:
-    """Rows that would gain by moving, in row order, on the card: what `Moves` is on the host.
+class DeviceMoves:
+    """Rows that would gain by moving, in row order, on the GPU: the counterpart of `Moves`.
 
-    The names of `Moves` fetch it from the card, for a coordinator elsewhere; `settle_moves` needs none of them.
+    The attributes of `Moves` copy to the host, for a coordinator elsewhere; `settle_moves` needs none of them.
     """
 
     device: Any
@@ -64,7 +64,7 @@ class CardMoves:
         return Moves, (host.indices, host.sources, host.targets, host.codes, host.copies, host.stop)
 
 
-# -- live counts in one piece ------------------------------------------------------------------------------
+# -- live counts in one array ------------------------------------------------------------------------------
 
 _WIDE = {
     "density": ("squares", "cells", "sizes", "together", "observed", "values"),
@@ -82,11 +82,12 @@ def pack_counts(state: State) -> np.ndarray:
 
 
 def _derived(state: State) -> dict[str, np.ndarray]:
-    """What moves change along with the counts, and a state does not keep."""
-    if not isinstance(state, DensityState):
-        return {"values": state._values()}
-    together, observed = state.squares - state.cells, state.cells * (state.cells - 1)
-    return {"values": state._parts()[2], "together": together.sum(axis=0), "observed": observed.sum(axis=0)}
+    """Quantities that moves change along with the counts and that a state does not store."""
+    derived = {"values": state.values()}
+    if isinstance(state, DensityState):
+        derived["together"] = (state.squares - state.cells).sum(axis=0)
+        derived["observed"] = (state.cells * (state.cells - 1)).sum(axis=0)
+    return derived
 
 
 def sums_are_integers(state: State, n_moves: int, repeated: bool) -> bool:
@@ -112,13 +113,10 @@ def packed_views(words: np.ndarray, kind: str, shape: tuple[int, int, int]) -> d
 
 
 def unpack_counts(state: State, words: np.ndarray) -> int:
-    """Bring the changed counts back into the state; how many moves were made."""
-    views = packed_views(words, state.kind, (*_rows_and_partitions(state), len(state.sizes)))
+    """Copy the changed counts back into the state; how many moves were made."""
+    layout = state.layout
+    views = packed_views(words, state.kind, (layout.n_codes, layout.n_partitions, len(state.sizes)))
     for name in ("alpha", *_WIDE[state.kind]):
-        if hasattr(state, name):
+        if name in vars(state):
             np.copyto(getattr(state, name), views[name])
     return int(views["made"][0])
-
-
-def _rows_and_partitions(state: State) -> tuple[int, int]:
-    return state.layout.n_codes, state.layout.n_partitions

@@ -1,4 +1,4 @@
-// Seeding, compaction and overlap: the second half of the CUDA engine's source, compiled behind kernels.cu.
+// Seeding, compaction and overlap: the second half of the CUDA engine's source, compiled after kernels.cu.
 
 // -- k-means++ ---------------------------------------------------------------------------------------------
 //
@@ -10,7 +10,7 @@ template <int N, int M> struct Seeds {  // M rows of N words of byte codes
     u32 missing[N];                     // k_j in each byte
 };
 
-// Bit 7 of each byte: whether a and b differ there; other bits are noise. LOW: no byte has its own bit 7 set.
+// Bit 7 of each byte: whether a and b differ there; other bits are undefined. LOW: no byte has its own bit 7 set.
 template <bool LOW> __device__ __forceinline__ u32 differing(u32 a, u32 b) {
     const u32 x = a ^ b;
     return LOW ? x + 0x7f7f7f7fu : ((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x;
@@ -18,7 +18,7 @@ template <bool LOW> __device__ __forceinline__ u32 differing(u32 a, u32 b) {
 
 // Unit weights, byte codes, whole words: four partitions per compare. ADD: take row 0 and update `dist`.
 // Otherwise: `sums[m]` += the total that taking row m would leave.
-// STAGED: a warp fetches 128 rows in 16-byte steps and hands them to its lanes through shared memory.
+// STAGED: a warp fetches 128 rows in 16-byte steps and passes them to its lanes through shared memory.
 template <int N, int M, bool MISSING, bool ADD, bool FIRST, bool STAGED, bool LOW>
 __global__ void __launch_bounds__(256, 4)
 seed_bytes(const u32* __restrict__ codes, i64 n, const Seeds<N, M> s, u8* dist, const u32* __restrict__ copies, u64* sums) {
@@ -157,7 +157,7 @@ __global__ void run_sums(u64* sums, i64 n) {
     }
 }
 
-struct Targets { i64 at[8]; };  // by value: a crossing costs more than the search
+struct Targets { i64 at[8]; };  // by value: a copy to the GPU takes longer than the search
 
 // Row where the running sum of copies * distance first exceeds each target: one block of 1024 threads a target.
 // Targets that do not fit `few` lie in `many`. With `codes` the row's codes are copied to `out`.
@@ -272,7 +272,7 @@ __global__ void mark_unlabelled(const CODE* __restrict__ codes, i64 n, int p, co
 
 // -- overlap -----------------------------------------------------------------------------------------------
 
-struct Pair { int first, second, width; u32 at; };  // counts of (a, b) lie at `at + a * width + b`, missing ones included
+struct Pair { int first, second, width; u32 at; };  // counts of (a, b) are at `at + a * width + b`, missing ones included
 
 // Copies of each pair of base clusters for some pairs of partitions. SHARED: gathered per block.
 template <class CODE, bool SHARED>

@@ -1,4 +1,4 @@
-"""k-means++ on the card: one distance per row, one running sum per block of rows, exact int64 totals."""
+"""k-means++ on the GPU: one distance per row, one running sum per block of rows, exact int64 totals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .engine import CudaRows
 
 SEED_ROWS = 8192  # rows behind one running sum, as in the kernels
-_ROUNDS = 64  # rounds of candidates whose totals are zeroed at once
+_ROUNDS = 64  # rounds of candidates whose totals are set to zero by one launch
 
 
 class SeedRule:
-    """How rows are compared: what every round asks of the weights and the numbers of clusters, found out once."""
+    """How rows are compared: what every round needs of the weights and numbers of clusters, computed once."""
 
     def __init__(self, weights: np.ndarray, n_clusters: np.ndarray, has_missing: bool, codes: Any):
         self.weights = np.asarray(weights).astype(np.uint32)
@@ -25,7 +25,7 @@ class SeedRule:
         self.has_missing = has_missing
         p, most = len(n_clusters), int(n_clusters.max())
         self.low = most < 128  # bit 7 of a byte code is free
-        #: four partitions a word; above 255 clusters no byte would stand for a missing label of that partition
+        #: four partitions per word; with more than 255 clusters no byte value is left for a missing label
         self.in_bytes = bool(
             codes.dtype == np.uint8
             and p % 4 == 0
@@ -96,7 +96,7 @@ class CudaSeeding(Seeding):
         self.total = int(device.get(self._running[-1:])[0])
 
     def _totals(self, m: int) -> Any:
-        """Zeros (m,) on the card; those of many rounds are written at once."""
+        """Zeros (m,) on the GPU; those of many rounds are written at once."""
         if self._zeroed is None or self._zeroed.shape[1] != m or self._round == _ROUNDS:
             self._zeroed, self._round = self.rows.device.zeros((_ROUNDS, m), np.uint64), 0
         self._round += 1

@@ -1,11 +1,11 @@
-// Exchange moves applied on the card: the fourth part of the CUDA engine's source, compiled behind moves.cu.
+// Exchange moves applied on the GPU: the fourth part of the CUDA engine's source, compiled after moves.cu.
 //
-// Moves are judged on live counts one after the other, in the arithmetic of `_exchange.py`. What a move reads and
-// changes lies in the columns of its two clusters, so moves of different clusters may run at the same time without
-// any result changing. One block does it all: a warp draws two tickets per move, how many earlier moves touch its
-// source and its target, and the other warps take moves in turn, each waiting until that many are done with either
-// cluster. The earliest unfinished move never waits, so no two warps can wait for each other. For the agreement,
-// whose parts N_j and E_j all moves share, the costly x log x is taken that way and the rest strictly in order.
+// Moves are checked on live counts in order, with the arithmetic of `core/moves.py`. A move reads and changes only the
+// columns of its two clusters, so moves of different clusters may run at the same time with the same result. One block
+// does all the work. One warp computes two tickets per move: how many earlier moves touch its source and its target
+// cluster. The other warps take moves in turn and wait until that many moves of both clusters are done. The earliest
+// unfinished move never waits, so there is no deadlock. For the agreement, all moves share N_j and E_j: only the
+// expensive x log x is computed in parallel, and the remaining steps strictly in order.
 
 constexpr int SETTLERS = 16;  // warps that settle moves
 constexpr int BATCH = 512;    // moves whose tickets are drawn at a time
@@ -22,15 +22,15 @@ struct Settling {
 
 struct Ticket { int source, target; u32 at_source, at_target; };
 
-// What the block shares beside the state.
-struct Desk {
+// Shared memory of the block besides the state.
+struct Progress {
     double stage[SETTLERS][STAGE];
     Ticket tickets[2][BATCH];
     u32 drawn[SLOTS], done[SLOTS];
     u32 turn, padding[3];
 };
 
-// The live counts, in one piece: 64-bit parts first, alpha (d, k) last. The first entry counts the moves made.
+// The live counts in one array: 64-bit parts first, alpha (d, k) last. The first entry counts the moves made.
 struct DensityCounts {
     i64 *squares, *cells, *sizes;
     i64 *together, *observed;  // Σ_j (squares − cells) and Σ_j cells (cells − 1), for unit weights
@@ -64,9 +64,9 @@ struct AgreementCounts {
 __device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
 // Tickets of `count` moves from `first` on, by one warp: touches of a slot by earlier moves, each move counted once.
-// What the moves will read comes closer meanwhile.
+// It also prefetches what the moves will read.
 template <class CODE, class LABEL>
-__device__ void draw_tickets(const Settling& a, Desk& desk, i64 first, int count, const CODE* codes, const i64* rows,
+__device__ void draw_tickets(const Settling& a, Progress& progress, i64 first, int count, const CODE* codes, const i64* rows,
                              const int* targets, const u32* copies, const LABEL* labels, Ticket* out) {
     const int lane = threadIdx.x & 31, bytes = a.p * (int)sizeof(CODE);
     for (int base = 0; base < count; base += 32) {
@@ -92,14 +92,14 @@ __device__ void draw_tickets(const Settling& a, Desk& desk, i64 first, int count
             }
         }
         if (mine) {
-            it.at_source += desk.drawn[from];
-            it.at_target += desk.drawn[to];
+            it.at_source += progress.drawn[from];
+            it.at_target += progress.drawn[to];
             out[base + lane] = it;
         }
         __syncwarp();
         if (mine) {
-            atomicAdd(desk.drawn + from, 1u);
-            if (to != from) atomicAdd(desk.drawn + to, 1u);
+            atomicAdd(progress.drawn + from, 1u);
+            if (to != from) atomicAdd(progress.drawn + to, 1u);
         }
         __syncwarp();
     }
@@ -127,28 +127,28 @@ __device__ __forceinline__ void write_word(u32* at, u32 word) {
 #endif
 }
 
-// A warp whose turn is far would only take issue slots from those at work.
-__device__ __forceinline__ void rest(u32 behind) {
+// Sleep while the turn is far, to leave issue slots to the working warps.
+__device__ __forceinline__ void back_off(u32 behind) {
 #if __CUDA_ARCH__ >= 700
     if (behind > 1) __nanosleep(min(behind * 40u, 400u));
 #endif
 }
 
-// Until every earlier move that touches the two clusters is done; what it wrote can then be read.
-__device__ __forceinline__ void await_clusters(Desk& desk, const Ticket& it) {
-    const u32 *from = desk.done + (it.source & (SLOTS - 1)), *to = desk.done + (it.target & (SLOTS - 1));
+// Wait until every earlier move of the two clusters is done; its writes are then visible.
+__device__ __forceinline__ void await_clusters(Progress& progress, const Ticket& it) {
+    const u32 *from = progress.done + (it.source & (SLOTS - 1)), *to = progress.done + (it.target & (SLOTS - 1));
     for (;;) {
         const u32 behind = max(it.at_source - read_word(from), it.at_target - read_word(to));
         if (__all_sync(ALL, behind == 0)) break;
-        rest(behind);
+        back_off(behind);
     }
 }
 
-__device__ __forceinline__ void release_clusters(Desk& desk, const Ticket& it) {
+__device__ __forceinline__ void release_clusters(Progress& progress, const Ticket& it) {
     __syncwarp();
     if ((threadIdx.x & 31) == 0) {
-        write_word(desk.done + (it.source & (SLOTS - 1)), it.at_source + 1);
-        write_word(desk.done + (it.target & (SLOTS - 1)), it.at_target + 1);
+        write_word(progress.done + (it.source & (SLOTS - 1)), it.at_source + 1);
+        write_word(progress.done + (it.target & (SLOTS - 1)), it.at_target + 1);
     }
 }
 
@@ -166,8 +166,7 @@ template <bool SMALL> __device__ __forceinline__ i64 warp_sum(u32 low, u32 high)
     return SMALL ? (i64)low : (i64)low + ((i64)high << 16);
 }
 
-// `sum` plus the first `inside` of 32 terms, one after the other; those behind are 0. All are fetched before the first
-// addition.
+// `sum` plus the first `inside` of 32 terms, in order; the others are 0. All are loaded before the first addition.
 __device__ __forceinline__ double in_order(double sum, const double* terms, int inside) {
     double held[32];
 #pragma unroll
@@ -200,11 +199,11 @@ __device__ __forceinline__ bool may_move(const Settling& a, i64 source, i64 targ
 
 // Whether one move was made; run by a warp, a lane per partition.
 //
-// The next move of either cluster waits for this one, so what counts is the length of the chain of operations. With
-// unit weights the sums over partitions are integers: taken from those of the clusters in any order, they equal the
-// ordered sums of doubles as long as they are below 2**53. PLAIN: unit weights, one copy each, sums that fit a word.
+// The next move of either cluster waits for this one, so the latency of its operations matters. With unit weights the
+// sums over partitions are integers and may be updated in any order: they equal the ordered sums of doubles as long as
+// they are below 2**53. PLAIN: unit weights, one copy each, sums that fit a word.
 template <int CHUNKS, bool PLAIN>
-__device__ bool settle_one(const Settling& a, Desk& desk, const DensityCounts& s, const Ticket& it, i64 copies, u32,
+__device__ bool settle_one(const Settling& a, Progress& progress, const DensityCounts& s, const Ticket& it, i64 copies, u32,
                            const int (&line)[CHUNKS], const double* v) {
     const int lane = threadIdx.x & 31, o = it.source, c = it.target;
     const i64 m = PLAIN ? 1 : copies;
@@ -214,7 +213,7 @@ __device__ bool settle_one(const Settling& a, Desk& desk, const DensityCounts& s
     u32 a_o[CHUNKS], a_c[CHUNKS];
     u32 low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
     int seen = 0;
-    await_clusters(desk, it);
+    await_clusters(progress, it);
 #pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
     for (int i = 0; i < CHUNKS; ++i) {
         const int j = i * 32 + lane;
@@ -262,7 +261,7 @@ __device__ bool settle_one(const Settling& a, Desk& desk, const DensityCounts& s
         if (observed > 0) value = (double)size * ((double)together / (double)observed);
     }
     if (ordered) {
-        double* stage = desk.stage[threadIdx.x >> 5];
+        double* stage = progress.stage[threadIdx.x >> 5];
         double sum = 0.0;  // of t_o, p_o, t_c, p_c in lanes 0 to 3
 #pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
         for (int i = 0; i < CHUNKS; ++i) {
@@ -303,11 +302,11 @@ __device__ bool settle_one(const Settling& a, Desk& desk, const DensityCounts& s
 }
 
 template <int CHUNKS, bool PLAIN>
-__device__ bool settle_one(const Settling& a, Desk& desk, const AgreementCounts& s, const Ticket& it, i64 m, u32 number,
+__device__ bool settle_one(const Settling& a, Progress& progress, const AgreementCounts& s, const Ticket& it, i64 m, u32 number,
                            const int (&line)[CHUNKS], const double* v) {
     const int lane = threadIdx.x & 31, o = it.source, c = it.target;
-    double* stage = desk.stage[threadIdx.x >> 5];
-    await_clusters(desk, it);
+    double* stage = progress.stage[threadIdx.x >> 5];
+    await_clusters(progress, it);
     const bool allowed = may_move(a, s.sizes[o], s.sizes[c], m);
     i64 common[CHUNKS], spread[CHUNKS];  // changes of N_j and E_j, then what they become
     double term[CHUNKS];
@@ -326,9 +325,9 @@ __device__ bool settle_one(const Settling& a, Desk& desk, const AgreementCounts&
         }
     }
     for (;;) {
-        const u32 behind = number - read_word(&desk.turn);
+        const u32 behind = number - read_word(&progress.turn);
         if (__all_sync(ALL, behind == 0)) break;
-        rest(behind);
+        back_off(behind);
     }
     double gain = 0.0;
     if (allowed) {
@@ -361,7 +360,7 @@ __device__ bool settle_one(const Settling& a, Desk& desk, const AgreementCounts&
         }
     }
     __syncwarp();
-    if (lane == 0) write_word(&desk.turn, number + 1);
+    if (lane == 0) write_word(&progress.turn, number + 1);
     if (made) {
 #pragma unroll (CHUNKS <= 4 ? CHUNKS : 1)
         for (int i = 0; i < CHUNKS; ++i) {
@@ -386,17 +385,17 @@ __global__ void __launch_bounds__((SETTLERS + 1) * 32)
 settle_moves(const CODE* codes, const Settling a, const int* offsets, const u32* n_clusters, const double* v,
              const i64* rows, const int* targets, const u32* copies, LABEL* labels, u32* state) {
     extern __shared__ double chip[];
-    Desk& desk = *reinterpret_cast<Desk*>(chip);
-    u32* held = ON_CHIP ? reinterpret_cast<u32*>(&desk + 1) : state;
+    Progress& progress = *reinterpret_cast<Progress*>(chip);
+    u32* held = ON_CHIP ? reinterpret_cast<u32*>(&progress + 1) : state;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    for (int i = threadIdx.x; i < SLOTS; i += blockDim.x) desk.drawn[i] = desk.done[i] = 0;
-    if (threadIdx.x == 0) desk.turn = 0;
+    for (int i = threadIdx.x; i < SLOTS; i += blockDim.x) progress.drawn[i] = progress.done[i] = 0;
+    if (threadIdx.x == 0) progress.turn = 0;
     if (ON_CHIP)
         for (i64 i = threadIdx.x; i < a.words; i += blockDim.x) held[i] = state[i];
     __syncthreads();
     const auto draw = [&](i64 first, int into) {
         const int count = (int)min((i64)BATCH, a.n - first);
-        if (count > 0) draw_tickets(a, desk, first, count, codes, rows, targets, copies, labels, desk.tickets[into]);
+        if (count > 0) draw_tickets(a, progress, first, count, codes, rows, targets, copies, labels, progress.tickets[into]);
     };
     if (warp == SETTLERS) draw(0, 0);
     __syncthreads();
@@ -410,12 +409,12 @@ settle_moves(const CODE* codes, const Settling a, const int* offsets, const u32*
         } else {
             for (int i = warp; i < count; i += SETTLERS) {
                 const i64 number = first + i, row = rows[number];
-                const Ticket it = desk.tickets[batch & 1][i];
+                const Ticket it = progress.tickets[batch & 1][i];
                 const i64 m = copies ? copies[row] : 1;
                 int line[CHUNKS];
                 find_lines<CODE, CHUNKS>(a, codes + (a.gathered ? number : row) * a.p, offsets, n_clusters, line);
-                const bool move = settle_one<CHUNKS, PLAIN>(a, desk, counts, it, m, (u32)number, line, v);
-                release_clusters(desk, it);
+                const bool move = settle_one<CHUNKS, PLAIN>(a, progress, counts, it, m, (u32)number, line, v);
+                release_clusters(progress, it);
                 if (move && lane == 0) {
                     labels[row] = (LABEL)it.target;
                     ++made;

@@ -1,4 +1,4 @@
-"""What the host makes of a score table before a pass: a narrow copy with its error, and how far the table moved."""
+"""Score tables on the host before a pass: a narrow copy with its error bound, and bounds on what changed."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def narrow_table(
 
 
 def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: np.ndarray) -> np.ndarray:
-    """Most by which the lead of a row's own cluster a can have shrunk, for each a (k,), in score units.
+    """Upper bound on how much the lead of a row's own cluster a has shrunk, for each a (k,), in score units.
 
     Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa) with Δ = new − old, which is exact: both are integers over powers of two. The
-    sum is rounded, so it is raised by more than that. `scratch` (k, d) float64 is overwritten.
+    sum is increased by more than its rounding error. `scratch` (k, d) float64 is overwritten.
     """
     before = old.values.T if new.bits == old.bits else old.values.T * 2.0 ** (new.bits - old.bits)
     # in float64, since a difference of two int32 may not fit int32; clusters first, so that what follows is contiguous

@@ -1,7 +1,7 @@
-"""Dask: the rows stay on the workers of a cluster, tables go out, integers come back.
+"""Dask: rows stay on the workers of a cluster; tables are sent to them and integers come back.
 
-Every result is a task that can be run again: chunks are read or coded anew from their source, tables and given labels
-are part of a task and so are held by the scheduler. Nothing is scattered, so a worker may die at any moment.
+Every result is a task that can be run again: chunks are read or coded again from their source, and tables and given
+labels are arguments of a task, which the scheduler keeps. Nothing is scattered, so a worker may die at any moment.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import MAX_COPIES, Layout, ScoreTable
+from ...core.checks import check_integer
+from ...core.counts import Layout, ScoreTable, check_total_copies
 from ..contract import Engine
 from ..stream.chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import add_results, chunk_describe, chunk_labels, new_version, smallest_label_type
+from ..stream.chunks import add_results, chunk_describe, chunk_labels, missing_in, new_version, smallest_label_type
 from .session import FAN_IN, Session, balanced, groups_of, rows_by_place
 from .tasks import (
     fill_positions,
@@ -38,35 +39,36 @@ from .tasks import (
     take_label,
 )
 
-_CHUNKS_PER_THREAD = 4  # enough to even out, few enough to schedule
-_LEAST_ROWS = 1 << 17  # below this a chunk costs more to schedule than to work on
+_CHUNKS_PER_THREAD = 4  # enough to balance the load, few enough to schedule
+_LEAST_ROWS = 1 << 17  # below this, scheduling a chunk takes longer than working on it
 _MOST_ROWS = 1 << 23
-_SHORT = 0.25  # seconds of a round that is not worth a task; longer ones should be seen on the scheduler
+_SHORT = 0.25  # seconds; shorter rounds skip the scheduler, longer ones should show on its dashboard
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
 
 
 class Dask(Engine):
-    """Work on a Dask cluster: labels equal the in-memory ones, bit for bit, whatever the workers do.
+    """Work on a Dask cluster: labels equal those of the in-memory engines, bit for bit, also when workers die.
 
     Parameters
     ----------
     client : distributed.Client, str or None, default=None
         The cluster: a client, the address of a scheduler (``"tcp://host:8786"``), or None for the client that is
-        current where the fit is called.
+        current where `fit` is called.
     chunk_rows : int, optional
         Rows of a chunk, where the input leaves the choice (arrays in memory, mapped codes). None: a few chunks for
         each thread of the cluster. Never changes a result.
-    local : {"auto", "native", "numpy"}, default="auto"
-        What works on a chunk, on the worker, with one thread.
+    local : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
+        Engine that works on a chunk. Each worker chooses for itself with ``"auto"``: its GPU if it has one and CuPy is
+        installed there, else the compiled kernels with one thread, else NumPy.
     n_starts : int, optional
-        Starts run at once. None: as many as the workers' memory allows, 4 at most.
+        K-means starts run at the same time. None: as many as the workers' memory allows, 4 at most.
 
     Notes
     -----
     Input may be a Dask array or data frame, a path that all workers can read, or anything in memory, which is then
     sent once. Labels of distributed input are a Dask array with the input's chunks; call ``compute()`` for NumPy.
     Workers hold the codes (a byte per label in the common case) and 6 bytes per item for each start in progress.
-    A worker that dies costs the time to compute its chunks again; one that joins is given a share of them.
+    The chunks of a worker that dies are computed again; a worker that joins is given a share of the chunks.
 
     Examples
     --------
@@ -85,11 +87,9 @@ class Dask(Engine):
         local: str = "auto",
         n_starts: int | None = None,
     ):
-        if chunk_rows is not None and chunk_rows < 1:
-            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        if n_starts is not None and n_starts < 1:
-            raise ValueError(f"n_starts must be at least 1, got {n_starts}.")
-        self.client, self.chunk_rows, self.local, self.n_starts = client, chunk_rows, local, n_starts
+        self.client, self.local = client, local
+        self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
+        self.n_starts = None if n_starts is None else check_integer(n_starts, "n_starts")
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # fits in progress
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class Dask(Engine):
         return f"Dask({', '.join(given)})"
 
     def __getstate__(self) -> dict:
-        # the connection stays here; elsewhere the address opens it again
+        # a connection cannot be pickled; its address opens a new one
         state = {**self.__dict__, "client": None if self.client is None else _address(self.client)}
         del state["_sessions"]
         return state
@@ -138,35 +138,34 @@ class Dask(Engine):
         session = Session(self.connect())
         self._sessions.add(session)
         with session:
-            source = getattr(ensemble, "source", None)
-            distributed = source is not None
+            source = getattr(ensemble, "source", None)  # of labels in a file or a Dask collection
             if source is not None and not ensemble.is_coded:
-                groups, places = [], None
-                if source.kind != "dask":  # labels of a collection keep its blocks; those of a file are ours to join
-                    groups = self._groups(session, source)
-                    sizes = [sum(block.rows for block in group) for group in groups]
-                    places = balanced([None] * len(sizes), list(session.workers()), sizes)
-                ensemble.scan(lambda source, missing: session.tally(source, missing, groups, places))
-                if source.kind == "dask":
-                    sizes = ensemble.block_sizes
-                    places = balanced([None] * len(sizes), list(session.workers()), sizes)
-                rows = session.coded_blocks(source, ensemble.coding, groups, places)
+                sizes, places, rows = self._code_blocks(session, ensemble)
             else:
                 sizes, places, rows = self._cut_codes(session, ensemble.codes)
             layout = Layout(ensemble.n_clusters, ensemble.offsets)
-            missing = np.add.reduceat(ensemble.sizes, layout.offsets[:-1]) < ensemble.n_samples
-            slots = 2 * (self.n_starts or 4) + 2
-            chunks = DaskChunks.build(session, rows, sizes, places, layout, missing, multiplicity, self.local, slots)
-            chunks.distributed = distributed
+            settings = {"missing": missing_in(ensemble), "engine": self.local, "slots": 2 * (self.n_starts or 4) + 2}
+            chunks = DaskChunks.build(session, rows, sizes, places, layout, multiplicity, settings)
+            chunks.distributed = source is not None
             chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
-            if (n := int(chunks.copies.sum())) > MAX_COPIES:
-                raise ValueError(
-                    f"the ensemble has {n} items, copies counted; exact counts hold for at most {MAX_COPIES}."
-                )
+            check_total_copies(int(chunks.copies.sum()))
             return ChunkedRows(chunks)
 
+    def _code_blocks(self, session: Session, ensemble: Any) -> tuple[list[int], list[str] | None, list]:
+        """Sizes of the chunks, their workers, and their codes, which the workers compute from labels in two passes."""
+        source, groups, places = ensemble.source, [], None
+        if source.kind != "dask":  # chunks of a collection are its blocks; those of a file can be chosen
+            groups = self._groups(session, source)
+            sizes = [sum(block.rows for block in group) for group in groups]
+            places = session.place(sizes)
+        ensemble.scan(lambda source, missing: session.tally(source, missing, groups, places))
+        if source.kind == "dask":
+            sizes = ensemble.block_sizes
+            places = session.place(sizes)
+        return sizes, places, session.coded_blocks(source, ensemble.coding, groups, places)
+
     def _groups(self, session: Session, source: Any) -> list[list]:
-        """The blocks of a file that make each chunk; those of an NPY file are cut so that chunks are even."""
+        """The blocks of a file that form each chunk; those of an NPY file are cut into chunks of equal size."""
         sizes, step = np.array([block.rows for block in source.blocks]), self._step(session, source.n_rows)
         if source.kind != "npy":
             return [[source.blocks[b] for b in group] for group in groups_of(sizes, step)]
@@ -178,12 +177,12 @@ class Dask(Engine):
         return groups
 
     def _cut_codes(self, session: Session, codes: np.ndarray) -> tuple[list[int], list[str] | None, list]:
-        """Sizes of chunks, their places, and what gives each: a file that workers can read, or the codes themselves."""
+        """Sizes of the chunks, their workers, and their codes: read from a file by the workers, or sent."""
         n, row_bytes = len(codes), codes.shape[1] * codes.dtype.itemsize
         step = self._step(session, n)
         starts = range(0, n, step)
         sizes = [min(step, n - start) for start in starts]
-        places = balanced([None] * len(sizes), list(session.workers()), sizes)
+        places = session.place(sizes)
         path = getattr(codes, "filename", None)
         if path is not None and codes.flags.c_contiguous and isinstance(codes, np.memmap):
             where = [(str(path), codes.dtype.str, codes.offset + s * row_bytes, size) for s, size in zip(starts, sizes)]
@@ -192,7 +191,7 @@ class Dask(Engine):
         return sizes, places, [session.send(np.asarray(codes[s : s + size])) for s, size in zip(starts, sizes)]
 
     def _step(self, session: Session, n: int) -> int:
-        """Rows of a chunk: a few for each thread, and as many for one as for another."""
+        """Rows of a chunk, so that each thread gets a few chunks and the same number as the others."""
         if self.chunk_rows is not None:
             return self.chunk_rows
         n_threads = session.n_threads()
@@ -210,14 +209,14 @@ class Dask(Engine):
         return int(min(max(spare // max(1, _STATE_BYTES * rows.n_rows), 1), 4))
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-        """A task whose rows are one chunk runs where the chunk is; others are driven by a thread each, from here."""
+        """A task on rows of a single chunk runs on the chunk's worker; each other one is driven by a thread here."""
 
         def call(task: Any) -> Any:
             chunks = getattr(getattr(task, "rows", None), "chunks", None)
             if not isinstance(chunks, DaskChunks) or len(chunks.futures) != 1:
                 return function(task)
             light = copy.copy(task)
-            light.rows = None  # put back on the worker
+            light.rows = None  # set again on the worker
             return chunks.session.gather(chunks.session.submit(run_on_chunk, chunks.futures[0], function, light))
 
         if len(tasks) < 2:
@@ -250,9 +249,9 @@ class DaskChunks(Chunks):
         self.session, self.futures = session, futures
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.copies = np.asarray(copies, dtype=np.int64)
-        self.all_sizes: list[int] = self.sizes.tolist()  # with the input's empty blocks
+        self.all_sizes: list[int] = self.sizes.tolist()  # including empty blocks of the input
         self.spans = spans
-        self.places: list[str] | None = None  # where each chunk is worked on; None: where Dask likes
+        self.places: list[str] | None = None  # the worker of each chunk; None: the scheduler chooses
         self._took: dict[Callable, float] = {}  # seconds of the last round of each function
 
     @classmethod
@@ -263,22 +262,20 @@ class DaskChunks(Chunks):
         sizes: list,
         places: list[str] | None,
         layout: Layout,
-        missing: np.ndarray,
         multiplicity: np.ndarray | None,
-        local: str,
-        slots: int,
+        settings: dict[str, Any],
     ) -> DaskChunks:
+        """Chunks of the codes in `rows` (futures), without the empty ones; `settings` go to `Chunk`."""
         ends = np.cumsum(sizes)
         kept = [c for c, size in enumerate(sizes) if size]
         copies: list[Any] = [None] * len(kept)
         if multiplicity is not None:
             copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
-        common = [[value] * len(kept) for value in (missing, local, slots)]
         places = None if places is None else [places[c] for c in kept]
-        columns = [rows[c] for c in kept], [layout] * len(kept), copies, *common
+        columns = [rows[c] for c in kept], [layout] * len(kept), copies, [settings] * len(kept)
         futures = session.map(make_chunk, *columns, places=places)
         copies_of = kept_sizes = np.array([sizes[c] for c in kept], dtype=np.int64)
-        if multiplicity is not None or missing.all():
+        if multiplicity is not None or settings["missing"].all():
             copies_of = np.array([n for _, n in session.gather(session.map(chunk_describe, futures))])
         self = cls(session, futures, kept_sizes, copies_of, layout)
         self.all_sizes = list(sizes)
@@ -303,48 +300,40 @@ class DaskChunks(Chunks):
     def _round(
         self, how: Callable, function: Callable, args: tuple, per_chunk: Sequence | None, which=None, add: bool = False
     ) -> tuple[list[list[int]], list]:
-        """One call for each thread of each worker, over the chunks it has: which these are, and what was found.
+        """One call per thread of each worker, over the chunks it holds: the chunks of each call, and the results.
 
-        A call is a task, unless the last such round was so short that making tasks would take longer than the work.
+        A call is a task, unless the last round of `function` was so short that creating tasks takes longer.
         """
         wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
         piece_of = {} if per_chunk is None else dict(zip(wanted, per_chunk))
-        workers, by_worker = self._workers(), {}
+        workers = self._workers()
+        groups: dict[str, list[list[int]]] = {}
         for worker, here in rows_by_place([self.places[c] for c in wanted]).items():  # type: ignore[index]
             n_threads = workers.get(worker, {}).get("nthreads", 1)
-            own = [wanted[i] for i in here]
-            by_worker[worker] = [part.tolist() for part in np.array_split(own, min(n_threads, len(own)))]
-        groups = [part for parts in by_worker.values() for part in parts]
-        pieces = {worker: [[piece_of.get(c) for c in part] for part in parts] for worker, parts in by_worker.items()}
+            groups[worker] = [g.tolist() for g in np.array_split([wanted[i] for i in here], min(n_threads, len(here)))]
         start, found = time.monotonic(), None
+        calls = {
+            worker: [
+                ([self.futures[c] for c in group], function, args, [piece_of.get(c) for c in group]) for group in own
+            ]
+            for worker, own in groups.items()
+        }
         if self._took.get(function, _SHORT) < _SHORT and not _has_future((args, per_chunk)):
-            jobs = {
-                worker: [
-                    ([self.futures[c].key for c in part], function, args, own)
-                    for part, own in zip(parts, pieces[worker])
-                ]
-                for worker, parts in by_worker.items()
+            keys = {
+                worker: [([f.key for f in futures], *rest) for futures, *rest in own] for worker, own in calls.items()
             }
-            found = self.session.ask(how, jobs)
+            found = self.session.ask(how, keys)
         if found is None:
-            columns = {
-                worker: (
-                    [[self.futures[c] for c in part] for part in parts],
-                    [function] * len(parts),
-                    [args] * len(parts),
-                    pieces[worker],
-                )
-                for worker, parts in by_worker.items()
-            }
+            columns = {worker: [list(column) for column in zip(*own)] for worker, own in calls.items()}
             tasks = [task for part in self.session.map_by_worker(how, columns) for task in part]
-            if add and len(tasks) > FAN_IN:  # for fewer, one more task to add them takes longer than fetching them all
+            if add and len(tasks) > FAN_IN:  # fewer are fetched sooner than added by one more task
                 tasks = [self.session.reduce(add_results, tasks)]
             found = self.session.gather(tasks)
         self._took[function] = time.monotonic() - start
-        return groups, found
+        return [group for own in groups.values() for group in own], found
 
     def _workers(self) -> dict[str, dict]:
-        """Who works; chunks are shared out anew when one has joined or gone."""
+        """The workers; chunks are distributed again when one has joined or left."""
         assert self.places is not None
         workers = self.session.workers()
         if workers and set(workers) != set(self.places) and len(self.futures) > 1:
@@ -370,7 +359,7 @@ class DaskChunks(Chunks):
 
     def share(self, value: Any) -> Any:
         n_tasks = len(self.futures) if self.places is None else min(len(self.futures), self.session.n_threads())
-        if n_tasks <= FAN_IN:  # sent with each task: a step less to wait for
+        if n_tasks <= FAN_IN:  # sent with each task, which saves one task to wait for
             return value
         if isinstance(value, ScoreTable):
             return self.session.submit(ScoreTable, self.session.send(value.values), value.bits)
@@ -383,14 +372,13 @@ class DaskChunks(Chunks):
         return [self.session.send(piece) for piece in super().cut(labels, k)]
 
     def forget(self, key: str) -> None:
-        pass  # a chunk keeps a few states and drops the oldest
+        pass  # a chunk caches a few states and drops the oldest
 
     def gather(self, labelling: ChunkedLabelling) -> Any:
-        ask = (labelling.key, labelling.n_clusters, labelling.past)
         if not self.distributed:
-            found = self.each(chunk_labels, *ask, per_chunk=labelling.pieces)
+            found = self.each(chunk_labels, *labelling.arguments, per_chunk=labelling.pieces)
             return np.concatenate(found).astype(np.int32)
-        return self._present(self._tasks(presented_labels, *ask, per_chunk=labelling.pieces))
+        return self._present(self._tasks(presented_labels, *labelling.arguments, per_chunk=labelling.pieces))
 
     def _present(self, futures: list) -> Any:
         """Label arrays on the workers as one Dask array with the input's chunks."""
@@ -403,15 +391,15 @@ class DaskChunks(Chunks):
             da.from_delayed(delayed(next(waiting)), (size,), np.int32) if size else da.zeros(0, dtype=np.int32)
             for size in self.all_sizes
         ]
-        # concatenate would leave the empty blocks out
+        # da.concatenate would drop the empty blocks
         name = f"coassoc-labels-{new_version()}"
         same_blocks: dict[Any, Any] = {(name, i): (part.name, 0) for i, part in enumerate(parts)}
         graph = HighLevelGraph.from_collections(name, same_blocks, dependencies=parts)
         return da.Array(graph, name, (tuple(self.all_sizes),), dtype=np.int32)
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
-        ask = (labelling.key, labelling.n_clusters, labelling.past)
-        shares = np.array(self.each(label_shares, *ask, per_chunk=labelling.pieces))  # (chunks, 2, k): rows, copies
+        # (chunks, 2, k): rows and copies of each label
+        shares = np.array(self.each(label_shares, *labelling.arguments, per_chunk=labelling.pieces))
         starts = np.cumsum(self.sizes) - self.sizes
         spans = [(c, c) for c in range(len(self.futures))] if self.spans is None else self.spans
         children = []
@@ -419,11 +407,10 @@ class DaskChunks(Chunks):
             groups = groups_of(shares[:, 0, side], self.target_rows)
             futures = []
             for group in groups:
-                pieces = []
-                for c in group:
-                    piece = None if labelling.pieces is None else labelling.pieces[c]
-                    past, start = tuple(arguments_for(labelling.past, piece)), int(starts[c])
-                    pieces.append(self.session.submit(take_label, self.futures[c], *ask[:2], past, side, start))
+                pieces = [
+                    self.session.submit(take_label, self.futures[c], *labelling.arguments_of(c), side, int(starts[c]))
+                    for c in group
+                ]
                 futures.append(pieces[0] if len(pieces) == 1 else self.session.submit(join_chunks, pieces))
             rows = [int(shares[g, 0, side].sum()) for g in groups]
             copies = [int(shares[g, 1, side].sum()) for g in groups]
@@ -434,7 +421,7 @@ class DaskChunks(Chunks):
         return children  # type: ignore[return-value]
 
     def scatter(self, leaves: Sequence[Chunks]) -> Any:
-        """Row numbers of the leaves go to the chunk that holds the row: sorted in groups, then filled in."""
+        """Row numbers of the leaves are sorted by the chunk that holds the row; each chunk then fills in its labels."""
         ends = np.cumsum(self.sizes)
         found: list[tuple[int, Any]] = []
         for position, leaf in enumerate(leaves):
@@ -459,21 +446,17 @@ class DaskChunks(Chunks):
         return self._present(futures) if self.distributed else np.concatenate(self.session.gather(futures))
 
     def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
-        """New labels become tasks of their own: from now on they are what the chunks start from."""
+        """The new labels are tasks, from which chunks compute from now on."""
         ends, pieces = np.cumsum(self.sizes), []
         for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
-            piece = None if labelling.pieces is None else labelling.pieces[c]
-            past = tuple(arguments_for(labelling.past, piece))
             here = (indices >= end - size) & (indices < end)
             where, to = indices[here] - (end - size), targets[here].astype(smallest_label_type(labelling.n_clusters))
-            pieces.append(
-                self.session.submit(moved_labels, chunk, labelling.key, labelling.n_clusters, past, where, to)
-            )
+            pieces.append(self.session.submit(moved_labels, chunk, *labelling.arguments_of(c), where, to))
         labelling.past, labelling.pieces = (new_version(), None, EACH), pieces
 
 
 def _has_future(value: Any) -> bool:
-    """Whether what is to be sent holds, in tuples or lists, something that only a task can be given."""
+    """Whether `value`, or tuples and lists in it, hold a future: only tasks accept these as arguments."""
     if isinstance(value, (tuple, list)):
         return any(_has_future(part) for part in value)
     return hasattr(value, "key") and hasattr(value, "client")

@@ -1,4 +1,4 @@
-"""The tasks of one fit on a Dask cluster: how they are sent, named, gathered, added up and cancelled."""
+"""The tasks of one fit on a Dask cluster: naming, sending, gathering, adding and cancelling them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ import numpy as np
 from .tasks import answer, code_blocks, code_rows, join_pieces, same, tally_blocks, tally_rows
 
 FAN_IN = 8  # partial results added by one task
-_PIECE_BYTES = 1 << 23  # data inside one task; larger ones draw a warning from Dask
-_LET_GO_AFTER = 0.2  # seconds
-_ASK_EVERY = 2.0  # seconds after which the workers are counted again
-_REACH_WITHIN = 2.0  # seconds for a connection to a worker; it answers by tasks if there is none
+_PIECE_BYTES = 1 << 23  # data inside one task; Dask warns about larger ones
+_RELEASE_AFTER = 0.2  # seconds
+_ASK_EVERY = 2.0  # seconds after which the list of workers is fetched again
+_CONNECT_WITHIN = 2.0  # seconds for a connection to a worker; tasks are used if there is none
 
 
 class Session:
-    """The tasks of one fit: named, sent, and cancelled together when the fit is."""
+    """The tasks of one fit, which share a name and are cancelled together."""
 
     def __init__(self, client: Any):
         self.client = client
         self._name = uuid.uuid4().hex[:10]
         self._numbers = itertools.count()
         self._closed = False
-        self._gathered: deque[tuple[float, Any]] = deque()  # when, and what is not yet let go of
+        self._gathered: deque[tuple[float, Any]] = deque()  # time, and futures not yet released
         self._workers: dict[str, dict] = {}
         self._asked = -_ASK_EVERY - 1.0
         self._reachable = True  # whether this process can talk to the workers itself
@@ -51,7 +51,7 @@ class Session:
         return future
 
     def map(self, function: Callable, *columns: Sequence, places: Sequence[str] | None = None) -> list:
-        """One task for each row of the columns, sent as one message; each at its place while that worker lives."""
+        """One task for each row of the columns, sent as one message; each on its worker while that one lives."""
         if places is None:
             return self.map_by_worker(function, {None: columns})[0]
         by_worker = rows_by_place(places)
@@ -64,7 +64,7 @@ class Session:
         """One task for each row of the columns of each worker."""
 
         async def together() -> list:
-            # where messages are sent from: they leave as one, while a second one would wait for 10 ms
+            # inside the client's event loop they leave as one message; a second one would wait for 10 ms
             return [self._map(function, rows, worker) for worker, rows in columns.items()]
 
         with self:
@@ -74,15 +74,17 @@ class Session:
 
     def _map(self, function: Callable, columns: Sequence[Sequence], worker: str | None) -> list:
         keys = [f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}" for _ in columns[0]]
-        where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        # Tasks bound to the only worker would wait for it forever if it died: the scheduler does not unbind them.
+        free = worker is None or len(self._workers) < 2
+        where = {} if free else {"workers": [worker], "allow_other_workers": True}
         return self.client.map(function, *columns, key=keys, pure=False, **where)
 
     def ask(self, how: Callable, jobs: dict[str, list[tuple]]) -> list | None:
-        """``how(chunks, *arguments)`` of each job of each worker without a task: the results, job after job.
+        """``how(chunks, *arguments)`` of each job of each worker, called without a task: the results in order.
 
-        A job is the keys of chunks that the worker holds, and the arguments. This takes a third of the time that tasks
-        take to be made, sent and gathered. None when it cannot be done (a chunk is elsewhere, a worker has died or
-        cannot be reached): tasks will do it, and see to everything.
+        A job holds the keys of chunks on that worker, and the arguments. This takes a third of the time of creating,
+        sending and gathering tasks. None when it fails (a chunk is elsewhere, a worker has died or cannot be reached):
+        the caller then uses tasks, which recover from all of these.
         """
         if not self._reachable or self._closed:
             return None
@@ -101,12 +103,12 @@ class Session:
         from distributed.protocol.pickle import dumps
 
         pool = self.client.rpc
-        pool.reuse(worker, await pool.connect(worker, timeout=_REACH_WITHIN))
+        pool.reuse(worker, await pool.connect(worker, timeout=_CONNECT_WITHIN))
         said = await pool(worker).run(function=dumps(answer), args=dumps((how, jobs)), kwargs=dumps({}))
-        return said["result"] if said["status"] == "OK" else None  # what went wrong, a task will tell
+        return said["result"] if said["status"] == "OK" else None  # a task will raise the error
 
     def send(self, array: np.ndarray) -> Any:
-        """An array as a task that holds it: unlike scattered data it survives the workers."""
+        """An array as a task that holds it: unlike scattered data, it outlives the workers."""
         n_pieces = -(-array.nbytes // _PIECE_BYTES) or 1
         if n_pieces == 1:
             return self.submit(same, array)
@@ -121,45 +123,48 @@ class Session:
         return results
 
     def _sent(self) -> None:
-        """Tasks have been sent: forget results gathered a while ago.
+        """Release results gathered a while ago; called after tasks were sent.
 
-        A client sends every 10 ms at most: a word that results are no longer needed would, sent at once, hold up the
-        next tasks, for which everybody waits.
+        A client sends at most one message every 10 ms. A release sent at once would delay the next tasks.
         """
         if self._closed:  # another thread of this fit was stopped in the meantime
             self.cancel()
             raise CancelledError("this fit was cancelled")
-        old = time.monotonic() - _LET_GO_AFTER
+        old = time.monotonic() - _RELEASE_AFTER
         while self._gathered and self._gathered[0][0] < old:
             self._gathered.popleft()
 
     def cancel(self) -> None:
-        """Leave no task and no data of this fit on the cluster, whoever still holds a future of it."""
+        """Remove all tasks and data of this fit from the cluster, also those whose futures are still referenced."""
         self._closed = True
         if self.client.status == "running":
             self.client.sync(self._release)
 
     async def _release(self) -> None:
-        """In the client's loop, and so after everything that was begun there before."""
-        # by name: an interrupt may fall between the sending of a task and the first that is heard of it here
+        """Runs in the client's event loop, after everything that was started there before."""
+        # by name: an interrupt may come after a task was sent and before its future was stored here
         for key in list(self.client.futures):
             if isinstance(key, str) and self._name in key:
-                # Client.cancel would break the connection over tasks that nobody but another task wants
+                # Client.cancel closes the connection when a task is only needed by other tasks
                 self.client._release_key(key)
 
     def reduce(self, function: Callable, futures: list) -> Any:
-        """``function([results])`` as a tree."""
+        """``function(list of results)`` applied as a tree."""
         while len(futures) > 1:
             groups = [futures[i : i + FAN_IN] for i in range(0, len(futures), FAN_IN)]
             futures = [self.submit(function, group) if len(group) > 1 else group[0] for group in groups]
         return futures[0]
 
     def workers(self) -> dict[str, dict]:
-        """Who works, by address; asked anew every few seconds."""
+        """The workers by address, fetched again every few seconds."""
         now = time.monotonic()
         if now - self._asked > _ASK_EVERY:
             self._workers, self._asked = self.client.scheduler_info(n_workers=-1)["workers"], now
         return self._workers
+
+    def place(self, sizes: Sequence[int]) -> list[str] | None:
+        """A worker for each chunk of these sizes; None while there are no workers."""
+        return balanced([None] * len(sizes), list(self.workers()), sizes)
 
     def n_threads(self) -> int:
         return max(1, sum(worker["nthreads"] for worker in self.workers().values()))
@@ -233,7 +238,7 @@ def local_cluster(n_workers: int) -> Any:
 
 
 def balanced(places: Sequence[str | None], workers: list[str], sizes: Sequence[int] | None = None) -> list[str] | None:
-    """A worker for each chunk: those they have where possible, no worker with a chunk too many for even shares."""
+    """A worker for each chunk: its present one where possible, with the rows spread evenly over the workers."""
     if not workers:
         return None
     rows = [1] * len(places) if sizes is None else [int(size) for size in sizes]
@@ -256,7 +261,7 @@ def balanced(places: Sequence[str | None], workers: list[str], sizes: Sequence[i
 
 
 def rows_by_place(places: Sequence[str]) -> dict[str, list[int]]:
-    """The positions at which each place stands."""
+    """The positions of each place."""
     here: dict[str, list[int]] = {}
     for i, place in enumerate(places):
         here.setdefault(place, []).append(i)

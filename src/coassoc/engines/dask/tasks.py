@@ -1,4 +1,4 @@
-"""What Dask workers run beside the functions of `_chunks`: plain functions of their arguments, safe to run again."""
+"""Functions that Dask workers run beside those of `stream/chunks.py`: pure, so they may be run again."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from ...core.counts import Layout
 from ..stream.chunked import ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import Chunk, Past, add_results, chunk_labels
+from ..stream.chunks import Chunk, Past, add_results, chunk_describe, chunk_labels
 
 
 def same(value: Any) -> Any:
-    """The value: a task that holds data, so that the scheduler can have it again."""
+    """The argument: a task that holds data, which the scheduler can run again."""
     return value
 
 
@@ -70,22 +70,15 @@ def code_blocks(blocks: Sequence[Any], coding: Any) -> np.ndarray:
     return codes
 
 
-def make_chunk(
-    codes: np.ndarray,
-    layout: Layout,
-    copies: np.ndarray | None,
-    missing: np.ndarray,
-    local: str,
-    slots: int,
-) -> Chunk:
-    return Chunk(np.ascontiguousarray(codes), layout, copies, missing=missing, engine=local, slots=slots)
+def make_chunk(codes: np.ndarray, layout: Layout, copies: np.ndarray | None, settings: dict[str, Any]) -> Chunk:
+    return Chunk(np.ascontiguousarray(codes), layout, copies, **settings)
 
 
 # -- labels --------------------------------------------------------------------------------------------------------
 
 
 def presented_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
-    """Labels as the user sees them: int32, −1 for rows without any base label."""
+    """Labels for the user: int32, −1 for rows without any base label."""
     return _marked(chunk, chunk_labels(chunk, key, k, past).astype(np.int32))
 
 
@@ -119,7 +112,7 @@ def label_shares(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
 
 
 def take_label(chunk: Chunk, key: str, k: int, past: Past, side: int, start: int) -> Chunk:
-    """The rows of one label as a chunk; `start` is the number of the first row, when rows are not yet numbered."""
+    """The rows of one label as a chunk; `start` is the number of the first row of a chunk without row numbers."""
     rows = np.flatnonzero(chunk_labels(chunk, key, k, past) == side)
     last = start + len(chunk)
     ids = (start + rows).astype(np.uint32 if last <= 1 << 32 else np.int64) if chunk.ids is None else chunk.ids[rows]
@@ -166,7 +159,7 @@ def fill_positions(chunk: Chunk, parts: Sequence, marked: bool = False) -> np.nd
 
 
 def on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, pieces: Sequence) -> list:
-    """``function(chunk, *args)`` of each chunk, `EACH` among the arguments standing for its piece."""
+    """``function(chunk, *args)`` for each chunk; `EACH` among the arguments is replaced by the chunk's piece."""
     return [function(chunk, *arguments_for(args, piece)) for chunk, piece in zip(chunks, pieces)]
 
 
@@ -175,7 +168,7 @@ def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, p
 
 
 async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) -> list | None:
-    """``how(chunks, *arguments)`` of each job, in the threads that work on tasks; None if a chunk is not held here."""
+    """``how(chunks, *arguments)`` of each job, run in the worker's task threads; None if a chunk is not held here."""
     held, loop = dask_worker.data, asyncio.get_running_loop()
     if not all(key in held for keys, *_ in jobs for key in keys):
         return None
@@ -187,13 +180,13 @@ async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) 
 
 
 class _OneChunk(Chunks):
-    """A chunk where it is: for tasks that run on the worker from beginning to end."""
+    """A single chunk in this process, for tasks that run entirely on its worker."""
 
     def __init__(self, chunk: Chunk):
         super().__init__(chunk.layout)
         self.chunk = chunk
-        self.sizes = np.array([len(chunk)])
-        self.copies = np.array([chunk.rows().n_copies])
+        n_rows, n_copies = chunk_describe(chunk)
+        self.sizes, self.copies = np.array([n_rows]), np.array([n_copies])
 
     def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which: Any = None) -> list:
         return [function(self.chunk, *arguments_for(args, None if per_chunk is None else per_chunk[0]))]
@@ -202,11 +195,10 @@ class _OneChunk(Chunks):
         return function(self.chunk, None, *args)
 
     def forget(self, key: str) -> None:
-        pass  # the labels will be asked for again, by the key that goes back to the caller
+        pass  # the caller, who gets the labelling, will ask for its labels
 
     def gather(self, labelling: Any) -> np.ndarray:
-        asked = (labelling.key, labelling.n_clusters, labelling.past)
-        return self.each(chunk_labels, *asked, per_chunk=labelling.pieces)[0].astype(np.int32)
+        return chunk_labels(self.chunk, *labelling.arguments_of(0)).astype(np.int32)
 
     def divide(self, labelling: Any) -> list[Chunks]:
         raise NotImplementedError("a task on one chunk returns a labelling; its caller splits the rows.")
@@ -220,6 +212,6 @@ class _OneChunk(Chunks):
 
 def run_on_chunk(chunk: Chunk, function: Callable, task: Any) -> Any:
     """``function(task)`` with ``task.rows`` the rows of the chunk, in this process."""
-    task = copy.copy(task)  # an argument may be used again
+    task = copy.copy(task)  # Dask may pass the same argument again
     task.rows = ChunkedRows(_OneChunk(chunk))
     return function(task)

@@ -11,7 +11,7 @@ from ...core.counts import Counts, ScoreTable
 from ...core.moves import Moves, MoveTable
 from ..compiled import kernels as _kernels
 from ..contract import Labelling, Rows, Seeding
-from ..numpy import _first_different
+from ..numpy import first_different
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
 _WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
@@ -98,7 +98,7 @@ class NativeRows(Rows):
             high = np.arange(len(rows))
             if top < len(rows):
                 high = np.flatnonzero(costs >= np.partition(costs, len(costs) - top)[len(costs) - top])
-            kept, kept_costs = _first_different(self.codes_at(rows[high]), np.arange(len(high)), costs[high], m)
+            kept, kept_costs = first_different(self.codes_at(rows[high]), np.arange(len(high)), costs[high], m)
             if len(kept) == m or len(high) == len(rows):
                 return rows[high][kept], kept_costs
             top = max(8 * top, len(high) + 1)

@@ -1,7 +1,7 @@
-"""The verbs over many chunks: ask every chunk, add the answers. Written once for streaming and for Dask.
+"""The verbs over many chunks, shared by streaming and Dask: call a function on every chunk, add the results.
 
-`Chunks` says how a function is run on every chunk (one after the other from a file, or on the workers of a cluster);
-`ChunkedRows` and `ChunkedSeeding` are the verbs on top of it.
+`Chunks` runs a function on every chunk, one after the other from a file or on the workers of a cluster;
+`ChunkedRows` and `ChunkedSeeding` implement the verbs with it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...core.counts import Counts, Layout, ScoreTable
+from ...core.moves import Moves, MoveTable
 from ..contract import Labelling, Rows, Seeding
 from .chunks import (
     UNLABELLED,
@@ -32,12 +33,9 @@ from .chunks import (
     smallest_label_type,
 )
 
-if TYPE_CHECKING:
-    from ...core.moves import Moves, MoveTable
-
 
 class _Each:
-    """Stands, among the arguments of a call, for what differs from chunk to chunk."""
+    """Placeholder among the arguments of a call for what differs from chunk to chunk."""
 
     def __repr__(self) -> str:
         return "EACH"
@@ -67,9 +65,9 @@ class Chunks(ABC):
 
     @abstractmethod
     def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
-        """``function(chunk, *args)`` of every chunk (or those in `which`), in order.
+        """``function(chunk, *args)`` for every chunk (or those in `which`), in order.
 
-        An argument that is `EACH` is replaced by the chunk's entry of `per_chunk`.
+        `EACH` among the arguments is replaced by the chunk's entry of `per_chunk`.
         """
 
     def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
@@ -78,30 +76,30 @@ class Chunks(ABC):
 
     @abstractmethod
     def fold(self, function: Callable, *args: Any) -> Any:
-        """``function(chunk, result so far or None, *args)`` chunk after chunk, in row order."""
+        """``function(chunk, result so far or None, *args)``, chunk after chunk in row order."""
 
     def share(self, value: Any) -> Any:
-        """`value`, in the form in which it goes out to the chunks; worth it for what is used more than once."""
+        """A large argument in the form in which it is sent to many chunks."""
         return value
 
     def cut(self, labels: np.ndarray, k: int) -> list:
-        """Given labels as one piece per chunk, where the chunks are."""
+        """Labels of all rows as one piece per chunk, stored with the chunks."""
         ends = np.cumsum(self.sizes)
         return [labels[end - size : end].astype(smallest_label_type(k)) for end, size in zip(ends, self.sizes)]
 
     @abstractmethod
     def forget(self, key: str) -> None:
-        """The labelling or seeding of that name will not be asked for again."""
+        """Drop the cached state of a labelling or seeding that is no longer used."""
 
-    def abandon(self) -> None:  # noqa: B027 - nothing to do is a fine answer
-        """The work on these chunks was stopped: leave nothing of it elsewhere."""
+    def abandon(self) -> None:  # noqa: B027 - optional
+        """Cancel remote tasks and free remote memory."""
 
-    def begin_seeding(self) -> None:  # noqa: B027 - nothing to do is a fine answer
-        """Distances are about to be kept for every row: room may be needed."""
+    def begin_seeding(self) -> None:  # noqa: B027 - optional
+        """Free memory, if needed: a distance for every row is about to be stored."""
 
     @abstractmethod
     def gather(self, labelling: ChunkedLabelling) -> Any:
-        """The labels of all rows, as the caller should see them."""
+        """The labels of all rows, in the form returned to the user."""
 
     @abstractmethod
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
@@ -117,7 +115,7 @@ class Chunks(ABC):
 
 
 class ChunkedLabelling(Labelling):
-    """Where the labels of the chunks come from: enough to compute them again anywhere."""
+    """The table or given labels from which the labels of any chunk can be computed again."""
 
     def __init__(self, chunks: Chunks, n_clusters: int):
         super().__init__(n_clusters)
@@ -129,13 +127,26 @@ class ChunkedLabelling(Labelling):
         weakref.finalize(self, chunks.forget, self.key).atexit = False
 
     def __reduce__(self) -> Any:
-        # a worker sends a labelling back: its key finds the chunk's state, its past the labels anywhere
+        # when a worker returns a labelling: its key finds the state cached there, its past the labels elsewhere
         return _labelling_from, (self.key, self.n_clusters, self.past, self.counted)
 
     @property
     def recomputable(self) -> bool:
-        """Whether the labels can be had again from a table or from the labels given."""
+        """Whether the labels can be computed again from a table or from the labels given."""
         return self.past[1] is not None or self.pieces is not None
+
+    @property
+    def arguments(self) -> tuple[str, int, Past]:
+        """The first arguments of functions that work on labels; `past` may hold `EACH`."""
+        return self.key, self.n_clusters, self.past
+
+    def piece(self, chunk: int) -> Any:
+        return None if self.pieces is None else self.pieces[chunk]
+
+    def arguments_of(self, chunk: int) -> tuple[str, int, Past]:
+        """The same for one chunk, with `EACH` filled in."""
+        key, k, past = arguments_for(self.arguments, self.piece(chunk))
+        return key, k, past
 
 
 def _labelling_from(key: str, n_clusters: int, past: Past, counted: Counts | None) -> ChunkedLabelling:
@@ -146,7 +157,7 @@ def _labelling_from(key: str, n_clusters: int, past: Past, counted: Counts | Non
 
 
 class ChunkedRows(Rows):
-    """The verbs, by asking every chunk and adding the answers."""
+    """Rows in chunks: each verb runs a function on every chunk and adds the results."""
 
     def __init__(self, chunks: Chunks):
         self.chunks = chunks
@@ -164,31 +175,25 @@ class ChunkedRows(Rows):
             labelling.pieces = self.chunks.cut(np.asarray(labels), k)
         return labelling
 
-    def assign(self, labelling: Labelling, table: ScoreTable) -> int:
-        assert isinstance(labelling, ChunkedLabelling)
+    def assign(self, labelling: Any, table: ScoreTable) -> int:
         version, shared = new_version(), self.chunks.share(table)
         moved, alpha, sizes = self._sum(chunk_assign, labelling, version, shared)
         labelling.past, labelling.pieces = (version, shared, None), None
         labelling.counted = Counts(alpha, sizes, self.layout)
         return int(moved)
 
-    def counts(self, labelling: Labelling) -> Counts:
-        assert isinstance(labelling, ChunkedLabelling)
+    def counts(self, labelling: Any) -> Counts:
         if labelling.counted is None:
-            _, alpha, sizes = self._sum(chunk_counts, labelling)
+            alpha, sizes = self._sum(chunk_counts, labelling)
             labelling.counted = Counts(alpha, sizes, self.layout)
         return labelling.counted
 
-    def labels(self, labelling: Labelling) -> Any:
-        assert isinstance(labelling, ChunkedLabelling)
+    def labels(self, labelling: Any) -> Any:
         return self.chunks.gather(labelling)
 
-    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        assert isinstance(labelling, ChunkedLabelling)
-        past, k = labelling.past, labelling.n_clusters
-        found = self.chunks.each(
-            chunk_worst, labelling.key, k, past, self.chunks.share(cost), m, per_chunk=labelling.pieces
-        )
+    def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        cost = self.chunks.share(cost)
+        found = self.chunks.each(chunk_worst, *labelling.arguments, cost, m, per_chunk=labelling.pieces)
         rows, costs = (np.concatenate(part) for part in zip(*found))
         kept: dict[bytes, int] = {}
         # chunks come in row order and each is sorted, so a stable sort leaves the lowest index first among equals
@@ -202,8 +207,7 @@ class ChunkedRows(Rows):
     def seeding(self, weights: np.ndarray) -> ChunkedSeeding:
         return ChunkedSeeding(self.chunks, weights)
 
-    def split(self, labelling: Labelling) -> list[Rows]:
-        assert isinstance(labelling, ChunkedLabelling)
+    def split(self, labelling: Any) -> list[Rows]:
         return [type(self)(part) for part in self.chunks.divide(labelling)]
 
     def scatter(self, leaves: Sequence[Rows]) -> Any:
@@ -224,25 +228,13 @@ class ChunkedRows(Rows):
         asked = [inside[where == c] for c in which]
         return _put_back(self.chunks.each(chunk_codes_at, EACH, per_chunk=asked, which=which), where, which)
 
-    def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
-        from ...core.moves import Moves
-
-        assert isinstance(labelling, ChunkedLabelling)
+    def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
         shared, found, left, stop = self.chunks.share(table), [], limit, self.n_rows
         first = 0
         for c, size in enumerate(self.chunks.sizes.tolist()):
             if start < first + size:
-                moves = self.chunks.each(
-                    chunk_propose,
-                    labelling.key,
-                    labelling.n_clusters,
-                    labelling.past,
-                    shared,
-                    max(start - first, 0),
-                    left,
-                    per_chunk=None if labelling.pieces is None else [labelling.pieces[c]],
-                    which=[c],
-                )[0]
+                asked = (*labelling.arguments, shared, max(start - first, 0), left)
+                moves = self.chunks.each(chunk_propose, *asked, per_chunk=[labelling.piece(c)], which=[c])[0]
                 found.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
                 left -= len(moves)
                 if left == 0:
@@ -255,21 +247,19 @@ class ChunkedRows(Rows):
         indices, sources, targets, codes, copies = (np.concatenate(part) for part in zip(*found))
         return Moves(indices, sources, targets, codes, copies, stop)
 
-    def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
-        assert isinstance(labelling, ChunkedLabelling)
+    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         if len(indices):
             self.chunks.relabel(labelling, indices, targets)
             labelling.counted = None
 
     def _sum(self, function: Callable, labelling: ChunkedLabelling, *args: Any) -> tuple:
-        past, k = labelling.past, labelling.n_clusters
-        return self.chunks.total(function, labelling.key, k, past, *args, per_chunk=labelling.pieces)
+        return self.chunks.total(function, *labelling.arguments, *args, per_chunk=labelling.pieces)
 
 
 class ChunkedSeeding(Seeding):
-    """k-means++ distances by chunk. Two rounds a row: one to find the candidates, one to measure them.
+    """k-means++ distances by chunk. Two rounds per chosen row: one finds the candidates, one computes their totals.
 
-    A round that measures also tells each chunk's total after any candidate is chosen, so choosing is free.
+    The second also gives each chunk's total after any candidate is added, so `add` needs no third round.
     """
 
     def __init__(self, chunks: Chunks, weights: np.ndarray):
@@ -318,7 +308,7 @@ class ChunkedSeeding(Seeding):
 
 
 def _put_back(found: list[np.ndarray], where: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Rows found chunk by chunk, in the order in which they were asked for."""
+    """Rows found chunk by chunk, in the order of the targets."""
     out = np.empty((len(where), found[0].shape[1]), dtype=found[0].dtype)
     for c, rows in zip(which, found):
         out[where == c] = rows

@@ -1,9 +1,9 @@
-"""One chunk of rows and what can be asked of it, the same for streaming and for Dask.
+"""One chunk of rows and the functions that are run on it, the same for streaming and for Dask.
 
-A chunk works on its own rows with a local engine (compiled or NumPy) and answers with small integers: counts,
-totals, a few rows. What it keeps between calls (labels, bounds, distances) is a shortcut and never the truth: every
-call says what the labels were (a table, or given labels) and which rows were chosen, so a chunk that has lost its
-memory, or is a fresh copy on another machine, computes the same answer. `_chunked.py` asks and adds.
+A chunk works on its own rows with a local engine and returns small integers: counts, totals, a few rows. What it keeps
+between calls (labels, bounds, distances) is a cache: every call says which labels it starts from (a table, or given
+labels) and which rows were chosen. A chunk without its cache, or a new copy on another machine, computes the same
+result. `chunked.py` calls these functions on all chunks and adds the results.
 """
 
 from __future__ import annotations
@@ -12,48 +12,59 @@ import itertools
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...core.counts import Layout, ScoreTable
+from ...core.moves import Moves, MoveTable
 from ..contract import Engine, Labelling, Rows, Seeding
+from ..cuda.device import has_device
+from ..cuda.engine import Cuda
+from ..native.engine import native_or_none
+from ..numpy import Numpy
 
-if TYPE_CHECKING:
-    from ...core.moves import Moves, MoveTable
-
-# What the labels of a chunk were: (version, table, labels); table None and labels None: not yet labelled.
+# The labels a call starts from: (version, table, labels). They are the argmax of the table, or given, or (both None)
+# not set yet.
 Past = tuple[str, "ScoreTable | None", "np.ndarray | None"]
 UNLABELLED: Past = ("", None, None)
 WEIGHTED_PART = 65536  # rows under one partial sum of weighted overlaps: the unit all engines share
 
+_gpu_lock = threading.RLock()  # chunks of one process share its GPU
 _numbers = itertools.count()
 _process = uuid.uuid4().hex[:12]
 
 
 def new_version() -> str:
-    """A name no other labelling, seeding or pass has, here or in another process."""
+    """A unique name for a labelling, a seeding or a pass, also across processes."""
     return f"{_process}-{next(_numbers)}"
 
 
-def local_engine(name: str | Engine, n_threads: int | None = None) -> Engine:
-    """The engine a chunk works with: compiled kernels where installed, else NumPy."""
+def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = False) -> Engine:
+    """The engine a chunk works with: a GPU of this process if `gpu` allows it, else compiled kernels, else NumPy."""
     if isinstance(name, Engine):
         return name
-    from ..native.engine import native_or_none
-    from ..numpy import Numpy
-
-    if name not in ("auto", "native", "numpy"):
-        raise ValueError(f"local must be 'auto', 'native', 'numpy' or an engine, got {name!r}.")
+    names = ("auto", *(("cuda",) if gpu else ()), "native", "numpy")
+    if name not in names:
+        raise ValueError(f"local must be one of {names} or an engine, got {name!r}.")
+    if gpu and (name == "cuda" or (name == "auto" and has_device())):
+        return Cuda()
     native = None if name == "numpy" else native_or_none()
     if native is None:
         if name == "native":
             raise ImportError("local='native' needs the compiled kernels, which are not installed; use 'numpy'.")
         return Numpy()
-    # a copy of the codes by columns would double the memory of a chunk that may be larger than memory
+    # no column-wise copy of the codes: a chunk may be larger than memory
     return type(native)(n_threads=n_threads, blocked_copy=False)
+
+
+def missing_in(ensemble: Any) -> np.ndarray:
+    """Whether each partition leaves some item without a label."""
+    return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
 
 
 def smallest_label_type(k: int) -> np.dtype:
@@ -61,19 +72,17 @@ def smallest_label_type(k: int) -> np.dtype:
     return np.dtype(np.uint8 if k <= 1 << 8 else np.uint16 if k <= 1 << 16 else np.uint32)
 
 
+@dataclass
 class _State:
-    """Labels of a chunk as its engine keeps them, with the version they belong to."""
+    """Cached labels of a chunk, with the version they belong to."""
 
-    __slots__ = ("labelling", "packed", "version")
-
-    labelling: Any  # None while the labels are packed
-
-    def __init__(self, version: str, labelling: Labelling, packed: np.ndarray | None = None):
-        self.version, self.labelling, self.packed = version, labelling, packed
+    version: str
+    labelling: Labelling | None  # None while the labels are packed
+    packed: np.ndarray | None = None
 
 
 class Chunk:
-    """Some rows, where they are worked on, and shortcuts to what was last computed on them.
+    """Some rows, loaded in a local engine, and a cache of what was last computed on them.
 
     Parameters
     ----------
@@ -84,18 +93,20 @@ class Chunk:
     copies : ndarray or None
         Multiplicity of each row; None: one each. Rows without a label count 0 whatever it says.
     ids : ndarray or None
-        Row numbers in the rows first loaded; None: as they stand.
+        Row numbers in the rows first loaded; None: 0, 1, 2, ...
     missing : ndarray of bool, shape (n_partitions,), or None
         Partitions in which a label may be missing; None: all of them.
     engine : Engine or str
-        The local engine; a name is looked up where the chunk is used.
+        The local engine; a name is looked up in the process that works on the chunk.
     slots : int or None
-        Labellings and seedings remembered at once, the oldest goes first; None: all, until told to forget.
+        Labellings and seedings cached at once, the oldest is dropped first; None: all, until `forget`.
     lean : callable or None
-        None keeps the engine's own state between calls (quick). Otherwise only the labels are kept, packed into
-        an array that ``lean(n_rows, dtype)`` provides, and the rest is made anew at each call.
+        None caches the engine's own state between calls (fast). Otherwise only the labels are kept, packed into
+        an array that ``lean(n_rows, dtype)`` provides, and everything else is computed again at each call.
     keep_distances : bool
-        Whether seeding distances are kept between calls; otherwise each call measures every chosen row again.
+        Whether seeding distances are cached; otherwise each call computes the distances to all chosen rows.
+
+    The parameters are what a copy of the chunk on another worker needs; they are more than eight for that reason.
     """
 
     _KEPT = ("codes", "copies", "engine", "ids", "keep_distances", "layout", "missing", "slots")
@@ -120,7 +131,8 @@ class Chunk:
         self._start()
 
     def _start(self) -> None:
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
+        self._local: Engine | None = None
         self.states: OrderedDict[str, Any] = OrderedDict()
         self._rows: Rows | None = None
 
@@ -137,6 +149,17 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.codes)
 
+    @property
+    def local(self) -> Engine:
+        """The engine that works on this chunk, chosen in the process that holds it."""
+        if self._local is None:
+            self._local = local_engine(self.engine, n_threads=1, gpu=True)
+        return self._local
+
+    @property
+    def lock(self) -> threading.RLock:
+        return _gpu_lock if self.local.name == "cuda" else self._lock
+
     def rows(self) -> Rows:
         """The rows, loaded in the local engine."""
         rows = self._rows or self.part(0, len(self))
@@ -147,13 +170,13 @@ class Chunk:
     def part(self, start: int, stop: int) -> Rows:
         """Some of the rows, loaded in the local engine."""
         copies = None if self.copies is None else self.copies[start:stop]
-        return local_engine(self.engine, n_threads=1).load(self._as_ensemble(self.codes[start:stop]), copies)
+        return self.local.load(self._as_ensemble(self.codes[start:stop]), copies)
 
     def _as_ensemble(self, codes: np.ndarray) -> Any:
-        # what engines read of an ensemble; the codes were doubted when the whole was opened
+        # the attributes that engines read; the codes were validated when the ensemble was opened
         unlabelled = self.unlabelled(codes)
         sizes = np.zeros(self.layout.n_codes, dtype=np.int64)
-        sizes[self.layout.offsets[:-1]] = np.where(self.missing, 0, len(codes))  # their sums say who may be missing
+        sizes[self.layout.offsets[:-1]] = np.where(self.missing, 0, len(codes))  # their sums tell where labels miss
         return SimpleNamespace(
             codes=codes,
             n_clusters=self.layout.n_clusters,
@@ -174,30 +197,29 @@ class Chunk:
         found = np.flatnonzero((codes == self.layout.n_clusters.astype(codes.dtype)).all(axis=1))
         return found if len(found) else None
 
-    # -- shortcuts -----------------------------------------------------------------------------------------
+    # -- cache ---------------------------------------------------------------------------------------------
 
-    def labelled(self, key: str, k: int, past: Past) -> tuple[Rows, _State]:
-        """The rows, and a state that holds the labels of `past`, taken out of the shortcuts: `keep` puts it back."""
-        rows, state = self.rows(), self.states.pop(key, None)
-        version, table, labels = past
-        if state is None or state.version != version:
+    @contextmanager
+    def labelled(self, key: str, k: int, past: Past, version: str | None = None) -> Iterator[tuple[Rows, Labelling]]:
+        """The rows and a labelling that holds the labels of `past`; then it is cached, as `version` if changed."""
+        with self.lock:
+            rows, state = self.rows(), self.states.pop(key, None)
+            before, table, labels = past
             packed = None if state is None else state.packed
-            labelling = rows.labelling(k, labels)
-            if labels is None and table is not None:
-                rows.assign(labelling, table)
-            state = _State(version, labelling, packed)
-        elif state.labelling is None:
-            state.labelling = rows.labelling(k, state.packed)
-        return rows, state
-
-    def keep(self, key: str, rows: Rows, state: _State, version: str) -> None:
-        state.version = version
-        if self.lean is not None and version:
-            if state.packed is None:
-                state.packed = self.lean(len(self), smallest_label_type(state.labelling.n_clusters))
-            state.packed[:] = rows.labels(state.labelling)
-            state.labelling = None
-        self.remember(key, state)
+            if state is not None and state.version == before:
+                labelling = state.labelling or rows.labelling(k, packed)
+            else:
+                labelling = rows.labelling(k, labels)
+                if labels is None and table is not None:
+                    rows.assign(labelling, table)
+            yield rows, labelling
+            state = _State(before if version is None else version, labelling, packed)
+            if self.lean is not None and state.version:
+                if packed is None:
+                    state.packed = self.lean(len(self), smallest_label_type(k))
+                state.packed[:] = rows.labels(labelling)  # type: ignore[index]
+                state.labelling = None
+            self.remember(key, state)
 
     def remember(self, key: str, state: Any) -> None:
         self.states[key] = state
@@ -208,7 +230,7 @@ class Chunk:
         self.states.pop(key, None)
 
     def seeded(self, key: str, weights: np.ndarray, chosen: np.ndarray) -> Seeding:
-        """Distances to the chosen rows; only those not yet added cost a pass."""
+        """Distances to the chosen rows; rows not in the cached seeding are added to it."""
         known, seeding = self.states.pop(key, (None, None))
         if known is None or len(known) > len(chosen) or not np.array_equal(known, chosen[: len(known)]):
             known, seeding = chosen[:0], self.rows().seeding(weights)
@@ -219,25 +241,20 @@ class Chunk:
         return seeding
 
 
-# -- what is asked of a chunk: functions of (chunk, arguments) alone ----------------------------------------------
+# -- functions of (chunk, arguments) alone -------------------------------------------------------------------------
 
 
-def chunk_assign(chunk: Chunk, key: str, k: int, past: Past, version: str, table: ScoreTable):
+def chunk_assign(chunk: Chunk, key: str, k: int, past: Past, version: str, table: ScoreTable) -> tuple:
     """Label the rows by `table`: how many changed, and the counts of the new labels."""
-    with chunk.lock:
-        rows, state = chunk.labelled(key, k, past)
-        moved = rows.assign(state.labelling, table)
-        counts = rows.counts(state.labelling)
-        chunk.keep(key, rows, state, version)
-        return moved, counts.alpha, counts.sizes
+    with chunk.labelled(key, k, past, version) as (rows, labelling):
+        moved, counts = rows.assign(labelling, table), rows.counts(labelling)
+    return moved, counts.alpha, counts.sizes
 
 
-def chunk_counts(chunk: Chunk, key: str, k: int, past: Past):
-    with chunk.lock:
-        rows, state = chunk.labelled(key, k, past)
-        counts = rows.counts(state.labelling)
-        chunk.keep(key, rows, state, past[0])
-        return 0, counts.alpha, counts.sizes
+def chunk_counts(chunk: Chunk, key: str, k: int, past: Past) -> tuple:
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        counts = rows.counts(labelling)
+    return counts.alpha, counts.sizes
 
 
 def chunk_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
@@ -245,19 +262,25 @@ def chunk_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
     with chunk.lock:
         state = chunk.states.get(key)
         if state is not None and state.version == past[0] and state.labelling is None:
-            return state.packed  # no need to touch the rows
-        rows, state = chunk.labelled(key, k, past)
-        labels = np.asarray(rows.labels(state.labelling)).astype(smallest_label_type(k))
-        chunk.keep(key, rows, state, past[0])
-        return labels
+            return state.packed  # without reading the codes
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        return np.asarray(rows.labels(labelling)).astype(smallest_label_type(k))
 
 
-def chunk_worst(chunk: Chunk, key: str, k: int, past: Past, cost: ScoreTable, m: int):
-    with chunk.lock:
-        rows, state = chunk.labelled(key, k, past)
-        found = rows.worst_rows(state.labelling, cost, m)
-        chunk.keep(key, rows, state, past[0])
-        return found
+def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, where: np.ndarray, to: np.ndarray) -> None:
+    with chunk.labelled(key, k, past, version) as (rows, labelling):
+        if len(where):
+            rows.relabel(labelling, where, to)
+
+
+def chunk_worst(chunk: Chunk, key: str, k: int, past: Past, cost: ScoreTable, m: int) -> tuple:
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        return rows.worst_rows(labelling, cost, m)
+
+
+def chunk_propose(chunk: Chunk, key: str, k: int, past: Past, table: MoveTable, start: int, limit: int) -> Moves:
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        return rows.propose_moves(labelling, table, start, limit).to_host()
 
 
 def chunk_potentials(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray, candidates: np.ndarray | None):
@@ -268,7 +291,7 @@ def chunk_potentials(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.nda
             return np.array([seeding.total])
         if chunk.lean is None:
             return seeding.potentials(candidates)
-        # an engine may keep the distances of every candidate it measures together: one by one takes less memory
+        # one by one: an engine may keep the distances of all candidates of a call in memory
         return np.concatenate([seeding.potentials(candidates[c : c + 1]) for c in range(len(candidates))])
 
 
@@ -293,14 +316,6 @@ def chunk_weighted_overlap(chunk: Chunk, total: np.ndarray | None, weights: np.n
 
 def chunk_codes_at(chunk: Chunk, indices: np.ndarray) -> np.ndarray:
     return np.asarray(chunk.codes[indices])
-
-
-def chunk_propose(chunk: Chunk, key: str, k: int, past: Past, table: MoveTable, start: int, limit: int) -> Moves:
-    with chunk.lock:
-        rows, state = chunk.labelled(key, k, past)
-        moves = rows.propose_moves(state.labelling, table, start, limit)
-        chunk.keep(key, rows, state, past[0])
-        return moves
 
 
 def chunk_describe(chunk: Chunk) -> tuple[int, int]:

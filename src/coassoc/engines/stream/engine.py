@@ -1,4 +1,4 @@
-"""Streaming: rows that stay in a file, read chunk by chunk while the next chunk is already on its way."""
+"""Streaming: rows stay in a file and are read chunk by chunk, the next one in advance."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import MAX_COPIES, Layout
-from ...core.memory import Budget, format_size, parse_size, trim
+from ...core.checks import check_integer
+from ...core.counts import Layout, check_total_copies
 from ..contract import Engine
+from ..memory import Budget, format_size, parse_size, trim
 from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from .chunks import Chunk, add_results, chunk_describe, chunk_labels, local_engine, new_version
+from .chunks import (
+    Chunk,
+    add_results,
+    chunk_describe,
+    chunk_labels,
+    chunk_relabel,
+    local_engine,
+    missing_in,
+    new_version,
+)
 
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
-_LEAN_SEEDING = {"native": 2, "numpy": 16}  # the same, candidates measured one by one
-_TRIM_BYTES = 1 << 26  # codes from which freed memory is worth handing back to the system
+_LEAN_SEEDING = {"native": 2, "numpy": 16}  # seeding when the totals of candidates are computed one by one
+_TRIM_BYTES = 1 << 26  # bytes of codes from which freed memory is returned to the system
 _ALIGN = 65536  # chunks are whole multiples of this many rows, as weighted sums are
 
 
@@ -33,22 +43,22 @@ class Stream(Engine):
     Parameters
     ----------
     memory : str or int, default="2GB"
-        Memory the fit may take beyond the program itself; pages of mapped files do not count, since the system takes
-        them back when it needs to.
+        Memory the fit may use beyond the program itself. Pages of mapped files do not count, since the system drops
+        them when memory is short.
     chunk_rows : int, optional
         Rows worked on at a time, rounded up to a multiple of 65536 unless smaller; chosen from `memory` when None.
         Never changes a result.
     directory : str, optional
-        Where temporary files go; the system's place for them when None. It should not be a memory file system.
+        Folder for temporary files; the system's default when None. It should not be a file system in memory.
     local : {"auto", "native", "numpy"}, default="auto"
-        What works on a chunk.
+        Engine that works on a chunk.
     n_threads : int, optional
         Threads of the compiled kernels; all cores when None.
 
     Notes
     -----
     With n rows, p partitions of d base clusters and k clusters, one start takes about
-    :math:`n\,s + 16\,d\,k` bytes, s being the bytes a row keeps: see the page on scale for each case.
+    :math:`n\,s + 16\,d\,k` bytes, with s bytes of state per row; the page on scale lists s for each case.
 
     Examples
     --------
@@ -72,9 +82,8 @@ class Stream(Engine):
         n_threads: int | None = None,
     ):
         self.memory = parse_size(memory)
-        if chunk_rows is not None and chunk_rows < 1:
-            raise ValueError(f"chunk_rows must be at least 1, got {chunk_rows}.")
-        self.chunk_rows, self.directory = chunk_rows, directory
+        self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
+        self.directory = directory
         self.local, self.n_threads = local, n_threads
 
     def __repr__(self) -> str:
@@ -86,28 +95,25 @@ class Stream(Engine):
         plan = _Plan(self, ensemble.codes, missing_in(ensemble), layout)
         chunks = StreamChunks(plan, ensemble.codes, multiplicity, None)
         rows = ChunkedRows(chunks)
-        if rows.n_copies > MAX_COPIES:
-            raise ValueError(
-                f"the ensemble has {rows.n_copies} items, copies counted; exact counts hold for at most {MAX_COPIES}."
-            )
+        check_total_copies(rows.n_copies)
         return rows
 
 
 class _Plan:
-    """How one ensemble is streamed: rows at a time, what is kept for each row, where arrays go."""
+    """How one ensemble is streamed: rows per chunk, state kept per row, where arrays are allocated."""
 
     def __init__(self, engine: Stream, codes: np.ndarray, missing: np.ndarray, layout: Layout):
         self.engine = local_engine(engine.local, engine.n_threads)
         self.budget = Budget(engine.memory, engine.directory)
         self.layout, self.missing = layout, missing
         n = len(codes)
-        labels, seeding = _STATE[self.engine.name]
+        labels, seeding = _STATE.get(self.engine.name, (8, 16))
         self.warm = n * max(labels, seeding) <= engine.memory
-        self.tight = n * (labels + seeding) > engine.memory  # a new start seeds without the labels of the last one
-        self.keep_distances = self.warm or n * _LEAN_SEEDING[self.engine.name] <= engine.memory
-        if self.warm:  # a mapped chunk takes no memory of its own: few and long ones
+        self.tight = n * (labels + seeding) > engine.memory  # drop the labels of the last start before seeding
+        self.keep_distances = self.warm or n * _LEAN_SEEDING.get(self.engine.name, 16) <= engine.memory
+        if self.warm:  # mapped codes need no memory of their own: few, long chunks
             rows = engine.chunk_rows or min(max(n // 16, 1 << 20), 1 << 24)
-        else:  # what is made anew for a chunk must be small beside the budget
+        else:  # the state computed again for each chunk must be small beside the budget
             rows = engine.chunk_rows or min(max(engine.memory // 256, 1), 1 << 22)
         self.chunk_rows = -(-rows // _ALIGN) * _ALIGN if rows >= _ALIGN else rows
 
@@ -122,11 +128,6 @@ class _Plan:
             lean=None if self.warm else self.budget.allocate,
             keep_distances=self.keep_distances,
         )
-
-
-def missing_in(ensemble: Any) -> np.ndarray:
-    """Whether each partition leaves some item without a label."""
-    return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
 
 
 class StreamChunks(Chunks):
@@ -150,7 +151,7 @@ class StreamChunks(Chunks):
         order = list(range(len(self.parts))) if which is None else [int(c) for c in which]
         results: list[Any] = [None] * len(order)
         places = list(range(len(order)))
-        if self._backwards:  # every other sweep runs backwards: it starts on pages the last one left in the cache
+        if self._backwards:  # every other sweep runs backwards and starts with pages still in the system's cache
             places.reverse()
         self._backwards = not self._backwards and len(order) > 1
         with _ReadAhead([self.parts[order[place]].codes for place in places] if self._mapped else []) as ahead:
@@ -164,13 +165,13 @@ class StreamChunks(Chunks):
         sums: list[tuple] = []
 
         def add(chunk: Chunk, *arguments: Any) -> None:
-            sums[:] = [add_results([*sums, function(chunk, *arguments)])]  # one partial result at a time in memory
+            sums[:] = [add_results([*sums, function(chunk, *arguments)])]  # holds one partial result in memory
 
         self.each(add, *args, per_chunk=per_chunk)
         return sums[0]
 
     def fold(self, function: Callable, *args: Any) -> Any:
-        # one chunk of everything: the function takes parts of its own size from the file
+        # one chunk of all rows: the function reads parts of its own size from the file
         return function(self.plan.chunk(self.codes, self.row_copies), None, *args)
 
     def forget(self, key: str) -> None:
@@ -189,18 +190,16 @@ class StreamChunks(Chunks):
                     self.forget(labelling.key)
 
     def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
-        """Labels as int32, as the in-memory engines give them; in a file when the budget is spent.
+        """Labels as int32, as the in-memory engines return them; in a file when the budget is used up.
 
-        A chunk's own state goes as soon as its labels are out: they can be had again from the table.
+        The state of a chunk is dropped as soon as its labels are copied, if they can be computed again. The memory of
+        the states then serves for the labels.
         """
-        # as the labels come out the chunks' states go, so the budget of one serves the other
         n = int(self.sizes.sum())
         in_place = labelling.recomputable and self.plan.warm and 4 * n <= self.plan.budget.total
         labels = np.empty(n, np.int32) if in_place else self.plan.budget.allocate(n, np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            piece = None if labelling.pieces is None else labelling.pieces[c]
-            past: Any = tuple(arguments_for(labelling.past, piece))
-            labels[span] = chunk_labels(part, labelling.key, labelling.n_clusters, past)
+            labels[span] = chunk_labels(part, *labelling.arguments_of(c))
             if labelling.recomputable:
                 part.forget(labelling.key)
                 self._trim()
@@ -208,9 +207,8 @@ class StreamChunks(Chunks):
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
         k, total = labelling.n_clusters, int(self.sizes.sum())
-        ask = (chunk_labels, labelling.key, k, labelling.past)
         sizes = np.zeros(k, dtype=np.int64)
-        for labels in self.each(*ask, per_chunk=labelling.pieces):
+        for labels in self.each(chunk_labels, *labelling.arguments, per_chunk=labelling.pieces):
             sizes += np.bincount(labels, minlength=k)
         allocate, id_type = self.plan.budget.allocate, np.uint32 if total < 1 << 32 else np.int64
         counts = sizes.tolist()
@@ -219,8 +217,7 @@ class StreamChunks(Chunks):
         copies = [None if self.row_copies is None else allocate(size, np.int64) for size in counts]
         filled = np.zeros(k, dtype=np.int64)
         for c, span in enumerate(self.spans):  # in row order
-            piece = None if labelling.pieces is None else [labelling.pieces[c]]
-            labels = self.each(*ask, per_chunk=piece, which=[c])[0]
+            labels = chunk_labels(self.parts[c], *labelling.arguments_of(c))
             for side in range(k):
                 inside = np.flatnonzero(labels == side)
                 place = slice(filled[side], filled[side] + len(inside))
@@ -241,18 +238,14 @@ class StreamChunks(Chunks):
     def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
         version = new_version()
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            piece = None if labelling.pieces is None else labelling.pieces[c]
-            past: Any = tuple(arguments_for(labelling.past, piece))
             here = (indices >= span.start) & (indices < span.stop)
-            rows, state = part.labelled(labelling.key, labelling.n_clusters, past)
-            if here.any():
-                rows.relabel(state.labelling, indices[here] - span.start, targets[here])
-            part.keep(labelling.key, rows, state, version)
-        labelling.past, labelling.pieces = (version, None, None), None  # the chunks' own states are the labels now
+            where = indices[here] - span.start
+            chunk_relabel(part, *labelling.arguments_of(c), version, where, targets[here])
+        labelling.past, labelling.pieces = (version, None, None), None  # from now on the chunks hold the labels
 
 
 class _ReadAhead:
-    """Asks the system for the pages of the next chunk while this one is worked on."""
+    """Asks the system to read the pages of the next chunk while this one is worked on."""
 
     def __init__(self, arrays: Sequence[np.ndarray]):
         self._coming = list(arrays[1:])
@@ -285,7 +278,7 @@ class _ReadAhead:
 
 
 def _mapping_of(array: np.ndarray) -> tuple[mmap.mmap, int] | None:
-    """The mapped file behind an array and where in it the array starts; None for memory."""
+    """The memory map behind an array and the array's offset in it; None for an array in memory."""
     base: Any = array
     while isinstance(base, (np.ndarray, memoryview)):
         base = base.base if isinstance(base, np.ndarray) else base.obj

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -14,11 +15,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..encode import Dictionary
+from ..encode import Dictionary, as_objects, encode_column
 from .cells import cell_of, label_of
 from .limits import Limit
 from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
-from .text import as_objects
 
 _LONGEST_HEADER = 10_000
 
@@ -38,7 +38,7 @@ class NpyTable(Table):
         self.n_rows, self.names = n_rows, [str(j) for j in range(n_columns)]
 
     def array(self) -> np.ndarray:
-        return _mapped(self.path)
+        return _check_text(_mapped(self.path), self.path.name)
 
     def blocks(self, columns: Sequence[str]) -> list[NpyBlock]:
         assert self.n_rows is not None
@@ -56,13 +56,22 @@ class NpyBlock:
     places: tuple[int, ...] | None  # None: every column
 
     def read(self) -> np.ndarray:
-        rows = _mapped(self.path)[self.start : self.start + self.rows]
+        rows = _check_text(_mapped(self.path)[self.start : self.start + self.rows], self.path.name)
         return rows if self.places is None else rows[:, list(self.places)]
 
 
 def _mapped(path: Path) -> np.ndarray:
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     return array.reshape(-1, 1) if array.ndim == 1 else array
+
+
+def _check_text(array: np.ndarray, name: str) -> np.ndarray:
+    """Refuse characters beyond Unicode, which Python cannot hold."""
+    if array.dtype.kind == "U" and array.dtype.itemsize:
+        characters = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if characters.size and int(characters.max()) > sys.maxunicode:
+            raise ValueError(f"{name} holds characters beyond Unicode; write it again.")
+    return array
 
 
 def table_shape(shape: tuple[int, ...], name: str) -> tuple[int, int]:
@@ -94,6 +103,10 @@ class NpzTable(Table):
                 raise ValueError(f"{path.name} holds two arrays of one name; write it again.")
             limit.check(sum(info.file_size for info in infos), "arrays")
             self.shapes = {name: read_shape(archive, info, path)[0] for name, info in self.members.items()}
+            # elements may have no bytes at all
+            limit.check(
+                8 * sum(math.prod(shape) for shape in self.shapes.values()), f"arrays of {self.shapes} elements"
+            )
             self.stored = {"codes", "n_clusters"} <= set(self.members)
             tables = [name for name, shape in self.shapes.items() if len(shape) == 2]
             self.whole = None if self.stored or len(tables) != 1 else tables[0]
@@ -189,8 +202,8 @@ class NpzTable(Table):
 
     def _labels(self, member: Any, codes: np.ndarray, k: int, j: int) -> Any:
         """Labels of partition j; only labels that occur are looked at, so that k may be any number."""
-        used, indices = np.unique(codes, return_inverse=True)
-        used = used.astype(np.int64)
+        column = encode_column(codes, None, self.names[j], "nan")
+        used, indices = column.categories.astype(np.int64), column.codes
         missing = used == k
         if used[-1] > k:
             raise ValueError(f"{self.path.name}: partition {self.names[j]!r} has codes above its number of clusters.")
@@ -221,10 +234,11 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, OverflowError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{path.name} is a damaged or protected archive ({one_line(error)}); write it again.") from None
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, OverflowError) as error:
+        what = one_line(error)
+        raise ValueError(f"{path.name} is a damaged or protected archive ({what}); write it again.") from None
 
 
 def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -268,7 +282,7 @@ def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> 
     """An array in an archive."""
     with archive.open(info) as file:
         try:
-            return np.lib.format.read_array(file, allow_pickle=False)
+            return _check_text(np.lib.format.read_array(file, allow_pickle=False), f"{info.filename} in {path.name}")
         except ValueError as error:
             raise ValueError(f"{info.filename} in {path.name} cannot be read ({one_line(error)}).") from None
 

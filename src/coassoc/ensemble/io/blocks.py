@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary, encode_column, smallest_unsigned
+from ..encode import Dictionary, as_objects, encode_column, smallest_unsigned
 from ..integers import code_integers, tally_integers
 from ..tables import check_table_shape, column_values, columns_of
 from .formats import open_table
 from .table import Options, Table
-from .text import as_objects
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,8 @@ def dask_source(table: Any) -> Source:
 def block_columns(table: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple[Any, np.ndarray | None]]]:
     """Rows of what a block's ``read()`` gives, and (values, nulls) of each column."""
     if isinstance(table, dict):
-        columns = [table[name] for name in names]
-        pairs = [column if isinstance(column, tuple) else column_values(column) for column in columns]
+        given = [table[name] for name in names]
+        pairs = [column if isinstance(column, tuple) else column_values(column) for column in given]
         return len(pairs[0][0]), pairs
     if len(table) == 0:  # an empty partition of a collection
         return 0, [(None, None)] * len(names)
@@ -121,8 +120,7 @@ def block_columns(table: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple
 
 def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary], int]:
     """Columns of a table in memory, read in one pass, and the number of rows."""
-    known: dict[str, dict[Any, int]] = {name: {} for name in columns}
-    pieces: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+    pieces: dict[str, list[Dictionary]] = {name: [] for name in columns}
     n_rows = 0
     for batch in table.batches(columns):
         length, pairs = block_columns(batch, columns)
@@ -130,25 +128,10 @@ def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary],
             if len(values) != length:
                 raise ValueError(f"{table.path.name} has columns of different lengths; write it again.")
             column = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows)
-            seen = known[name]
-            places = [seen.setdefault(label, len(seen)) for label in column.categories.tolist()]
-            pieces[name].append(np.array([*places, -1], dtype=np.int32)[column.codes])
+            codes = np.append(np.arange(column.n_clusters, dtype=np.int32), np.int32(-1))[column.codes]
+            pieces[name].append(Dictionary(codes, column.categories))
         n_rows += length
-    found = {}
-    for name in columns:
-        labels = _array_of(list(known.pop(name)))
-        found[name] = Dictionary(np.concatenate(pieces.pop(name)), labels)
-    return found, n_rows
-
-
-def _array_of(labels: list[Any]) -> np.ndarray:
-    """Integers as an integer array, other labels as objects."""
-    if all(isinstance(label, int) for label in labels):
-        try:
-            return np.array(labels, dtype=np.int64)
-        except OverflowError:
-            pass
-    return as_objects(labels)
+    return {name: Dictionary.join(pieces.pop(name)) for name in columns}, n_rows
 
 
 # -- what labels there are -----------------------------------------------------------------------------------------

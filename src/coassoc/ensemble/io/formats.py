@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -154,8 +153,3 @@ class FolderTable(Table):
 
     def _filled(self) -> list[Table]:
         return [table for table in self.tables if table.n_rows] or [self.tables[0]]
-
-
-def table_files(path: str | os.PathLike) -> list[Path]:
-    """The files that a path stands for: itself, or those of a folder."""
-    return folder_files(Path(path))[0] if Path(path).is_dir() else [Path(path)]

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary
+from ..encode import Dictionary, as_objects
 from .cells import label_of
 from .limits import Limit
-from .table import Append, Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
-from .text import as_objects
+from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
@@ -153,7 +152,7 @@ class _Obs:
         if not isinstance(item, self.h5py.Group):
             dataset = self._vector(self.group, name, self.n_rows)
             if "categories" in dataset.attrs:
-                raise ValueError(f"{self.path.name} was written by an old anndata; open and save it with a present one.")
+                raise ValueError(f"{self.path.name} was written by an old anndata; save it with a present one.")
             return self._values(dataset, rows)
         kind = _text(item.attrs.get("encoding-type", ""))
         if kind == "categorical" or {"codes", "categories"} <= set(item):
@@ -224,17 +223,19 @@ class H5adFormat(TableFormat):
                 for column in chosen:
                     _write_categorical(group.create_group(column), columns[column], h5py)
 
-    def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
+    def append(
+        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+    ) -> None:
         """A copy of the source whose ``.obs`` has the categorical column `name`; −1 is missing."""
         h5py = import_h5py()
         (path,) = source
         _check_name(name)
         with _opened(path) as file:
-            obs = _Obs(file, path, Limit.of([path], how.options.max_bytes))
+            obs = _Obs(file, path, Limit.of([path], options.max_bytes))
             order, n_rows = obs.columns(), obs.n_rows
         if len(labels) != n_rows:
             raise ValueError(f"labels must have one entry per row of .obs ({n_rows}), got {len(labels)}.")
-        if name in order and not how.force:
+        if name in order and not force:
             raise FileExistsError(
                 f".obs of {path.name} already has a column {name!r}; choose another name, or overwrite it "
                 "with force=True (--force)."

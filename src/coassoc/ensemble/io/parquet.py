@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary
+from ..encode import Dictionary, as_objects
 from .limits import Limit
 from .parquet_pages import unpacked_bytes
-from .table import Append, Columns, Content, Options, Table, TableFormat, one_line, row_ranges
-from .text import as_objects, check_new
+from .table import Columns, Content, Options, Table, TableFormat, one_line, row_ranges
+from .text import check_new
 
 _BATCH_BYTES = 1 << 24  # decoded cells of a batch
 _OBJECT_BYTES = 128  # a cell that is read as a Python object
@@ -108,8 +108,14 @@ class ParquetBlock:
     step: int
 
     def read(self) -> Columns:
+        import pyarrow as pa
+
         found = list(_batches(self.path, self.group, self.start, self.rows, list(self.columns), self.step))
-        return {name: _joined([batch[name] for batch in found]) for name in self.columns}
+        columns = {name: [batch[name] for batch in found] for name in self.columns}
+        return {
+            name: Dictionary.join(parts) if isinstance(parts[0], Dictionary) else pa.chunked_array(parts)
+            for name, parts in columns.items()
+        }
 
 
 def _batches(path: Path, group: int, start: int, rows: int, columns: list[str], step: int) -> Iterator[Columns]:
@@ -138,20 +144,6 @@ def _column(column: Any) -> Any:
     labels = column.dictionary.to_pylist()
     lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
     return Dictionary(lookup[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)], as_objects(labels))
-
-
-def _joined(parts: list[Any]) -> Any:
-    """The pieces of one column together."""
-    import pyarrow as pa
-
-    if not isinstance(parts[0], Dictionary):
-        return pa.chunked_array(parts)
-    known: dict[Any, int] = {}
-    pieces = []
-    for part in parts:
-        places = [known.setdefault(label, len(known)) for label in part.labels.tolist()]
-        pieces.append(np.array([*places, -1], dtype=np.int32)[part.indices])
-    return Dictionary(np.concatenate(pieces), as_objects(list(known)))
 
 
 @contextmanager
@@ -196,7 +188,9 @@ class ParquetFormat(TableFormat):
         arrays = {name: _arrow(column) for name, column in {**front, **content.columns, **back}.items()}
         import_parquet().write_table(pa.table(arrays), target)
 
-    def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
+    def append(
+        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+    ) -> None:
         """Row groups copied one at a time, each with its share of the labels."""
         pq = import_parquet()
 

@@ -32,57 +32,32 @@ def unpacked_bytes(path: Path, places: Sequence[int]) -> int:
         if length > size - 12:
             raise ValueError("its footer is longer than the file")
         file.seek(-8 - length, 2)
-        footer = _Compact(file.read(length)).struct()
-        total = 0
-        for group in _list(footer.get(4)):
-            chunks = _list(_dict(group).get(1))
-            for place in places:
-                chunk = _dict(_dict(chunks[place] if place < len(chunks) else None).get(3))
-                if not chunk:
-                    raise ValueError("a column has no metadata")
-                total += _pages(file, chunk, size)
-        return total
+        footer = file.read(length)
+        try:
+            groups = _Compact(footer).struct().get(4, [])
+            return sum(_pages(file, group[1][place][3], size) for group in groups for place in places)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"its metadata has no {error}") from None
 
 
 def _pages(file: BinaryIO, chunk: dict[int, Any], size: int) -> int:
     """Unpacked bytes of the pages of one column chunk."""
-    starts = [at for at in (_int(chunk.get(11)), _int(chunk.get(9))) if at > 0]
-    at, left, total = min(starts, default=0), _int(chunk.get(7)), 0
-    values = _int(chunk.get(5))
+    at = min(start for start in (chunk.get(11, 0), chunk[9]) if start > 0 or start == chunk[9])
+    left, values, total = chunk[7], chunk[5], 0
     while left > 0 and values > 0:
         if not 0 < at < size:
-            raise ValueError("a page lies outside the file")
+            raise ValueError("a page is outside the file")
         file.seek(at)
         reader = _Compact(file.read(_HEADER_BYTES))
         header = reader.struct()
-        unpacked, packed = _int(header.get(2)), _int(header.get(3))
+        unpacked, packed = header[2], header[3]
         if unpacked < 0 or packed < 0:
             raise ValueError("a page has a negative size")
         total += unpacked
-        if _int(header.get(1)) != 2:  # not a dictionary
-            values -= max(1, _int(_dict(header.get(5) or header.get(8)).get(1)))
+        if header[1] != 2:  # not a dictionary
+            values -= max(1, header[5 if 5 in header else 8][1])
         at, left = at + reader.at + packed, left - reader.at - packed
     return total
-
-
-def _int(value: Any) -> int:
-    if value is None:
-        return 0
-    if not isinstance(value, int):
-        raise ValueError("a size is not a number")
-    return value
-
-
-def _dict(value: Any) -> dict[int, Any]:
-    if value is not None and not isinstance(value, dict):
-        raise ValueError("a field has the wrong type")
-    return value or {}
-
-
-def _list(value: Any) -> list[Any]:
-    if value is not None and not isinstance(value, list):
-        raise ValueError("a field has the wrong type")
-    return value or []
 
 
 class _Compact:

@@ -18,7 +18,10 @@ from ..ensemble import Ensemble
 from .blocks import gather
 from .formats import open_table
 from .roles import HEAD_ROWS, Choice, Roles
-from .table import Options, Table, TableFormat
+from .table import Options, Table, TableFormat, one_line
+
+# what libraries raise about content that no valid file has; SystemError is Python's about characters beyond Unicode
+_DAMAGE = (LookupError, OverflowError, RecursionError, SystemError)
 
 
 def read_ensemble(
@@ -114,11 +117,12 @@ def naming(path: Path) -> Iterator[None]:
     """Errors about the content of a file are ValueErrors that name it."""
     try:
         yield
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except (TypeError, ValueError, *_DAMAGE) as error:
         if path.name in str(error) and type(error) is ValueError:
             raise
-        said = str(error) if path.name in str(error) else f"{path.name}: {error}"
-        raise ValueError(said) from error
+        if isinstance(error, _DAMAGE):
+            raise ValueError(f"{path.name} is damaged ({one_line(error)}); write it again.") from error
+        raise ValueError(str(error) if path.name in str(error) else f"{path.name}: {error}") from error
 
 
 class _Part:
@@ -136,9 +140,7 @@ class _Part:
         return ensemble
 
 
-def open_roles(
-    path: Path, choice: Choice, format: str | None, options: Options
-) -> tuple[Table, TableFormat, Roles]:
+def open_roles(path: Path, choice: Choice, format: str | None, options: Options) -> tuple[Table, TableFormat, Roles]:
     """An open file and the parts that its columns play by name."""
     table, found = open_table(path, format, options)
     roles = choice.roles(table)

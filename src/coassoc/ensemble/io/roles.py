@@ -125,8 +125,8 @@ class Choice:
         kept = [name for name in roles.partitions if name not in odd]
         if not kept:
             raise ValueError(
-                f"{table.path.name}: no value repeats in {listing(odd)}, so no column is a clustering; name the columns "
-                "that are (columns=, --columns)."
+                f"{table.path.name}: no value repeats in {listing(odd)}, so no column is a clustering; name the "
+                "columns that are (columns=, --columns)."
             )
         warnings.warn(
             f"{table.path.name}: left out {listing(odd)}, where no value repeats; the clusterings are {listing(kept)}. "

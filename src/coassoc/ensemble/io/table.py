@@ -104,8 +104,10 @@ class TableFormat:
         """Write a new file at `target`: a path, or a text stream when `is_text`."""
         raise NotImplementedError
 
-    def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
-        """Write the content of `source` to `target` with one more column."""
+    def append(
+        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+    ) -> None:
+        """Write the content of `source` to `target` with one more column; `force` replaces one of that name."""
         raise NotImplementedError
 
     @property
@@ -122,16 +124,6 @@ class Content:
     item_ids: np.ndarray | None = None
     classes: np.ndarray | None = None
     ensemble: Any = None  # for formats that store codes
-
-
-@dataclass(frozen=True)
-class Append:
-    """How a column is added to an existing file."""
-
-    options: Options
-    force: bool
-    compressed: bool = False
-    source_format: str | None = None
 
 
 @dataclass(frozen=True)

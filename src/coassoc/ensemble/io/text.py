@@ -15,10 +15,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..encode import Dictionary
+from ..encode import Dictionary, as_objects
 from .cells import MISSING, cell_of, id_cell_of, id_of, is_measurement, is_number, label_of, name_of, quoted
 from .limits import Limit
-from .table import Append, Columns, Content, Options, Table, TableFormat, row_ranges
+from .table import Columns, Content, Options, Table, TableFormat, row_ranges
 
 LONGEST_CELL = 131_072  # characters; the limit of Python's csv module
 _LONGEST_HEADER = 1 << 20
@@ -110,7 +110,8 @@ class TextBlock:
         with _open(self.layout.path, self.layout.compressed) as stream:
             stream.seek(self.start)
             part = stream if self.stop is None else io.BytesIO(stream.read(self.stop - self.start))
-            columns = merged(_parse(part, self.layout, self.places), list(self.places))
+            batches = list(_parse(part, self.layout, self.places))
+        columns = {name: Dictionary.join(batch[name] for batch in batches) for name in self.places}
         if any(len(column) != self.rows for column in columns.values()):
             raise ValueError(f"{self.layout.path.name} is not a well-formed table: check the quotes in its cells.")
         return columns
@@ -118,29 +119,6 @@ class TextBlock:
 
 def _n_rows(columns: Columns) -> int:
     return len(next(iter(columns.values()), ()))
-
-
-def merged(batches: Iterable[Columns], names: Sequence[str]) -> dict[str, Dictionary]:
-    """Batches of `Dictionary` columns as one column each."""
-    known: dict[str, dict[Any, int]] = {name: {} for name in names}
-    pieces: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    for batch in batches:
-        for name in names:
-            column, seen = batch[name], known[name]
-            places = [seen.setdefault(label, len(seen)) for label in column.labels.tolist()]
-            pieces[name].append(np.array([*places, -1], dtype=np.int32)[column.indices])
-    return {name: Dictionary(_joined(pieces[name]), as_objects(list(known[name]))) for name in names}
-
-
-def as_objects(values: Sequence[Any]) -> np.ndarray:
-    """An object array of these values, whatever they are."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
-def _joined(pieces: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int32)
 
 
 # -- the first row -------------------------------------------------------------------------------------------------
@@ -173,8 +151,8 @@ def _first_row(path: Path, compressed: bool, delimiter: str | None) -> tuple[lis
             delimiter = delimiter or _delimiter(first)
             cells = next(csv.reader(_chain(first, lines()), delimiter=delimiter, strict=True))
         except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            raise ValueError(f"{path.name} is not UTF-8 text (0x{byte:02x} in its first row); save it as UTF-8.") from None
+            what = f"0x{error.object[error.start]:02x} in its first row"
+            raise ValueError(f"{path.name} is not UTF-8 text ({what}); save it as UTF-8.") from None
         except csv.Error as error:
             raise ValueError(f"{path.name} is not a well-formed table near row 1: {error}; check quotes.") from None
     return cells, used, delimiter
@@ -272,9 +250,7 @@ def _parse_arrow(stream: IO[bytes], layout: Layout, places: dict[str, int]) -> I
             for batch in reader:
                 if layout.padded:
                     _check_padding(batch.column(wanted[-1]).dictionary.to_pylist(), layout)
-                yield {
-                    name: _labels(batch.column(str(place)), name, layout) for name, place in places.items()
-                }
+                yield {name: _labels(batch.column(str(place)), name, layout) for name, place in places.items()}
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):
             return
@@ -341,8 +317,8 @@ def _parse_plain(stream: IO[bytes], layout: Layout, places: dict[str, int], type
                     )
                 if len(row) != layout.width:
                     raise ValueError(
-                        f"row {i} of {path.name} has {len(row)} cells where the first row has {layout.width}; every row "
-                        "needs one cell per column."
+                        f"row {i} of {path.name} has {len(row)} cells where the first row has {layout.width}; every "
+                        "row needs one cell per column."
                     )
                 kept.append(row)
             start += len(rows)
@@ -410,8 +386,7 @@ def _cuts(layout: Layout) -> Iterator[tuple[int, int, int]]:
         last = position + len(tail)
         rows += bool(tail.strip(b"\r\n"))
         if b"\r" in tail.strip(b"\r\n"):  # rows that end in a lone carriage return
-            parsed = merged(_parse_plain(io.BytesIO(tail), layout, {"0": 0}), ["0"])
-            rows += len(parsed["0"]) - 1
+            rows += sum(len(batch["0"]) for batch in _parse_plain(io.BytesIO(tail), layout, {"0": 0})) - 1
     if rows or start == layout.start:
         yield start, last, rows
 
@@ -483,11 +458,12 @@ class TextFormat(TableFormat):
                 parts.append(_cells(column, slice(start, start + length), write, mark, alone))
             target.writelines(mark.join(row) + "\n" for row in zip(*parts))
 
-    def append(self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, how: Append) -> None:
+    def append(
+        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+    ) -> None:
         """The rows of the source as they are, one cell longer."""
         (path,) = source
-        delimiter = "\t" if how.source_format == "tsv" else None
-        table = TextTable(path, Limit.of([path], how.options.max_bytes), how.options, delimiter)
+        table = TextTable(path, Limit.of([path], options.max_bytes), options, options.delimiter)
         check_new(name, table.names if table.layout.has_header else [], path)
         mark, n_rows, n_labels = table.layout.delimiter, 0, len(labels)
         with (

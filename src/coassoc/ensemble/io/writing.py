@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary
+from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
 from .formats import find_format, folder_files, format_called, suffix_format
 from .output import replacing
 from .roles import is_class_name, is_id_name, listing
-from .table import Append, Content, Options, TableFormat
-from .text import as_objects
+from .table import Content, Options, TableFormat
+from .text import LONGEST_CELL
 
 
 def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, force: bool = False) -> None:
@@ -56,6 +56,9 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
     names = list(ensemble.names)
     if found.name not in ("npy", "npz"):
         names = _check_names(names, ensemble)
+    elif len(set(names)) < len(names):
+        raise ValueError(f"names must differ, got {listing(names)}; rename the partitions.")
+    _check_ids(ensemble.item_ids)
     columns = {name: _column(ensemble, j, found) for j, name in enumerate(names)}
     content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, ensemble)
     _write(path, found, force, lambda target: found.write(target, content))
@@ -115,12 +118,13 @@ def write_labels(
     found = format_called(table_format(path, format))
     if joins_source(path, source, format):
         files, origin = _source(Path(source))
-        how = Append(Options(header=header), force, source_format=origin.name)
-        _write(path, found, force, lambda target: found.append(files, target, name, labels, how))
+        options = Options("\t" if origin.name == "tsv" else None, header)
+        _write(path, found, force, lambda target: found.append(files, target, name, labels, options, force))
         return
     item_ids = None if ids is None else np.asarray(ids)
     if item_ids is not None and len(item_ids) != len(labels):
         raise ValueError(f"ids must have one entry per label ({len(labels)}), got {len(item_ids)}.")
+    _check_ids(item_ids)
     content = Content({name: labels}, len(labels), item_ids)
     _write(path, found, force, lambda target: found.write(target, content))
 
@@ -179,6 +183,14 @@ def _write(path: Any, found: TableFormat, force: bool, write: Callable[[Any], No
                 write(out)
 
 
+def _check_ids(ids: Any) -> None:
+    """Refuse ids that no reader would take back."""
+    for i, item in enumerate(ids.tolist() if ids is not None and ids.dtype.kind in "OUS" else ()):
+        if item is None or item == "" or len(str(item)) > LONGEST_CELL:
+            rule = f"must not be longer than {LONGEST_CELL:,} characters" if item else "must not be empty"
+            raise ValueError(f"ids {rule}, but that of item {i} is; give every item a short name.")
+
+
 def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
     """Names of the columns; refuses names that a reader would take for something else."""
     if names == [str(j) for j in range(len(names))]:
@@ -190,8 +202,8 @@ def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
         wrong.append("id")
     if wrong:
         raise ValueError(
-            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(set(wrong)))}, or write "
-            "an NPZ file, which stores any names."
+            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(set(wrong)))}, or "
+            "write an NPZ file, which stores any names."
         )
     return names
 

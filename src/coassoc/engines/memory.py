@@ -1,4 +1,4 @@
-"""Memory: sizes as people write them, what this process holds, and arrays that go to a file when a budget is spent."""
+"""Memory: sizes as text, the memory this process holds, and arrays that go to files when a budget is used up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse_size(size: str | int | float, name: str = "memory") -> int:
 
 
 def format_size(size: float) -> str:
-    """Bytes for people, in decimal units."""
+    """A number of bytes as text, in decimal units."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
@@ -45,7 +45,7 @@ def format_size(size: float) -> str:
 
 
 def anonymous_bytes() -> int | None:
-    """Memory this process holds apart from mapped files (RssAnon + RssShmem); None where the system does not say."""
+    """Memory of this process without mapped files (RssAnon + RssShmem); None where the system does not report it."""
     try:
         with open("/proc/self/status") as status:
             fields = dict(line.split(":", 1) for line in status if line.startswith(("RssAnon", "RssShmem")))
@@ -57,7 +57,7 @@ def anonymous_bytes() -> int | None:
 
 
 def available_bytes() -> int:
-    """Memory that can be taken now without swapping, as far as the system tells."""
+    """Memory that can be allocated now without swapping, as the system reports it."""
     try:
         with open("/proc/meminfo") as info:
             for line in info:
@@ -71,18 +71,15 @@ def available_bytes() -> int:
 
 
 def trim() -> None:
-    """Hand freed memory back to the system where the C library would rather keep it for later."""
+    """Return freed memory to the system, which the C library would otherwise keep for later."""
     if os.name == "posix":
-        give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if give_back is not None:
-            give_back(0)
-
-
-_SMALL = 1 << 16  # bytes below which a file would cost more than it saves
+        malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if malloc_trim is not None:
+            malloc_trim(0)
 
 
 class PeakMemory:
-    """Largest anonymous memory while the block runs, looked at every few milliseconds.
+    """Largest anonymous memory while the block runs, sampled every few milliseconds.
 
     Examples
     --------
@@ -100,7 +97,7 @@ class PeakMemory:
     def __enter__(self) -> PeakMemory:
         self.start = self.peak = anonymous_bytes()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread = threading.Thread(target=self._sample_often, daemon=True)
         if self.start is not None:
             self._thread.start()
         return self
@@ -109,22 +106,25 @@ class PeakMemory:
         self._done.set()
         if self.start is not None:
             self._thread.join()
-            self._look()
+            self._sample()
 
-    def _watch(self) -> None:
+    def _sample_often(self) -> None:
         while not self._done.wait(self.every):
-            self._look()
+            self._sample()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         now = anonymous_bytes()
         if now is not None:
             self.peak = max(self.peak or 0, now)
 
 
-class Budget:
-    """Hands out arrays: in memory while the budget lasts, then in files that vanish with the array.
+_SMALL = 1 << 16  # bytes; smaller arrays are always kept in memory
 
-    A file's pages belong to the system's cache, which takes them back when memory is short.
+
+class Budget:
+    """Allocates arrays: in memory while the budget lasts, then in files that are deleted with the array.
+
+    Pages of a file belong to the system's cache, which drops them when memory is short.
     """
 
     def __init__(self, total: int, directory: str | None = None):
@@ -141,7 +141,7 @@ class Budget:
             self.used += n_bytes if fits else 0
         if fits:
             array = np.empty(shape, dtype)
-            # views keep the array alive, so the bytes come back when the last of them goes
+            # views keep the array alive: the bytes count until the last of them is deleted
             weakref.finalize(array, self._release, n_bytes).atexit = False
             return array
         return file_array(shape, dtype, self.directory)
@@ -152,10 +152,10 @@ class Budget:
 
 
 def file_array(shape: tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
-    """An array in a temporary file without a name: the disk space comes back with the last reference."""
+    """An array in an unnamed temporary file; its disk space is freed with the last reference."""
     n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     with tempfile.TemporaryFile(dir=directory, prefix="coassoc-") as file:
-        if hasattr(os, "posix_fallocate"):  # a full disk is an error here and not a crash at the first write
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash at the first write
             os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))
         else:
             file.truncate(max(n_bytes, 1))

@@ -1,0 +1,204 @@
+"""Choice of the method and of the number of clusters, on micro-clusters: refits on halves of the partitions, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.linalg import eigh
+
+from ..core.checks import stream
+from ..engines import Engine, Rows
+from ..ensemble import Ensemble
+from ..metrics.counting import member_tables
+from .micro import MicroClusters, micro_clusters
+from .micro_fits import CANDIDATES, CutTree, WeightedMicro
+from .support import MemberPairs, Support, compare_members, find_support, information, robust_weights
+
+N_MICRO = 300
+_MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
+N_SPLITS = 5  # random halves of the partitions: 10 refits
+MOST_CLUSTERS = 30  # tried when the number of clusters is not given
+# Constants below were tuned on the design half of benchmarks/truth.py.
+AHEAD = 0.05  # k-means must be more stable than the linkages by this much
+FINE = 2.5  # partitions with this many times more clusters than k count as fine
+NEAR = 0.25  # a runner-up has a score this close to the best (scores range over 0..3)
+_OTHER_HALF = 1e-9  # weight of the partitions left out: it decides ties only
+
+
+class Refits:
+    """Fits of the candidate methods to all partitions and to random halves of them, at any number of clusters."""
+
+    def __init__(self, micro: MicroClusters, pairs: MemberPairs, weights: np.ndarray, seed: int):
+        self.micro, self.weights = micro, weights
+        self.left_out: list[np.ndarray] = []  # (p,) True for the partitions a refit does not use
+        p = len(weights)
+        for split in range(N_SPLITS):
+            first = np.zeros(p, dtype=bool)
+            first[stream(seed, 3, split).permutation(p)[: p // 2]] = True
+            self.left_out += [~first, first]
+        halves = [np.where(absent, 0.0, weights) + _OTHER_HALF for absent in self.left_out]
+        self.whole, *self.halves = [WeightedMicro(micro, w, pairs.cluster_entropy, seed) for w in (weights, *halves)]
+        self._fits = cache(self._fit_halves)
+        self._entropy = pairs.entropy
+
+    def labels(self, name: str, k: int) -> np.ndarray:
+        """Cluster of each micro-cluster, from all partitions."""
+        return self.whole.fit(name, k)
+
+    def refits(self, name: str, k: int) -> list[np.ndarray]:
+        """The same from each half."""
+        return self._fits(name, k)
+
+    def _fit_halves(self, name: str, k: int) -> list[np.ndarray]:
+        return [half.fit(name, k) for half in self.halves]
+
+    def stability(self, name: str, k: int) -> float:
+        """Mean adjusted Rand index between the two halves of each split."""
+        return halves_agreement(self.refits(name, k), self.micro.sizes)
+
+    def choose_method(self, k: int) -> tuple[str, dict[str, float]]:
+        """The candidate whose answers from two halves agree most (the first one on ties), and all stabilities.
+
+        K-means is left out where partitions are much finer than k, since it then divides the items evenly, and does
+        so stably; elsewhere it must be ahead by AHEAD, because its clusters of equal size are stable by nature.
+        """
+        stability = {name: self.stability(name, k) for name in CANDIDATES if name != "kmeans" or not self._fine(k)}
+        return max(stability, key=lambda name: stability[name] - AHEAD * (name == "kmeans")), stability
+
+    def _fine(self, k: int) -> bool:
+        """Whether a typical partition has many more clusters than k: exp(mean entropy) of them, effectively."""
+        return bool(np.exp(np.average(self._entropy, weights=self.weights)) / k > FINE)
+
+    def passes_from(self, of_leaf: np.ndarray, k: int) -> list[np.ndarray]:
+        """K-means passes from a given partition, with each half: refits of a method that is not a candidate."""
+        return [half.passes_from(of_leaf, k) for half in self.halves]
+
+    def agreement(self, of_leaf: np.ndarray) -> float:
+        """Mean NMI with the partitions, weighted."""
+        return float(np.average(member_nmi(self.micro, of_leaf), weights=self.weights))
+
+
+def member_nmi(micro: MicroClusters, of_leaf: np.ndarray) -> np.ndarray:
+    """NMI of a partition of the micro-clusters with each partition of the ensemble (p,)."""
+    return information(micro.merged(of_leaf, int(of_leaf.max()) + 1).alpha, micro.layout).nmi
+
+
+def halves_agreement(refits: Sequence[np.ndarray], sizes: np.ndarray) -> float:
+    """Mean adjusted Rand index between the two refits of each split, which follow one another."""
+    return float(np.mean([rand_index(a, b, sizes) for a, b in zip(refits[::2], refits[1::2])]))
+
+
+def rand_index(a: np.ndarray, b: np.ndarray, sizes: np.ndarray) -> float:
+    """Adjusted Rand index of two partitions of micro-clusters, items counted."""
+    table = np.zeros((int(a.max()) + 1, int(b.max()) + 1), np.int64)
+    np.add.at(table, (a, b), sizes)
+    n = int(table.sum())
+    together, rows, columns = (int((t * (t - 1)).sum()) for t in (table, table.sum(axis=1), table.sum(axis=0)))
+    expected = rows * columns / max(n * (n - 1), 1)
+    highest = (rows + columns) / 2
+    return (together - expected) / (highest - expected) if highest > expected else 1.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an answer is made from: micro-clusters, support, weights and refits."""
+
+    micro: MicroClusters
+    support: Support
+    weights: np.ndarray  # (p,), partitions in the order of the micro-clusters
+    refits: Refits
+
+
+def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_clusters: int, seed: int) -> Evidence:
+    """One k-means start and one overlap pass over the items; the rest works on micro-clusters.
+
+    With a single partition, its clusters are the micro-clusters.
+    """
+    n_micro = max(N_MICRO, 5 * most_clusters)
+    if rows.layout.n_partitions == 1:
+        n_micro = max(n_micro, rows.layout.n_codes)
+    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), _MICRO_PASSES, seed)
+    columns = np.split(micro.codes, micro.layout.offsets[1:-1])
+    tables = member_tables(ensemble, rows, micro.partitions.tolist())
+    ordered = (
+        np.ascontiguousarray(alpha[np.ix_(micro.codes, own - rows.layout.offsets[j])])
+        for alpha, own, j in zip(tables, columns, micro.partitions)
+    )
+    pairs = compare_members(ordered, micro.layout)
+    weights = robust_weights(pairs)
+    return Evidence(micro, find_support(pairs), weights, Refits(micro, pairs, weights, seed))
+
+
+@dataclass(frozen=True)
+class NumberOfClusters:
+    """The suggested number, the runners-up, and the curves behind them."""
+
+    k: int
+    runners_up: list[int]  # other peaks of `score` within NEAR of the best, best first
+    ks: np.ndarray
+    score: np.ndarray
+    curves: dict[str, np.ndarray]
+
+
+def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfClusters:
+    """Where agreement, separation and gaps peak together, over the cuts of the average linkage tree.
+
+    agreement: mean NMI of the cut with the partitions. margin: mean over items of the co-association with the own
+    cluster minus that with the next. eigengap: of the graph of micro-clusters and base clusters. linkage_gap: fall of
+    the similarity of merges. Each curve is brought to 0..1; the two gaps count half each. None for `ks` is 2 to
+    MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is their number itself, whose gaps
+    are large by definition, unless some partition has as many clusters.
+    """
+    micro = refits.micro
+    most = micro.n_leaves - (micro.n_leaves > max(2, int(micro.layout.n_clusters.max())))
+    tried = np.array([k for k in ks or range(2, MOST_CLUSTERS + 1) if 2 <= k <= most], dtype=np.int64)
+    if not len(tried):
+        return NumberOfClusters(min(2, micro.n_leaves), [], tried, np.zeros(0), {})
+    tree = refits.whole.tree(local=False)
+    cuts = [tree.cut(int(k)) for k in tried]
+    values = graph_eigenvalues(micro, refits.whole.weights, int(tried[-1]) + 1)
+    curves = {
+        "agreement": np.array([refits.agreement(cut) for cut in cuts]),
+        "margin": np.array([_mean_margin(tree, cut) for cut in cuts]),
+        "eigengap": values[tried - 1] - values[tried],
+        "linkage_gap": tree.similarity[tried - 1] - tree.similarity[tried - 2],
+    }
+    unit = {name: _unit_range(curve) for name, curve in curves.items()}
+    score = unit["agreement"] + unit["margin"] + (unit["eigengap"] + unit["linkage_gap"]) / 2
+    order = np.argsort(-score, kind="stable")
+    padded = np.concatenate([[-np.inf], score, [-np.inf]])
+    peak = (score >= padded[:-2]) & (score >= padded[2:])
+    others = [int(tried[i]) for i in order[1:] if peak[i] and score[i] >= score[order[0]] - NEAR]
+    return NumberOfClusters(int(tried[order[0]]), others, tried, score, curves)
+
+
+def _unit_range(values: np.ndarray) -> np.ndarray:
+    return (values - values.min()) / max(float(np.ptp(values)), 1e-12)
+
+
+def _mean_margin(tree: CutTree, labels: np.ndarray) -> float:
+    """Mean over items of the similarity to the own cluster minus that to the most similar other one."""
+    near = tree.to_clusters(labels)
+    rows = np.arange(len(labels))
+    own = near[rows, labels]
+    near[rows, labels] = -np.inf
+    return float(np.average(own - near.max(axis=1), weights=tree.sizes))
+
+
+def graph_eigenvalues(micro: MicroClusters, weights: np.ndarray, count: int) -> np.ndarray:
+    """Leading eigenvalues, largest first, of the normalised graph of micro-clusters and base clusters, squared.
+
+    Base clusters tied by shared micro-clusters have the same ones other than 0.
+    """
+    ties = weights[micro.partition_of][:, None] * micro.counts.alpha
+    rows, columns = ties.sum(axis=1), ties.sum(axis=0)
+    ties = ties[rows > 0][:, columns > 0]
+    scaled = ties / np.sqrt(rows[rows > 0])[:, None] / np.sqrt(columns[columns > 0])
+    square = scaled.T @ scaled
+    n = len(square)
+    keep = min(count, n)
+    found = eigh((square + square.T) / 2.0, eigvals_only=True, subset_by_index=(n - keep, n - 1))
+    return np.concatenate([found[::-1], np.zeros(count - keep)])

@@ -1,0 +1,109 @@
+"""Confidence: how far the answer depends on which partitions were used, for items, clusters and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.counts import Counts
+from ..engines import Rows
+from .choosing import member_nmi
+from .micro import MicroClusters
+
+FOUND_AGAIN = 0.5  # Jaccard index from which a cluster of a refit is the same cluster
+TYPICAL = 0.9  # quantile of the association with the own cluster that counts as full
+_CHUNK = 1 << 18  # rows whose codes are read at a time
+_LEVELS = 1 << 12  # associations are kept as multiples of 1 / _LEVELS
+_BITS = 20  # fixed point of the associations in single partitions
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """What the refits say about micro-clusters, clusters and partitions."""
+
+    leaves: np.ndarray  # (m,) share of the own cluster that a refit keeps together with the micro-cluster, on average
+    clusters: np.ndarray  # (k,) share of the refits in which the cluster is found again
+    partitions: np.ndarray  # (p,) mean NMI with the refits that did not use the partition
+
+
+def recurrence(
+    micro: MicroClusters, answer: np.ndarray, k: int, refits: Sequence[np.ndarray], left_out: Sequence[np.ndarray]
+) -> Recurrence:
+    """Compare the answer, of k clusters, with its refits, all given as the cluster of each micro-cluster.
+
+    `left_out` tells for each refit which partitions it did not use.
+    """
+    p = micro.layout.n_partitions
+    leaves, clusters = np.zeros(micro.n_leaves), np.zeros(k)
+    total, times = np.zeros(p), np.zeros(p)
+    for refit, absent in zip(refits, left_out):
+        shared = np.zeros((k, int(refit.max()) + 1), np.int64)
+        np.add.at(shared, (answer, refit), micro.sizes)
+        size = np.maximum(shared.sum(axis=1, keepdims=True), 1)
+        union = np.maximum(size + shared.sum(axis=0) - shared, 1)
+        clusters += (shared / union).max(axis=1) >= FOUND_AGAIN
+        leaves += (shared / size)[answer, refit]
+        total[absent] += member_nmi(micro, refit)[absent]
+        times += absent
+    n = len(refits)
+    return Recurrence(leaves / n, clusters / n, total / np.maximum(times, 1))
+
+
+def item_confidence(
+    rows: Rows,
+    leaf: np.ndarray,
+    labels: np.ndarray,
+    counts: Counts,
+    weights: np.ndarray,
+    of_leaf: np.ndarray,
+    copies: np.ndarray | None,
+) -> np.ndarray:
+    """√(recurrence of the micro-cluster · association of the item with its cluster), from 0 to 1.
+
+    The association is relative to its quantile TYPICAL over all items, and at most 1. One pass over the codes.
+
+    Parameters
+    ----------
+    leaf, labels : ndarray of shape (n,)
+        Micro-cluster and cluster of each item.
+    counts, weights
+        Of the clusters and the partitions, in the order of the rows' codes.
+    of_leaf : ndarray of shape (m,)
+        Recurrence of each micro-cluster.
+    copies : ndarray of int, shape (n,), or None
+        How often each item counts.
+    """
+    levels = own_association(rows, labels, counts, weights)
+    mass = np.bincount(levels, weights=copies, minlength=_LEVELS + 1)
+    reached = np.cumsum(mass) >= TYPICAL * mass.sum()
+    full = max(int(np.argmax(reached)), 1)
+    table = np.sqrt(of_leaf[:, None] * np.minimum(np.arange(_LEVELS + 1) / full, 1.0)).astype(np.float32)
+    found = table[leaf, levels]
+    found[(labels < 0) | (leaf < 0)] = 0.0
+    return found
+
+
+def own_association(rows: Rows, labels: np.ndarray, counts: Counts, weights: np.ndarray) -> np.ndarray:
+    """Mean co-association of each item with its own cluster, in multiples of 1 / _LEVELS: whole numbers (n,).
+
+    Sums are integers, so neither chunks nor the order of the partitions matter.
+    """
+    layout = counts.layout
+    per_code = np.repeat(np.arange(layout.n_partitions), layout.n_clusters)
+    share = counts.alpha / np.maximum(counts.cells, 1)[per_code]
+    fixed = np.rint(weights * 2.0**_BITS).astype(np.int64)
+    table = np.rint(share * fixed[per_code][:, None]).astype(np.int64)
+    found = np.empty(len(labels), np.uint16)
+    for start in range(0, len(labels), _CHUNK):
+        stop = min(start + _CHUNK, len(labels))
+        codes, own = rows.codes_at(np.arange(start, stop)), labels[start:stop]
+        together, observed = np.zeros((2, stop - start), np.int64)
+        for j, (first, k) in enumerate(zip(layout.offsets.tolist(), layout.n_clusters.tolist())):
+            code = codes[:, j].astype(np.int64)
+            seen = code < k
+            together += np.where(seen, table[first + np.minimum(code, k - 1), own], 0)
+            observed += fixed[j] * seen
+        found[start:stop] = (_LEVELS * together) // np.maximum(observed, 1)
+    return found

@@ -1,0 +1,104 @@
+"""Micro-clusters: a few hundred small clusters that replace the items in methods of quadratic cost.
+
+They are the clusters of one k-means start, or the different rows where those are fewer. The reduction is written over
+the engine verbs, so it works wherever the items are kept and takes time linear in their number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.counts import Counts, Layout, ScoreTable
+from ..core.tables import KMeansObjective
+from ..engines import Engine, Fit, Labelling, Rows
+from .starts import Starts, best_start, with_fewer_clusters
+
+
+@dataclass(frozen=True)
+class MicroClusters:
+    """Micro-clusters ("leaves") of an ensemble and their counts.
+
+    Partitions and base clusters are put into an order that depends neither on their names nor on the order of the
+    columns, so that sums of floats and random halves of the partitions do not depend on them either.
+    """
+
+    labelling: Labelling  # leaf of each item, where the engine keeps it
+    table: ScoreTable  # whose argmax the leaves are, for new rows; base clusters in the order of the ensemble
+    counts: Counts  # (d, m), partitions and base clusters in the order below
+    partitions: np.ndarray  # (p,) positions in the ensemble
+    codes: np.ndarray  # (d,) positions in the ensemble
+
+    @property
+    def n_leaves(self) -> int:
+        return self.counts.n_clusters
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Items at each leaf, copies counted."""
+        return self.counts.sizes
+
+    @property
+    def layout(self) -> Layout:
+        return self.counts.layout
+
+    @property
+    def partition_of(self) -> np.ndarray:
+        """Partition of each base cluster (d,)."""
+        return np.repeat(np.arange(self.layout.n_partitions), self.layout.n_clusters)
+
+    def merged(self, of_leaf: np.ndarray, k: int) -> Counts:
+        """Counts of the clusters that leaves form."""
+        order = np.argsort(of_leaf, kind="stable")
+        present, starts = np.unique(of_leaf[order], return_index=True)
+        alpha, sizes = np.zeros((self.layout.n_codes, k), np.int64), np.zeros(k, np.int64)
+        alpha[:, present] = np.add.reduceat(self.counts.alpha[:, order], starts, axis=1)
+        sizes[present] = np.add.reduceat(self.sizes[order], starts)
+        return Counts(alpha, sizes, self.layout)
+
+    def in_given_order(self, counts: Counts, layout: Layout) -> Counts:
+        """Counts with base clusters in the order of the ensemble."""
+        alpha = np.empty_like(counts.alpha)
+        alpha[self.codes] = counts.alpha
+        return Counts(alpha, counts.sizes, layout)
+
+    def partitions_in_given_order(self, values: np.ndarray) -> np.ndarray:
+        """Values of partitions (p,) in the order of the ensemble."""
+        given = np.empty_like(values)
+        given[self.partitions] = values
+        return given
+
+
+def micro_clusters(rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed: int) -> MicroClusters:
+    """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty."""
+    v = np.ones(rows.layout.n_partitions)
+
+    def one_start(k: int) -> Fit:
+        return best_start(rows, engine, KMeansObjective(v), v, Starts(k, 1, max_iter, seed))
+
+    fit, _ = with_fewer_clusters(one_start, n_micro, silent=True)
+    table, labelling, counts = fit.table, fit.labelling, fit.counts
+    while (counts.sizes == 0).any():  # refills may have stopped short; the items that count are not affected
+        table = ScoreTable(np.ascontiguousarray(table.values[:, counts.sizes > 0]), table.bits)
+        labelling = rows.labelling(table.n_clusters)
+        rows.assign(labelling, table)
+        counts = rows.counts(labelling)
+    partitions, codes = _order(counts)
+    n_clusters = rows.layout.n_clusters[partitions]
+    layout = Layout(n_clusters, np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64))
+    ordered = Counts(np.ascontiguousarray(counts.alpha[codes]), counts.sizes, layout)
+    return MicroClusters(labelling, table, ordered, partitions, codes)
+
+
+def _order(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of partitions and of base clusters, sorted by their counts alone."""
+    layout, keys, rows = counts.layout, [], []
+    for a, b in zip(layout.offsets[:-1].tolist(), layout.offsets[1:].tolist()):
+        block = counts.alpha[a:b]
+        order = np.lexsort(block.T[::-1])
+        rows.append(a + order)
+        keys.append((b - a, hashlib.sha256(block[order].tobytes()).digest()))
+    partitions = sorted(range(layout.n_partitions), key=keys.__getitem__)
+    return np.array(partitions), np.concatenate([rows[j] for j in partitions])

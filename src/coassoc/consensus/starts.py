@@ -1,0 +1,113 @@
+"""Several k-means starts, of which the best is kept, and fewer clusters where the rows do not differ enough."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..core.checks import stream
+from ..core.counts import Counts
+from ..core.tables import Objective, seeding_weights
+from ..engines import Engine, Fit, Rows, Start
+from ..metrics.labels import fill_missing
+from .lloyd import EQUAL_ROWS, Report, TooFewRows, lloyd, random_rows, seed_rows, seeded_fits
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Settings of the starts of one fit."""
+
+    n_clusters: int
+    n_init: int
+    max_iter: int
+    seed: int
+    init: str | np.ndarray = "k-means++"  # or "random", or codes of a partition, −1 where it has no label
+    verbose: str = ""  # name under which a line per pass is printed; "" prints nothing
+
+    def reporter(self, restart: int) -> Report | None:
+        if not self.verbose:
+            return None
+
+        def report(n_iter: int, loss: float, moved: int) -> None:
+            print(f"{self.verbose}: start {restart}, pass {n_iter}, loss {loss:.6g}, {moved} rows moved")
+
+        return report
+
+
+def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, starts: Starts) -> Fit:
+    """The start that ends with the lowest loss, the first of equals; its labelling holds its labels."""
+    best: Fit | None = None
+    every, k = rows, starts.n_clusters
+    drawn = isinstance(starts.init, str)
+    if drawn and not starts.verbose:  # the lines printed count items, not different rows
+        rows = every.distinct(starts.n_init)
+    restarts = range(starts.n_init if drawn else 1)
+    # starts that run one after the other share one labelling, and their reports do not mix
+    at_once = 1 if starts.verbose else min(engine.starts_at_once(rows), len(restarts))
+    shared = rows.labelling(k) if at_once == 1 else None
+
+    def run(restart: int) -> Fit:
+        first = _first_counts(rows, starts, v, stream(starts.seed, restart))
+        return lloyd(rows, objective, first, starts.max_iter, shared, starts.reporter(restart))
+
+    for first in range(0, len(restarts), at_once):
+        some = restarts[first : first + at_once]
+        if drawn and starts.init == "k-means++" and k > 1:
+            seeded = [Start(rows, stream(starts.seed, restart)) for restart in some]
+            weights, report = seeding_weights(v), starts.reporter(first)
+            fits = seeded_fits(engine, seeded, objective, k, weights, starts.max_iter, shared, report)
+        else:
+            fits = engine.side_by_side(run, some)
+        for fit in fits:
+            if isinstance(fit, TooFewRows):
+                raise fit
+            if best is None or fit.loss < best.loss:
+                best = fit
+    assert best is not None
+    if shared is not None and best is not fit:
+        rows.assign(shared, best.table)  # labels are a function of the table
+    return best if rows is every else replace(best, labelling=rows.spread(best.labelling))
+
+
+def _first_counts(rows: Rows, starts: Starts, v: np.ndarray, rng: np.random.Generator) -> Counts:
+    """Counts whose centers the first pass uses."""
+    k = starts.n_clusters
+    if not isinstance(starts.init, str):  # items without a label form one more cluster, which is then dropped
+        counts = rows.counts(rows.labelling(k + 1, fill_missing(starts.init, k)))
+        return Counts(counts.alpha[:, :k].copy(), counts.sizes[:k].copy(), counts.layout)
+    if k == 1:
+        return rows.whole_counts()
+    chosen = random_rows(rows, k, rng) if starts.init == "random" else seed_rows(rows, k, seeding_weights(v), rng)
+    return Counts.of_rows(chosen, rows.layout)
+
+
+def with_fewer_clusters(fit: Callable[[int], T], n_clusters: int, *, silent: bool = False) -> tuple[T, int]:
+    """``fit(k)`` and k: `n_clusters`, or, with a warning, the number of different rows when that is smaller."""
+    k = n_clusters
+    while True:
+        try:
+            found = fit(k)
+        except TooFewRows as short:
+            k = short.n_different
+        else:
+            if not silent:
+                warn_if_fewer(n_clusters, k, note=EQUAL_ROWS)
+            return found, k
+
+
+def warn_if_fewer(n_clusters: int, found: int, what: str = "different label rows", note: str = "") -> None:
+    """Warn, as scikit-learn does, when there are fewer different rows than clusters asked for."""
+    if found < n_clusters:
+        warnings.warn(
+            f"n_clusters={n_clusters} is larger than the number of {what}, {found}; {found} clusters are returned."
+            + note,
+            ConvergenceWarning,
+            stacklevel=3,
+        )

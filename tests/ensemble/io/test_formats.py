@@ -1,0 +1,119 @@
+"""A format is one module and one entry in the list: everything else finds it there."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.cli import main
+from coassoc.ensemble import StoredEnsemble
+from coassoc.ensemble.io import formats
+from coassoc.ensemble.io.writing import table_format
+
+MODULE = '''
+"""Columns as JSON lists, for the sake of the test."""
+import json
+import numpy as np
+from coassoc.ensemble.io.limits import Limit
+from coassoc.ensemble.io.table import Piece, Table, TableFormat
+
+def read(path, columns):
+    content = json.loads(path.read_bytes()[4:])
+    return {name: np.array(content[name]) for name in columns}
+
+class JsonTable(Table):
+    def __init__(self, path, limit):
+        super().__init__(path, limit)
+        content = json.loads(path.read_bytes()[4:])
+        self.names, self.n_rows = list(content), len(next(iter(content.values())))
+
+    def blocks(self, columns):
+        return [Piece(read, (self.path, tuple(columns)), self.n_rows)]
+
+class JsonFormat(TableFormat):
+    name, suffixes, magic, in_folders = "jsontable", (".jt",), (b"JT1 ",), True
+
+    def open(self, path, options):
+        return JsonTable(path, Limit.of([path], options.max_bytes))
+
+    def write(self, target, content):
+        columns = {} if content.item_ids is None else {"id": content.item_ids.tolist()}
+        for name, column in content.columns.items():
+            values = column.decode()[0] if hasattr(column, "decode") else column
+            columns[name] = np.asarray(values).tolist()
+        target.write_bytes(b"JT1 " + json.dumps(columns).encode())
+
+    def append(self, source, target, name, labels, options, force):
+        content = json.loads(source[0].read_bytes()[4:])
+        target.write_bytes(b"JT1 " + json.dumps({**content, name: np.asarray(labels).tolist()}).encode())
+
+FORMAT = JsonFormat()
+'''
+
+
+@pytest.fixture
+def added(tmp_path, monkeypatch):
+    path = tmp_path / "json_format.py"
+    path.write_text(MODULE)
+    spec = importlib.util.spec_from_file_location("json_format", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(__import__("sys").modules, "json_format", module)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, module.FORMAT])
+    path.unlink()
+    return tmp_path
+
+
+def test_a_new_format_is_seen_everywhere(added, capsys):
+    rng = np.random.default_rng(0)
+    table = rng.integers(3, size=(60, 4))
+    ensemble = ca.Ensemble.from_partitions(list(table.T), names=list("abcd"))
+    ensemble.item_ids = np.array([f"i{i}" for i in range(60)], dtype=object)
+    path = added / "labels.jt"
+    ca.write_ensemble(path, ensemble)
+    assert json.loads(path.read_bytes()[4:])["a"] == table[:, 0].tolist()
+    assert table_format(path) == "jsontable" and formats.format_names()[-1] == "jsontable"
+    renamed = path.rename(added / "labels")  # known by its first bytes
+    for found in (ca.read_ensemble(renamed), ca.Ensemble(renamed), ca.read_ensemble(renamed, format="jsontable")):
+        assert (found.codes == ensemble.codes).all()
+        assert found.item_ids.tolist() == ensemble.item_ids.tolist()
+    assert isinstance(ca.Ensemble(renamed), StoredEnsemble)
+    ca.write_labels(added / "alone.jt", [0, 1], ids=["x", "y"])
+    assert ca.read_ensemble(added / "alone.jt").item_ids.tolist() == ["x", "y"]
+
+    renamed.rename(path)
+    labels = []
+    for extra in ([], ["--memory", "1MB"], ["--format", "jsontable"]):
+        out = added / "out.jt"
+        assert main(["fit", str(path), "-k", "3", "-o", str(out), "--force", *extra]) == 0
+        labels.append(json.loads(out.read_bytes()[4:])["consensus"])
+        assert json.loads(out.read_bytes()[4:])["id"] == ensemble.item_ids.tolist()
+    assert labels[0] == labels[1] == labels[2]
+    with pytest.raises(SystemExit):
+        main(["fit", "--help"])
+    assert "jsontable" in capsys.readouterr().out
+
+    folder = added / "parts"
+    folder.mkdir()
+    for name in ("0.jt", "1.jt"):
+        ca.write_ensemble(folder / name, ensemble)
+    assert ca.Ensemble(folder).n_samples == 120
+
+
+def test_every_format_is_on_the_page_about_files():
+    page = Path(__file__).parents[3] / "docs" / "files.md"
+    if not page.exists():
+        pytest.skip("the documentation is not beside the tests")
+    text = page.read_text()
+    for known in formats.FORMATS:
+        assert all(f"`{suffix}`" in text for suffix in known.suffixes), known.name
+
+
+def test_an_unknown_format_is_refused_with_the_list():
+    with pytest.raises(ValueError, match=r"format must be one of \('csv', 'tsv', 'parquet', 'npy', 'npz', 'h5ad'\)"):
+        ca.read_ensemble("x.csv", format="xlsx")
