@@ -152,7 +152,7 @@ def _same_file(first: Any, second: Any) -> bool:
     if os.path.exists(first) and os.path.exists(second):
         return os.path.samefile(first, second)
     if os.path.exists(first) or os.path.exists(second):
-        return False  # the file system tells them apart
+        return False  # the file system distinguishes them
     return _folded(first) == _folded(second)
 
 
