@@ -153,7 +153,9 @@ class Rows {
     // labels[id] = number of the part that lists it
     void scatter(const std::vector<Vector<const uint32_t>>& parts, Vector<int32_t> labels);
     void overlap(Matrix<int64_t> out);
-    void weighted_overlap(Vector<const double> weights, Matrix<double> out);
+    // rows count copies * min(2**bits / (sum of their labels' units), most)
+    void weighted_overlap(Vector<const int64_t> units, int bits, int64_t most, Matrix<int64_t> out);
+    void add_overlap(const int64_t* units, int bits, int64_t most, Matrix<int64_t>& out);
 
     bool sums_of(const Labelling& labelling, int64_t* sizes, int64_t* cells, int64_t* squares) const;
     void count_now(Labelling& labelling);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse import csr_matrix
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Layout, ScoreTable
 from ..core.tables import fix_table
+from ..engines import Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies, check_labels
 from .base import ConsensusEstimator, PredictMixin
@@ -32,7 +34,10 @@ class MCLA(PredictMixin, ConsensusEstimator):
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of meta-clusters. Some may get no item; ``n_clusters_`` counts those that do.
+        Number of meta-clusters. One that wins no item is placed anew, on the labels of the item with the lowest
+        association, until all have items.
+    at_most : bool, default=False
+        Leave out meta-clusters that win no item instead, as in the publication: fewer clusters are common then.
     max_bytes : int, default=2147483648
         Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
@@ -47,7 +52,7 @@ class MCLA(PredictMixin, ConsensusEstimator):
     labels_ : ndarray of shape (n_samples,)
         Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition.
     n_clusters_ : int
-        Meta-clusters with at least one item; often fewer than asked for.
+        Clusters that hold items: `n_clusters`, unless ``at_most=True`` or too few items differ (with a warning).
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
     density_, cluster_density_, cluster_sizes_
@@ -75,8 +80,9 @@ class MCLA(PredictMixin, ConsensusEstimator):
     2
     """
 
-    def __init__(self, n_clusters=8, *, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
+    def __init__(self, n_clusters=8, *, at_most=False, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
         self.n_clusters = n_clusters
+        self.at_most = at_most
         self.max_bytes = max_bytes
         self.random_state = random_state
         self.engine = engine
@@ -99,21 +105,24 @@ class MCLA(PredictMixin, ConsensusEstimator):
             meta = np.full(d, -1, dtype=np.int64)
             meta[present] = partition_graph(graph, np.ones(len(present), np.int64), k, seed)
 
-            table = association_table(meta, k, rows.layout)
-            labelling = rows.labelling(k)
-            rows.assign(labelling, table)
+            members = meta[:, None] == np.arange(k)
+            tries = 0 if self.at_most else 2 * k
+            members, labelling = place_items(rows, members, tries, association_table)
             found = np.flatnonzero(rows.counts(labelling).sizes)
+            if not self.at_most:
+                warn_if_fewer(k, len(found), "meta-clusters that get an item")
             # meta-clusters without items are never the best, so dropping them changes no label
             new_name = np.full(k + 1, -1, dtype=np.int64)
             new_name[found] = np.arange(len(found))
-            table = ScoreTable(np.ascontiguousarray(table.values[:, found]), table.bits)
+            table = association_table(members[:, found], rows.layout)
             labelling = rows.labelling(len(found))
             rows.assign(labelling, table)
             self._keep_model(ensemble, table)
             self._store_partition(
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
-            self.meta_clusters_ = new_name[meta]
+            kept = members[np.arange(d), meta] & (meta >= 0)  # a cluster placed anew lost its base clusters
+            self.meta_clusters_ = np.where(kept, new_name[meta], -1)
 
 
 class CSPA(ConsensusEstimator):
@@ -225,22 +234,48 @@ def mcla_graph(overlap: np.ndarray) -> csr_matrix:
     return csr_matrix(np.rint(100.0 * jaccard_graph(overlap)).astype(np.int64))
 
 
-def association_table(meta: np.ndarray, k: int, layout: Layout) -> ScoreTable:
-    """Scores |M ∩ i| / |M|, times the common multiple of the sizes where the products fit int32.
+def place_items(
+    rows: Rows, members: np.ndarray, tries: int, table_of: Callable[[np.ndarray, Layout], ScoreTable]
+) -> tuple[np.ndarray, Labelling]:
+    """Label the items by the table of sets of base clusters, the columns of `members` (d, k), and fill empty clusters.
 
-    These are integers, so equal associations have equal scores. A base cluster without meta-cluster (−1) scores 0.
+    An empty cluster gets the labels of the item with the lowest score as its set, if that item then scores higher there
+    than anywhere else. At most `tries` times. Gives the sets and the labels.
     """
-    sizes = np.bincount(meta[meta >= 0], minlength=k)
-    rows = np.flatnonzero(meta >= 0)
-    multiple = math.lcm(*(int(s) for s in sizes if s > 0))
-    smallest = int(sizes[sizes > 0].min())
-    if layout.n_partitions * (multiple // smallest + 1) < 2**31:
-        exact = np.zeros((layout.n_codes, k), dtype=np.int32)
-        exact[rows, meta[rows]] = multiple // sizes[meta[rows]]
-        return ScoreTable(exact, 0)
-    scores = np.zeros((layout.n_codes, k))
-    scores[rows, meta[rows]] = 1.0 / sizes[meta[rows]]
-    return fix_table(scores, layout)
+    labelling, table = rows.labelling(members.shape[1]), table_of(members, rows.layout)
+    while True:
+        rows.assign(labelling, table)
+        empty = np.flatnonzero(rows.counts(labelling).sizes == 0)
+        if tries == 0 or not len(empty):
+            return members, labelling
+        codes, _ = rows.worst_rows(labelling, ScoreTable(-table.values, table.bits), 1)
+        columns, c = rows.layout.columns_of(codes[0]), empty[0]
+        tried = members.copy()
+        tried[:, c] = False
+        tried[columns, c] = True
+        table = table_of(tried, rows.layout)
+        scores = table.values[columns].sum(axis=0)
+        if scores[c] <= np.delete(scores, c).max():
+            return members, labelling
+        members, tries = tried, tries - 1
+
+
+def vote_table(members: np.ndarray, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| of sets M of base clusters, the columns of `members` (d, k)."""
+    return ScoreTable(members.astype(np.int32), 0)
+
+
+def association_table(members: np.ndarray, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| / |M| of sets M of base clusters, the columns of `members` (d, k).
+
+    Whole numbers over the common multiple of the sizes where int32 holds them: then equal shares are equal scores.
+    """
+    sizes = members.sum(axis=0)
+    filled = np.maximum(sizes, 1)
+    multiple = math.lcm(*(int(s) for s in filled))
+    if layout.n_partitions * (multiple // int(filled.min()) + 1) < 2**31:
+        return ScoreTable((members * (multiple // filled)).astype(np.int32), 0)
+    return fix_table(members / filled, layout)
 
 
 def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

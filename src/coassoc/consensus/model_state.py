@@ -328,10 +328,7 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "leaf_of_item_": ("i", "n", -1, "m"),
     "_leaf_of_item": ("i", "n", -1, "m"),
     "_unlabelled": ("i", "u", 0, "n"),
-    "_vectors": ("f", "dq", None, None),
-    "_centres": ("f", "kq", None, None),
     "eigenvalues_": ("f", "q", None, None),
-    "meta_cluster_": ("i", "d", -1, None),
     "meta_clusters_": ("i", "d", -1, None),
     "partition_weights_": ("f", "p", 0, None),
     "partition_agreement_": ("f", "p", 0, 1),
@@ -340,7 +337,7 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "_cluster_of_leaf": ("i", "m", 0, "k"),
 }
 _INTEGERS = ("n_features_in_", "n_iter_", "n_clusters_", "n_clusters_found_", "n_leaves_", "n_rounds_", "n_ties_",
-             "n_vertices_")  # fmt: skip
+             "n_sampled_", "n_vertices_")  # fmt: skip
 _SHARES = ("density_", "ensemble_nmi_", "agreement_")
 _REALS = ("loss_", "stability_", *_SHARES)
 
@@ -382,7 +379,7 @@ def _check_estimator(model: Any) -> None:
     if "_table" not in state or ("_vectors" in state) != ("_centres" in state):
         _bad(f"{type(model).__name__} has no _table, _vectors or _centres")
     if state.get("_table") is None:
-        if hasattr(model, "predict") and not {"tree_", "_centres", "_micro_table"} & set(state):
+        if hasattr(model, "predict") and not {"tree_", "_micro_table"} & set(state):
             _bad("_table is missing")
     else:
         check_array(_instance(model._table, ScoreTable, "_table").values, "_table", "i", "dk", sizes)

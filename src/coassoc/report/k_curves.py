@@ -50,7 +50,7 @@ def plot_select_k(found: SelectK, axes: Any = None) -> Any:
 
 
 def save_select_k(found: SelectK, path: Any, *, force: bool = False) -> None:
-    """Write the drawing to a file; its ending says the kind."""
+    """Write the drawing to a file; the suffix gives the format."""
     left, _ = plot_select_k(found)
     kind = Path(path).suffix.lstrip(".") or "png"
     with replacing(path, force=force) as partial:

@@ -22,6 +22,7 @@ import numpy as np
 
 from ...core.counts import Layout, ScoreTable
 from ...core.moves import Moves, MoveTable
+from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows, Seeding
 from ..cuda.device import has_device
 from ..cuda.engine import Cuda
@@ -32,7 +33,6 @@ from ..numpy import Numpy
 # not set yet.
 Past = tuple[str, "ScoreTable | None", "np.ndarray | None"]
 UNLABELLED: Past = ("", None, None)
-WEIGHTED_PART = 65536  # rows under one partial sum of weighted overlaps: the unit all engines share
 
 _gpu_lock = threading.RLock()  # chunks of one process share its GPU
 _numbers = itertools.count()
@@ -300,18 +300,9 @@ def chunk_locate(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray
         return chunk.seeded(key, weights, chosen).locate(targets)
 
 
-def chunk_overlap(chunk: Chunk) -> tuple[np.ndarray]:
+def chunk_overlap(chunk: Chunk, shares: RowShares | None) -> tuple[np.ndarray]:
     with chunk.lock:
-        return (chunk.rows().overlap(),)
-
-
-def chunk_weighted_overlap(chunk: Chunk, total: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
-    """`total` with the weighted overlap added, in row order and parts of fixed size: these are floating sums."""
-    for start in range(0, len(chunk), WEIGHTED_PART):
-        part = chunk.part(start, min(start + WEIGHTED_PART, len(chunk))).overlap(weights)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+        return (chunk.rows().overlap(shares),)
 
 
 def chunk_codes_at(chunk: Chunk, indices: np.ndarray) -> np.ndarray:

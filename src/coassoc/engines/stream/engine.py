@@ -170,10 +170,6 @@ class StreamChunks(Chunks):
         self.each(add, *args, per_chunk=per_chunk)
         return sums[0]
 
-    def fold(self, function: Callable, *args: Any) -> Any:
-        # one chunk of all rows: the function reads parts of its own size from the file
-        return function(self.plan.chunk(self.codes, self.row_copies), None, *args)
-
     def forget(self, key: str) -> None:
         for part in self.parts:
             part.forget(key)
