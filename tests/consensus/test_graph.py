@@ -201,14 +201,6 @@ def test_cspa_leaves_out_items_of_weight_zero():
     assert (model.labels_[copies > 0] == without.labels_).all() and model.density_ == without.density_
 
 
-def test_same_labels_on_every_engine(engine):
-    table = oracle.planted(np.random.default_rng(11), n=120, p=9, noise=0.35, most=6)
-    for method in (ca.MCLA, ca.CSPA):
-        expected = method(5, random_state=4, engine="numpy").fit(table)
-        found = method(5, random_state=4, engine=engine).fit(table)
-        assert (found.labels_ == expected.labels_).all() and found.density_ == expected.density_
-
-
 @settings(max_examples=60)
 @given(st.integers(0, 10**6))
 def test_any_graph_survives(seed):

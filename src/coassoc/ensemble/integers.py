@@ -18,7 +18,7 @@ _MOST_VALUES = 1 << 16  # numbers between the least and the greatest label of a 
 
 @dataclass(frozen=True)
 class IntegerTally:
-    """How often each number from ``low[j]`` on occurs in each column; negative numbers that are missing are counted in `missing`."""
+    """How often each number from ``low[j]`` on occurs in each column; `missing` counts the missing ones."""
 
     low: np.ndarray  # (p,) int64
     counts: list[np.ndarray]
