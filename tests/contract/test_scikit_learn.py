@@ -21,7 +21,6 @@ from coassoc import consensus
 TABLE_ESTIMATORS = sorted(
     name for name in consensus.__all__ if hasattr(getattr(consensus, name), "fit") and name != "ConsensusClustering"
 )
-SPECTRAL = ("ECPCS", "HBGF", "LWGP")  # these refuse more clusters than different rows
 NEEDS = {"MCLA": "pymetis", "CSPA": "pymetis"}
 EXCEPTIONS = {
     "check_clustering": "features are not labels: see test_clusters_are_found_in_integer_labels",
@@ -47,7 +46,7 @@ def all_estimators():
     found = []
     for name in TABLE_ESTIMATORS:
         try:
-            found.append(make(name, n_clusters=2 if name in SPECTRAL else 3))
+            found.append(make(name))
         except pytest.skip.Exception:
             continue
     return [*found, ca.ConsensusClustering(n_partitions=5, random_state=0, engine="numpy")]
@@ -108,10 +107,8 @@ def test_negative_labels_are_accepted_as_missing(estimator):
 
 
 def test_more_clusters_than_different_rows_warn_and_give_fewer(estimator):
-    if type(estimator).__name__ in SPECTRAL:
-        pytest.skip("refused by this method")
     table = np.repeat([[0, 0], [0, 1]], 5, axis=0)
-    k = 5 if isinstance(estimator, (ca.MCLA, ca.ECPCS)) else 3  # these cluster base clusters, of which there are 3
+    k = 5 if isinstance(estimator, ca.MCLA) else 3  # which clusters base clusters, of which there are 3
     k = 11 if isinstance(estimator, ca.CSPA) else k  # which may put equal rows apart
     with pytest.warns(ConvergenceWarning, match=rf"n_clusters={k} is larger than .* clusters are returned"):
         labels = estimator.set_params(n_clusters=k).fit(table).labels_
