@@ -96,7 +96,7 @@ class HBGF(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -104,7 +104,7 @@ class HBGF(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_ : float
@@ -185,7 +185,7 @@ class LWGP(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -193,7 +193,7 @@ class LWGP(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
@@ -273,10 +273,12 @@ class ECPCS(SpectralConsensus):
         Length t of the walks.
     n_init : int, default=10
         Starts of k-means on the embedding of base clusters.
+    max_iter : int, default=20
+        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -284,7 +286,7 @@ class ECPCS(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first.
     loss_ : float
