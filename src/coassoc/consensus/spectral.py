@@ -97,7 +97,7 @@ class HBGF(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -105,7 +105,7 @@ class HBGF(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_ : float
@@ -186,7 +186,7 @@ class LWGP(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -194,7 +194,7 @@ class LWGP(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
@@ -279,7 +279,7 @@ class ECPCS(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -287,7 +287,7 @@ class ECPCS(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first.
     loss_ : float
