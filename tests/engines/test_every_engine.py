@@ -195,21 +195,6 @@ def test_overlaps_and_single_rows(engine):
         equal(ours.codes_at(indices), ensemble.codes[indices])
 
 
-def test_weighted_overlaps_of_many_rows(engine):
-    """Floating sums are added in parts of 65536 rows, the same on every engine."""
-    if engine.name == "dask":
-        pytest.skip("sums of floats by chunk, equal to the last digits only")
-    if engine.name == "stream":
-        engine = ca.engines.Stream(engine.memory)
-    if engine.name == "toy":
-        pytest.skip("adds row by row")
-    if engine.name == "numpy":
-        engine = Numpy(chunk_rows=9999)
-    theirs, ours, ensemble, rng = case(2, engine, n=70_000, p=3, most=12)
-    weights = rng.random(ensemble.n_codes)
-    equal(ours.weighted_overlap(weights), theirs.weighted_overlap(weights))
-
-
 @pytest.mark.parametrize("state", [DensityState, AgreementState])
 def test_moves_proposed_and_applied(engine, state):
     for seed in seeds(engine, 6):
