@@ -250,7 +250,7 @@ def test_small_tables(n, p):
 
 
 def test_constant_members_do_no_harm():
-    table, _truth = planted(p=6)
+    table, _ = planted(p=6)
     answer = fit(np.column_stack([table, np.zeros((400, 2), int)]))
     assert answer.n_clusters_ == 4 and "6 of 8" in answer.verdict_
     nothing = fit(np.zeros((20, 3), int))

@@ -35,9 +35,7 @@ def test_a_pass_is_a_materialised_k_means_pass(engine):
     for _ in range(60):
         case, k, labels, rows = state(rng, engine)
         dense = oracle.Dense(case.table, case.v, case.copies)
-        table = fix_table(
-            KMeansObjective(np.array(case.v)).table(rows.counts(rows.labelling(k, labels))), rows.layout
-        )
+        table = fix_table(KMeansObjective(np.array(case.v)).table(rows.counts(rows.labelling(k, labels))), rows.layout)
         labelling = rows.labelling(k)
         rows.assign(labelling, table)
         found = np.asarray(rows.labels(labelling))

@@ -122,6 +122,14 @@ def test_more_clusters_than_different_rows_warn_and_give_fewer(estimator):
 # -- the rest of the contract ----------------------------------------------------------------------------------
 
 
+def test_fitted_attributes_have_one_name(estimator):
+    estimator.fit(TABLE)
+    assert estimator.n_clusters_ == len(set(estimator.labels_.tolist()))
+    assert estimator.cluster_sizes_.sum() == len(TABLE)
+    if "max_iter" in estimator.get_params():
+        assert estimator.n_iter_ >= 1 and estimator.converged_ in (True, False)
+
+
 def test_tags_say_categorical(estimator):
     from sklearn.utils import get_tags
 

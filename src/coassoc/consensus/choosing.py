@@ -72,6 +72,12 @@ class Refits:
         """Whether a typical partition has many more clusters than k: exp(mean entropy) of them, effectively."""
         return bool(np.exp(np.average(self._entropy, weights=self.weights)) / k > FINE)
 
+    def release(self) -> None:
+        """Free the matrices; no further fits are possible."""
+        self.halves.clear()
+        self._fits.cache_clear()
+        del self.whole
+
     def passes_from(self, of_leaf: np.ndarray, k: int) -> list[np.ndarray]:
         """K-means passes from a given partition, with each half: refits of a method that is not a candidate."""
         return [half.passes_from(of_leaf, k) for half in self.halves]
