@@ -267,6 +267,8 @@ ESTIMATORS = {
     "hbgf": ca.HBGF(4, random_state=1),
     "lwgp": ca.LWGP(4, random_state=1),
     "ecpcs": ca.ECPCS(4, random_state=1),
+    "lwea": ca.LWEA(4, micro_clusters=20, random_state=1),
+    "auto": ca.Consensus(4, random_state=1),
     "eac": ca.EAC(4),
     "eac-micro": ca.EAC(4, micro_clusters=20, random_state=1),
     "mcla": ca.MCLA(4, random_state=1),
