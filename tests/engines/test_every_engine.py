@@ -195,7 +195,6 @@ def test_overlaps_and_single_rows(engine):
         equal(ours.codes_at(indices), ensemble.codes[indices])
 
 
-<<<<<<< HEAD
 def test_weighted_overlaps_of_many_rows(engine):
     """Integers are added: chunks of any size give the same sums."""
     if engine.name == "stream":
@@ -211,8 +210,6 @@ def test_weighted_overlaps_of_many_rows(engine):
     equal(ours.weighted_overlap(weights), theirs.weighted_overlap(weights))
 
 
-=======
->>>>>>> engines
 @pytest.mark.parametrize("state", [DensityState, AgreementState])
 def test_moves_proposed_and_applied(engine, state):
     for seed in seeds(engine, 6):
@@ -286,10 +283,7 @@ ESTIMATORS = {
     "lwgp": ca.LWGP(4, random_state=1),
     "ecpcs": ca.ECPCS(4, random_state=1),
     "lwea": ca.LWEA(4, micro_clusters=20, random_state=1),
-<<<<<<< HEAD
-=======
     "auto": ca.Consensus(4, random_state=1),
->>>>>>> engines
     "eac": ca.EAC(4),
     "eac-micro": ca.EAC(4, micro_clusters=20, random_state=1),
     "mcla": ca.MCLA(4, random_state=1),
