@@ -1,4 +1,4 @@
-"""MCLA and CSPA: their graphs and tables against dense ones; METIS behind its door."""
+"""MCLA and CSPA: their graphs and tables against dense ones; the calls of METIS."""
 
 import itertools
 import os
