@@ -80,57 +80,36 @@ void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t 
     }
 }
 
-// The lanes of a whole block that are labelled `side`, in `lane`; how many.
-inline int lanes_of_side(const int32_t* labels, int lanes, int32_t side, uint8_t* lane) {
-    int n = 0;
-    for (int i = 0; i < lanes; ++i) {
-        lane[n] = (uint8_t)i;
-        n += labels[i] == side;
-    }
-    return n;
-}
-
-// Four columns of a block at a time: their cells lie in different partitions, so none waits for another.
+// Adds to cells (padded d + p) the copies of the rows of blocks [b0, b1) that are labelled `side`. Four columns at a
+// time: their cells lie in different partitions, so that no increment waits for another.
 template <class T>
-void count_side_blocks(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells) {
-    const int64_t p = view.p, *first = view.first;
+void count_side_as(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
+                   char* scratch) {
+    int64_t times[kLanes];
     uint8_t lane[kLanes];
     for (int64_t b = b0; b < b1; ++b) {
-        const int n = lanes_of_side(labels + b * kLanes, lanes_in(view, b), side, lane);
+        int n = 0;
+        for (int i = 0; i < lanes_in(view, b); ++i) {
+            lane[n] = (uint8_t)i;
+            times[n] = view.copies ? view.copies[b * kLanes + i] : 1;
+            n += labels[b * kLanes + i] == side;
+        }
         if (!n) continue;
-        const T* codes = (const T*)view.blocked + b * p * kLanes;
+        const T* codes = block_of<T>(view, b, (T*)scratch);
         int64_t j = 0;
-        for (; j + 4 <= p; j += 4, codes += 4 * kLanes) {
-            int64_t *c0 = cells + first[j], *c1 = cells + first[j + 1];
-            int64_t *c2 = cells + first[j + 2], *c3 = cells + first[j + 3];
+        for (; j + 4 <= view.p; j += 4, codes += 4 * kLanes) {
+            int64_t *c0 = cells + view.first[j], *c1 = cells + view.first[j + 1];
+            int64_t *c2 = cells + view.first[j + 2], *c3 = cells + view.first[j + 3];
             for (int i = 0; i < n; ++i) {
                 const T* at = codes + lane[i];
-                ++c0[at[0]];
-                ++c1[at[kLanes]];
-                ++c2[at[2 * kLanes]];
-                ++c3[at[3 * kLanes]];
+                c0[at[0]] += times[i];
+                c1[at[kLanes]] += times[i];
+                c2[at[2 * kLanes]] += times[i];
+                c3[at[3 * kLanes]] += times[i];
             }
         }
-        for (; j < p; ++j, codes += kLanes)
-            for (int i = 0; i < n; ++i) ++cells[first[j] + (int64_t)codes[lane[i]]];
-    }
-}
-
-// Adds up the rows of one cluster in blocks [b0, b1): from the column-wise copy, or row by row.
-template <class T>
-void count_side_as(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells) {
-    if (view.blocked && !view.copies) return count_side_blocks<T>(view, labels, side, b0, b1, cells);
-    const int64_t p = view.p, *first = view.first;
-    uint8_t lane[kLanes];
-    for (int64_t b = b0; b < b1; ++b) {
-        const int64_t from = b * kLanes;
-        const int n = lanes_of_side(labels + from, lanes_in(view, b), side, lane);
-        for (int i = 0; i < n; ++i) fetch_row<T>(view, from + lane[i]);
-        for (int i = 0; i < n; ++i) {
-            const T* codes = row_of<T>(view, from + lane[i]);
-            const int64_t times = view.copies ? view.copies[from + lane[i]] : 1;
-            for (int64_t j = 0; j < p; ++j) cells[first[j] + (int64_t)codes[j]] += times;
-        }
+        for (; j < view.p; ++j, codes += kLanes)
+            for (int i = 0; i < n; ++i) cells[view.first[j] + (int64_t)codes[lane[i]]] += times[i];
     }
 }
 

@@ -1,6 +1,8 @@
 // Which instruction sets this build has kernels for, and which this CPU can run.
 #pragma once
 
+#include <string>
+
 #include "kernels.h"
 
 namespace coassoc {
@@ -16,7 +18,7 @@ constexpr int kLevels = 3;
 // From slowest to fastest: "baseline", "avx2", "avx512" (F, BW, DQ, VL and VBMI).
 const Level* levels();
 
-// The fastest that is compiled in and runs here.
-const Kernels& best_kernels();
+// The kernels of one level; null when they are not compiled in or cannot run here.
+const Kernels* kernels_named(const std::string& name);
 
 }  // namespace coassoc

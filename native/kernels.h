@@ -1,5 +1,5 @@
 // The kernels: plain functions on pointers and sizes. They own no memory, know no Python and keep no state.
-// One copy is compiled for each instruction set; `kernels_for` hands out the table of the one asked for.
+// One copy is compiled for each instruction set; see dispatch.h.
 #pragma once
 
 #include <cstdint>
@@ -25,47 +25,43 @@ struct View {
     const int64_t* copies;      // (n,) or null: one each
 };
 
-// The int32 score table, in tiles of columns: tile t holds `tile_columns(t)` columns of every padded row.
+// The int32 score table, in tiles of columns: tile t holds all its columns of every padded row.
 // Columns past k score no more than any real column.
 struct WideTable {
     const int32_t* values;
     int64_t rows;      // padded rows: d + p
     int32_t k;
     int32_t n_tiles;   // tiles of 64 columns; the last one is narrower
-    int32_t last;      // columns of the last tile: 8, 16, 24, 32 or 64; or 2 when k == 2
+    int32_t last;      // columns of the last tile: 8, 16, 24, 32 or 64
 };
 
 // 7-bit table for byte permutes: for each cluster, `stride` bytes with the parts of the partitions one after another,
 // n64 of 64 bytes, then n128 of 128 and n256 of 256; the partition of the q-th part starts at byte column[q] of a
-// block. score * step differs from the int32 score (up to a constant of the row) by at most error / 2.
-// Of two clusters there is one score, their difference: rows above `centre` belong to the second.
+// block. A sum of levels times the step differs from the int32 score, up to a constant of the row, by a bounded error.
 struct NarrowTable {
     const uint8_t* values;  // null: not in use
-    bool pair;
-    uint32_t centre;
     int64_t stride;
     const int64_t* column;
     int32_t n64, n128, n256;  // how many partitions have each part size
-    uint32_t need;          // accept a row when its narrow gap is at least this
-    uint32_t slack;         // narrow units to take off an accepted gap before it is a bound
-    uint32_t scale;         // bound units in one narrow unit, rounded down
+    uint32_t need;            // accept a row when its gap, in steps, is at least this
+    uint32_t slack;           // steps to subtract from an accepted gap to get a bound
+    uint32_t scale;           // bound units in one step, rounded down
 };
 
-// A row that changes its cluster.
-struct Move {
-    int64_t row;
-    int32_t from, to;
+// How scores become levels: whole steps above `base`, at most `top`.
+struct NarrowStep {
+    int32_t base;
+    uint32_t size, top;
 };
 
 struct AssignJob {
     WideTable wide;
     NarrowTable narrow;
     int32_t* labels;        // (n,) in/out
-    uint16_t* bounds;       // (n,) in/out: lower bounds of best - second, in units of 2**shift
+    uint16_t* bounds;       // (n,) in/out: lower bounds of best - second score, in units of 2**shift
     const uint32_t* drop;   // (k,) units a bound can have lost, by own label; null: evaluate every row
     int32_t shift;
     int64_t* delta;         // padded (d + p, k) changes of counts, or null
-    Move* moves;            // what moved, in place of those changes, or null
 };
 
 struct AssignResult {
@@ -73,76 +69,77 @@ struct AssignResult {
 };
 
 struct SeedJob {
-    const void* candidates;  // (m, p) codes, of the view's width
-    int32_t m;               // at most kMaxCandidates
-    const uint64_t* weights; // (p,)
-    bool plain;              // unit weights, no missing label anywhere
-    int32_t width;           // bytes of a distance: 1, 2, 4 or 8
-    const void* now;         // (blocks * 64,) present distances, or null: none chosen yet
-    void* const* next;       // m buffers for the distances after each candidate, or null: sums only
-    int64_t* sums;           // (m, n_super) sums of copies * distance
+    const void* candidates;   // (m, p) codes, of the view's width
+    int32_t m;                // at most kMaxCandidates
+    const uint64_t* weights;  // (p,)
+    bool plain;               // unit weights, no missing label anywhere
+    int32_t width;            // bytes of a distance: 1, 2, 4 or 8
+    const void* now;          // (blocks * 64,) present distances, or null: none chosen yet
+    void* const* next;        // m buffers for the distances after each candidate, or null: sums only
+    int64_t* sums;            // (m, n_super) sums of copies * distance
     int64_t n_super;
 };
 
 // What the scores weight * (2 alpha / size - penalty) of one partition need of each cluster, (k,).
-struct Centres {
-    const double *size, *inverse, *penalty;  // sizes are whole and below 2**32, inverse is 1 / size
+struct Centers {
+    const double *size, *penalty;
     double weight;
+};
+
+// What the gain of entering each cluster depends on, (k,): sums over a row's labels of counts (x) and of cluster sizes
+// by partition (y), and the clusters' pairs together and observed, sizes and values.
+struct DensityTerms {
+    const double *x, *y, *sizes, *together, *observed, *values;
+    double unit;
 };
 
 struct Kernels {
     // blocks [b0, b1) of the column-wise copy
     void (*block_codes)(const View&, int64_t b0, int64_t b1, void* out);
-    // labels, bounds and changed counts of blocks [b0, b1); scratch: assign_scratch bytes, 64-aligned
+    // labels, bounds and changed counts of blocks [b0, b1); scratch: scratch_bytes, 64-aligned
     void (*assign_chunk)(const View&, const AssignJob&, int64_t b0, int64_t b1, char* scratch, AssignResult&);
     // adds to alpha (padded d + p, k) the copies of partitions [j0, j1) in blocks [b0, b1)
     void (*count_chunk)(const View&, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
                         int64_t j1, int64_t* alpha, char* scratch);
-    // takes the copies of n rows from one cluster to another in partitions [j0, j1) of alpha (padded d + p, k)
-    void (*move_chunk)(const View&, const Move* moves, int64_t n, int32_t k, int64_t j0, int64_t j1, int64_t* alpha);
     // adds to cells (padded d + p) the copies of the rows in blocks [b0, b1) that are labelled `side`
-    void (*count_side_chunk)(const View&, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells);
+    void (*count_side_chunk)(const View&, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
+                             char* scratch);
     // scores of rows [start, stop) under their own labels; values: padded (d + p, k)
     void (*own_scores_chunk)(const View&, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
                              int64_t stop, int64_t* scores);
     // distances of blocks [b0, b1), which must start at a multiple of kSuperRows, to every candidate
     void (*distance_chunk)(const View&, const SeedJob&, int64_t b0, int64_t b1, char* scratch);
-    // label = c where a distance is to fall from `now` to `next`; n is a multiple of kLanes
+    // label = c where the distance falls from `now` to `next`
     void (*mark_nearer)(const uint8_t* now, const uint8_t* next, int64_t n, uint8_t c, uint8_t* label);
-    // tables: n rows (those of one partition) of k columns
+    // Tables: n rows, those of one partition, of k columns.
     // sums (k,) of counts and of their squares
     void (*sum_rows)(const int64_t* alpha, int64_t n, int64_t k, int64_t* cells, int64_t* squares);
-    // sum of cells - squares / cells (0 where cells is) as whole - parts / 2**52, of n clusters, at most 1024
-    void (*loss_sums)(const int64_t* cells, const int64_t* squares, int64_t n, int64_t* whole, int64_t* parts);
-    // cells, at least 1, their inverses, and squares / cells / cells
-    void (*centre_terms)(const int64_t* cells, const int64_t* squares, int64_t k, double* size, double* inverse,
-                         double* penalty);
-    // scores of the centres; returns the largest size of a score
-    double (*score_rows)(const int64_t* alpha, int64_t n, int64_t k, const Centres&, double* scores);
-    // the same, score * scale rounded to even; sizes below 2**31
-    double (*fixed_score_rows)(const int64_t* alpha, int64_t n, int64_t k, const Centres&, double scale,
-                               int32_t* values);
-    // score * scale rounded to even, n of them; sizes below 2**31
-    void (*round_scores)(const double* scores, int64_t n, double scale, int32_t* values);
+    // scores times `scale`, rounded to even, at most 2**31 - 1 in magnitude; largest magnitude of a score by column
+    void (*score_rows)(const int64_t* alpha, int64_t n, int64_t k, const Centers&, double scale, double* largest,
+                       int32_t* values);
     // smallest and largest value of the table `after`; where there is one before it, also raises high and lowers low
-    // (k,) to the changes (after >> after_shift) - (before >> before_shift), shifts being at least 1
+    // (k,) to the changes (after >> after_shift) - (before >> before_shift)
     void (*compare_rows)(const int32_t* before, int before_shift, const int32_t* after, int after_shift, int64_t n,
                          int32_t k, int32_t* high, int32_t* low, int32_t* least, int32_t* most);
-    // n rows of m columns out of k, each filled up to `width`
-    void (*widen_rows)(const int32_t* rows, int64_t n, int32_t k, int32_t m, int32_t width, int32_t filler,
-                       int32_t* out);
-    // rows, then a row of zeros if `missing`, in whole steps above `base`, at most `top`: clusters `stride` bytes
-    // apart; raises worst (k,) to the largest distance from the true height. Null where nothing permutes.
-    void (*narrow_rows)(const int32_t* rows, int64_t n, bool missing, int32_t k, int32_t base, uint32_t step,
-                        int32_t top, uint32_t* worst, uint8_t* out, int64_t stride);
-    bool permutes;  // whether assign_chunk can use a NarrowTable
+    // levels of rows, then of a row of zeros if `missing`: clusters `stride` bytes apart; the largest distance of a
+    // level from the true height. Null where the instruction set has no byte permutes.
+    uint32_t (*narrow_rows)(const int32_t* rows, int64_t n, bool missing, int32_t k, const NarrowStep&, uint8_t* out,
+                            int64_t stride);
+    // Exchange: see exchange_body.h.
+    void (*sum_narrow)(const int32_t* alpha, const int64_t* named, int64_t m, int32_t k, int32_t* sum, double* x);
+    void (*sum_exact)(const int64_t* alpha, const int64_t* named, int64_t m, int32_t k, int64_t* sum, double* x);
+    // gain of entering each cluster with so many copies, for the density of a partition
+    void (*density_gains)(const DensityTerms&, int32_t k, double copies, double more, double* gain);
+    // adds to gain[c] what moving a single copy to c brings in one partition, for the agreement
+    void (*add_agreement)(const int64_t* in, const int64_t* in_cells, int64_t shared, int64_t entropy, double twice,
+                          double before, int32_t k, double* gain);
 };
 
 // bytes of scratch that any chunk function may need
 inline int64_t scratch_bytes(const View& view) { return 20 * kLanes * view.p * view.width + (1 << 15); }
 
 const Kernels* baseline_kernels();
-const Kernels* avx2_kernels();    // null where not compiled
-const Kernels* avx512_kernels();  // null where not compiled
+const Kernels* avx2_kernels();    // only where COASSOC_HAS_AVX2
+const Kernels* avx512_kernels();  // only where COASSOC_HAS_AVX512
 
 }  // namespace coassoc

@@ -1,19 +1,16 @@
-// Linkage over a condensed triangle, and the co-occurrence counts that fill it.
 #include "linkage.h"
-
-#include <nanobind/ndarray.h>
 
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
 
-namespace nb = nanobind;
+#include "pool.h"
 
 namespace coassoc {
 
 namespace {
 constexpr double kNone = -std::numeric_limits<double>::infinity();
-constexpr int64_t kCells = 1 << 24;  // cells touched between two looks at the signals
+constexpr int64_t kCells = 1 << 24;  // cells touched between two checks for Ctrl-C
 }  // namespace
 
 Agglomeration::Agglomeration(double* triangle, const double* weights, int64_t n, Kind kind)
@@ -24,18 +21,26 @@ Agglomeration::Agglomeration(double* triangle, const double* weights, int64_t n,
     similarity.reserve(n);
 }
 
-bool Agglomeration::work() {
-    int64_t budget = kCells;
-    for (; prepared_ < n_ - 1 && budget > 0; budget -= n_) look(prepared_++);
-    for (; prepared_ >= n_ - 1 && alive_.size() > 1 && budget > 0; budget -= 4 * (int64_t)alive_.size()) {
+void Agglomeration::run() {
+    int64_t touched = 0;
+    const auto count = [&](int64_t cells) {
+        if ((touched += cells) < kCells) return;
+        check_interrupt();
+        touched = 0;
+    };
+    for (int64_t i = 0; i < n_ - 1; ++i) {
+        find_nearest(i);
+        count(n_);
+    }
+    while (alive_.size() > 1) {
         const int64_t a = top(), b = nearest_[a];
         first.push_back(a);
         second.push_back(b);
         similarity.push_back(best_[a]);
         n_ties += tied(a);
         merge(a, b);
+        count(4 * (int64_t)alive_.size());
     }
-    return alive_.size() > 1;
 }
 
 // Where in `alive_` the clusters after i begin.
@@ -44,7 +49,7 @@ int64_t Agglomeration::position_after(int64_t i) const {
 }
 
 // Most similar living cluster after i, the lowest one on ties.
-void Agglomeration::look(int64_t i) {
+void Agglomeration::find_nearest(int64_t i) {
     stale_[i] = 0;
     double most = kNone;
     int64_t where = 0;
@@ -67,7 +72,7 @@ int64_t Agglomeration::top() {
         for (const int64_t i : alive_)
             if (best_[i] > best_[where]) where = i;
         if (!stale_[where]) return where;
-        look(where);
+        find_nearest(where);
     }
 }
 
@@ -76,7 +81,7 @@ bool Agglomeration::tied(int64_t a) {
     const double most = best_[a];
     for (const int64_t i : alive_) {
         if (i == a || best_[i] != most) continue;
-        if (stale_[i]) look(i);
+        if (stale_[i]) find_nearest(i);
         if (best_[i] == most) return true;
     }
     const double* row = triangle_ + start(a);
@@ -101,7 +106,7 @@ void Agglomeration::merge(int64_t a, int64_t b) {
             to_a = std::max(to_a, to_b);
         else
             to_a = std::min(to_a, to_b);
-        if (k < a) {  // k sees the merged cluster: its new nearest, or what k remembers becomes a mere bound
+        if (k < a) {  // a row holds the pairs of a cluster with later ones, so row k has the merged cluster
             const double now = value(to_a, k, a);
             const bool lost = !stale_[k] && (nearest_[k] == a || nearest_[k] == b);
             if (now > best_[k] || (now == best_[k] && !stale_[k] && (lost || a < nearest_[k]))) {
@@ -112,44 +117,13 @@ void Agglomeration::merge(int64_t a, int64_t b) {
                 stale_[k] = 1;
             }
         } else if (k < b && nearest_[k] == b) {
-            stale_[k] = 1;  // k saw b, but cannot see a
+            stale_[k] = 1;  // row k had b, but has no a
         }
     }
-    look(a);
+    find_nearest(a);
 }
 
 namespace {
-
-template <class T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> owned(const std::vector<T>& values) {
-    T* data = new T[values.size() + 1];
-    std::copy(values.begin(), values.end(), data);
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {values.size()}, owner);
-}
-
-void check_signals() {
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
-
-using Triangle = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-nb::tuple agglomerate(Triangle triangle, nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> weights,
-                      int kind) {
-    const int64_t n = (int64_t)weights.shape(0);
-    if (n < 1 || (int64_t)triangle.shape(0) != n * (n - 1) / 2)
-        throw std::invalid_argument("the triangle must hold n(n-1)/2 values for n weights");
-    if (kind < 0 || kind > 2) throw std::invalid_argument("no such linkage");
-    Agglomeration state(triangle.data(), weights.data(), n, (Agglomeration::Kind)kind);
-    for (bool more = true; more;) {
-        {
-            nb::gil_scoped_release release;
-            more = state.work();
-        }
-        check_signals();
-    }
-    return nb::make_tuple(owned(state.first), owned(state.second), owned(state.similarity), state.n_ties);
-}
 
 // One row of the triangle: in how many columns rows j > i hold the code of row i. Columns are contiguous.
 template <class T>
@@ -169,42 +143,21 @@ void count_row(const T* columns, int64_t n, int64_t p, int64_t i, double* out) {
 
 template <class T>
 void count_all(const T* columns, int64_t n, int64_t p, double* triangle) {
-    const int64_t most = std::numeric_limits<T>::max();
-    if (p > most) throw std::invalid_argument("too many columns for codes this narrow");
-    int64_t budget = 0;
-    for (int64_t i = 0; i < n; ++i) {
-        {
-            nb::gil_scoped_release release;
-            for (budget = kCells; i < n && budget > 0; ++i, budget -= (n - i) * p / 8 + 1)
-                count_row(columns, n, p, i, triangle + i * n - i * (i + 1) / 2);
-            --i;
-        }
-        check_signals();
+    if (p > std::numeric_limits<T>::max()) throw std::invalid_argument("too many columns for codes this narrow");
+    for (int64_t i = 0, touched = 0; i < n; ++i) {
+        count_row(columns, n, p, i, triangle + i * n - i * (i + 1) / 2);
+        if ((touched += (n - i) * p / 8 + 1) < kCells) continue;
+        check_interrupt();
+        touched = 0;
     }
-}
-
-// Fills `triangle` with the number of columns in which two rows of codes agree; `columns` is the table transposed.
-void co_occurrences(nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu> columns, Triangle triangle) {
-    const int64_t p = (int64_t)columns.shape(0), n = (int64_t)columns.shape(1);
-    if ((int64_t)triangle.shape(0) != n * (n - 1) / 2)
-        throw std::invalid_argument("the triangle must hold n(n-1)/2 values for n columns of codes");
-    const auto type = columns.dtype();
-    if (type == nb::dtype<uint8_t>())
-        count_all(static_cast<const uint8_t*>(columns.data()), n, p, triangle.data());
-    else if (type == nb::dtype<uint16_t>())
-        count_all(static_cast<const uint16_t*>(columns.data()), n, p, triangle.data());
-    else if (type == nb::dtype<uint32_t>())
-        count_all(static_cast<const uint32_t*>(columns.data()), n, p, triangle.data());
-    else
-        throw nb::type_error("codes must be uint8, uint16 or uint32");
 }
 
 }  // namespace
 
-void bind_linkage(nb::module_& m) {
-    m.def("agglomerate", &agglomerate, nb::arg("triangle").noconvert(), nb::arg("weights").noconvert(),
-          nb::arg("kind"));
-    m.def("co_occurrences", &co_occurrences, nb::arg("columns").noconvert(), nb::arg("triangle").noconvert());
+void co_occurrences(const void* columns, int width, int64_t n, int64_t p, double* triangle) {
+    if (width == 1) count_all(static_cast<const uint8_t*>(columns), n, p, triangle);
+    else if (width == 2) count_all(static_cast<const uint16_t*>(columns), n, p, triangle);
+    else count_all(static_cast<const uint32_t*>(columns), n, p, triangle);
 }
 
 }  // namespace coassoc

@@ -1,13 +1,12 @@
+// Linkage over a condensed triangle of similarities, and the co-occurrence counts that fill it.
 #pragma once
-
-#include <nanobind/nanobind.h>
 
 #include <cstdint>
 #include <vector>
 
 namespace coassoc {
 
-// Twin of _Agglomeration in coassoc/consensus/_linkage.py: the same merges, similarities and number of ties.
+// Twin of the class in coassoc/consensus/linkage.py: the same merges, similarities and number of ties.
 // Assumes: `triangle` holds the n(n-1)/2 similarities (sums over pairs for average linkage) in SciPy's condensed
 // order and may be overwritten; `weights` are positive; no value is NaN.
 class Agglomeration {
@@ -16,8 +15,8 @@ class Agglomeration {
 
     Agglomeration(double* triangle, const double* weights, int64_t n, Kind kind);
 
-    // Prepares or merges for a while; false when all is one cluster.
-    bool work();
+    // Merges until all is one cluster.
+    void run();
 
     std::vector<int64_t> first, second;
     std::vector<double> similarity;
@@ -29,7 +28,7 @@ class Agglomeration {
         return kind_ == kAverage ? sum / (weights_[i] * weights_[j]) : sum;
     }
     int64_t position_after(int64_t i) const;
-    void look(int64_t i);
+    void find_nearest(int64_t i);
     int64_t top();
     bool tied(int64_t a);
     void merge(int64_t a, int64_t b);
@@ -37,13 +36,13 @@ class Agglomeration {
     double* triangle_;
     int64_t n_;
     Kind kind_;
-    int64_t prepared_ = 0;
     std::vector<double> weights_, best_;
     std::vector<int64_t> alive_, nearest_;
     std::vector<char> stale_;
 };
 
-// Adds `agglomerate` and `co_occurrences` to the module.
-void bind_linkage(nanobind::module_& m);
+// Fills `triangle` with the number of columns in which two of n rows of codes agree; `columns` is the (n, p) table
+// transposed, with codes of 1, 2 or 4 bytes.
+void co_occurrences(const void* columns, int width, int64_t n, int64_t p, double* triangle);
 
 }  // namespace coassoc

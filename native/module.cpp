@@ -1,22 +1,411 @@
-// The nanobind door: what Python can call.
-#include "arithmetic.h"
+// The Python bindings, the only file that knows Python: they check arguments, hold references to arrays and release the
+// GIL around the work.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <stdexcept>
+
 #include "dispatch.h"
-#include "distinct.h"
-#include "exchange_door.h"
+#include "duplicates.h"
+#include "exchange.h"
+#include "kmeans.h"
 #include "linkage.h"
 #include "rows.h"
 #include "seeding.h"
-#include "starts.h"
 
+namespace nb = nanobind;
 using namespace nanobind::literals;
 
 namespace coassoc {
 namespace {
 
-void check_rows(const Vector<const int64_t>& n_clusters, int64_t rows) {
-    int64_t sum = 0;
-    for (size_t j = 0; j < n_clusters.shape(0); ++j) sum += n_clusters(j);
-    if (sum != rows) throw std::invalid_argument("the table must have one row per base cluster");
+template <class T>
+using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void require(bool right, const char* message) {
+    if (!right) throw std::invalid_argument(message);
+}
+
+// Calls `work` without the GIL. An Interrupted that leaves it becomes the exception of the signal handler.
+template <class Work>
+auto released(Work&& work) {
+    nb::gil_scoped_release release;
+    return work();
+}
+
+bool signal_pending() {
+    nb::gil_scoped_acquire acquire;
+    return PyErr_CheckSignals() != 0;
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> as_array(std::vector<T>&& values) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* it) noexcept { delete (std::vector<T>*)it; });
+    return {kept->data(), {kept->size()}, owner};
+}
+
+// Bytes of a code.
+int code_width(const AnyMatrix& codes) {
+    const auto type = codes.dtype();
+    if (type.code != (uint8_t)nb::dlpack::dtype_code::UInt || (type.bits != 8 && type.bits != 16 && type.bits != 32))
+        throw nb::type_error("codes must be uint8, uint16 or uint32");
+    return type.bits / 8;
+}
+
+Shape shape_of(const Vector<const int64_t>& n_clusters, const uint8_t* missing) {
+    Shape shape;
+    shape.p = (int64_t)n_clusters.shape(0);
+    shape.d = 0;
+    for (int64_t j = 0; j < shape.p; ++j) {
+        shape.n_clusters.push_back(n_clusters(j));
+        shape.first.push_back(shape.d + j);
+        shape.missing.push_back(missing ? missing[j] : 1);
+        shape.d += n_clusters(j);
+    }
+    return shape;
+}
+
+void new_rows(Rows* self, AnyMatrix codes, Vector<const int64_t> n_clusters, Vector<const uint8_t> missing,
+              std::optional<Vector<const uint32_t>> ids, std::optional<Vector<const int64_t>> copies,
+              const std::string& simd, int n_threads, int64_t chunk_rows, bool blocked_copy) {
+    const int64_t p = (int64_t)codes.shape(1);
+    require((int64_t)n_clusters.shape(0) == p && (int64_t)missing.shape(0) == p,
+            "n_clusters and missing must have one entry per partition");
+    View view{};
+    view.codes = codes.data();
+    view.ids = ids ? ids->data() : nullptr;
+    view.n = (int64_t)(ids ? ids->shape(0) : codes.shape(0));
+    view.p = p;
+    view.width = code_width(codes);
+    view.copies = copies ? copies->data() : nullptr;
+    require(!copies || (int64_t)copies->shape(0) == view.n, "copies must have one entry per row");
+    const Kernels* kernels = kernels_named(simd);
+    require(kernels, "there are no kernels for this simd level");
+    new (self) Rows(view, shape_of(n_clusters, missing.data()), kernels, n_threads, chunk_rows, blocked_copy);
+}
+
+void check_fit(const Rows& rows, const Labelling& labelling) {
+    require(labelling.n_ == rows.view_.n, "the labelling does not fit the rows");
+}
+
+void check_labelled(const Rows& rows, const Labelling& labelling) {
+    check_fit(rows, labelling);
+    require(labelling.labelled_, "the rows must be labelled first");
+}
+
+int64_t assign(Rows& rows, Labelling& labelling, Matrix<const int32_t> table, int bits) {
+    check_fit(rows, labelling);
+    require((int64_t)table.shape(0) == rows.shape_.d && (int64_t)table.shape(1) == labelling.k_,
+            "the table's shape does not fit the rows and the labelling");
+    return released([&] { return rows.assign(labelling, table.data(), bits); });
+}
+
+void counts(Rows& rows, Labelling& labelling, Matrix<int64_t> alpha, Vector<int64_t> sizes) {
+    const int64_t k = labelling.k_;
+    const Shape& shape = rows.shape_;
+    check_labelled(rows, labelling);
+    require((int64_t)alpha.shape(0) == shape.d && (int64_t)alpha.shape(1) == k && (int64_t)sizes.shape(0) == k,
+            "the arrays for counts do not fit the labelling");
+    released([&] { rows.count_now(labelling); });
+    for (int64_t j = 0; j < shape.p; ++j)
+        std::copy_n(labelling.alpha_.data() + shape.first[j] * k, shape.n_clusters[j] * k,
+                    alpha.data() + (shape.first[j] - j) * k);
+    const std::vector<int64_t> found = cluster_sizes(shape, labelling.alpha_.data(), k);
+    std::copy(found.begin(), found.end(), sizes.data());
+}
+
+void own_scores(Rows& rows, Labelling& labelling, Matrix<const int32_t> cost, int64_t start, int64_t stop,
+                Vector<int64_t> scores) {
+    check_labelled(rows, labelling);
+    require((int64_t)cost.shape(0) == rows.shape_.d && (int64_t)cost.shape(1) == labelling.k_ && start >= 0 &&
+                stop <= rows.view_.n && (int64_t)scores.shape(0) == stop - start,
+            "the arrays for scores do not fit the rows");
+    released([&] { rows.own_scores(labelling, cost.data(), start, stop, scores.data()); });
+}
+
+std::vector<int64_t> split_sizes(Rows& rows, Labelling& labelling) {
+    check_labelled(rows, labelling);
+    return released([&] { return rows.split_sizes(labelling); });
+}
+
+void split(Rows& rows, Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids) {
+    check_labelled(rows, labelling);
+    const std::vector<int64_t> sizes = split_sizes(rows, labelling);
+    require(parts.size() == sizes.size(), "a split needs a part for every cluster");
+    std::vector<uint32_t*> to;
+    for (size_t c = 0; c < parts.size(); ++c) {
+        require((int64_t)parts[c].shape(0) == sizes[c], "a part must have one entry per row of its cluster");
+        to.push_back(parts[c].data());
+    }
+    released([&] { rows.split(labelling, to, ids); });
+}
+
+void scatter_parts(const std::vector<Vector<const uint32_t>>& parts, Vector<int32_t> labels, int n_threads) {
+    std::vector<const uint32_t*> ids;
+    std::vector<int64_t> sizes;
+    for (const auto& part : parts) ids.push_back(part.data()), sizes.push_back((int64_t)part.shape(0));
+    released([&] { scatter(ids, sizes, (int64_t)labels.shape(0), labels.data(), n_threads); });
+}
+
+int table_of(const Labelling& labelling, Matrix<int32_t> values) {
+    require(labelling.table_.size() == values.size(), "there is no table of this shape");
+    std::copy(labelling.table_.begin(), labelling.table_.end(), values.data());
+    return labelling.bits_;
+}
+
+void check_codes(const Rows& rows, const AnyMatrix& codes) {
+    require((int64_t)codes.shape(1) == rows.view_.p && codes.dtype().bits == rows.view_.width * 8,
+            "rows of codes of the loaded type are needed");
+}
+
+// Each start is (rows, labelling, rng.integers); gives (number of seeds, losses, stop) for each.
+nb::list kmeans_starts(nb::list given, Vector<const int64_t> seeding_weights, Vector<const double> weights,
+                       int64_t n_candidates, int64_t max_iter) {
+    std::vector<KMeansStart> starts;
+    for (nb::handle one : given) {
+        Rows& rows = nb::cast<Rows&>(one[0]);
+        Labelling& labelling = nb::cast<Labelling&>(one[1]);
+        require(labelling.n_ == rows.view_.n && (int64_t)weights.shape(0) == rows.shape_.p &&
+                    (int64_t)seeding_weights.shape(0) == rows.shape_.p && n_candidates >= 1,
+                "the weights, the labelling or the number of candidates do not fit the rows");
+        const nb::handle integers = one[2];  // a start keeps it alive
+        starts.push_back({&rows, &labelling, [integers](int64_t total, int64_t m, int64_t* targets) {
+                              nb::gil_scoped_acquire acquire;
+                              const auto drawn = nb::cast<Vector<const int64_t>>(integers(total, "size"_a = m));
+                              std::copy_n(drawn.data(), m, targets);
+                          }, 0, {}, kMaxIter});
+    }
+    released([&] { run_starts(starts, seeding_weights.data(), weights.data(), n_candidates, max_iter); });
+    nb::list out;
+    for (const KMeansStart& start : starts)
+        out.append(nb::make_tuple(start.n_seeds, start.losses, (int)start.stop));
+    return out;
+}
+
+// (index of the first of each different row, how many are equal to it, number of each row); None: more than `limit`.
+nb::object distinct_rows(AnyMatrix codes, int64_t limit, int n_threads) {
+    const int64_t n = (int64_t)codes.shape(0), bytes = (int64_t)codes.shape(1) * code_width(codes);
+    require(n < (int64_t)UINT32_MAX, "equal rows are looked for among fewer than 2**32 - 1");
+    Distinct found;
+    std::vector<uint32_t> number((size_t)n);
+    const bool few = released([&] {
+        return find_distinct((const char*)codes.data(), n, bytes, limit, n_threads, found, number.data());
+    });
+    if (!few) return nb::none();
+    return nb::make_tuple(as_array(std::move(found.first)), as_array(std::move(found.counts)),
+                          as_array(std::move(number)));
+}
+
+// -- exchange ----------------------------------------------------------------------------------------------
+
+template <class T>
+const T* field(nb::handle table, const char* name, std::vector<nb::object>& held) {
+    nb::object value = table.attr(name);
+    if (value.is_none()) return nullptr;
+    const auto array = nb::cast<nb::ndarray<const T, nb::c_contig, nb::device::cpu>>(value);
+    held.push_back(std::move(value));
+    return array.data();
+}
+
+nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t start, int64_t limit,
+                  int64_t task_rows) {
+    check_labelled(rows, labelling);
+    std::vector<nb::object> held;
+    FrozenTables t{};
+    t.density = nb::cast<std::string>(table.attr("kind")) == "density";
+    t.alpha = field<int64_t>(table, "alpha", held);
+    t.cells = field<int64_t>(table, "cells", held);
+    t.sizes = field<int64_t>(table, "sizes", held);
+    t.k = labelling.k_;
+    t.values = field<double>(table, "values", held);
+    t.rules = {nb::cast<double>(table.attr("threshold")), nb::cast<int64_t>(table.attr("least")),
+               nb::cast<bool>(table.attr("vanish"))};
+    t.steps = field<int64_t>(table, "steps", held);
+    t.unit = nb::cast<double>(table.attr("unit"));
+    t.together = field<double>(table, "together", held);
+    t.observed = field<double>(table, "observed", held);
+    t.enter = field<int64_t>(table, "enter", held);
+    t.leave = field<int64_t>(table, "leave", held);
+    t.enter_cells = field<int64_t>(table, "enter_cells", held);
+    t.leave_cells = field<int64_t>(table, "leave_cells", held);
+    t.shared = field<int64_t>(table, "shared", held);
+    t.entropy = field<int64_t>(table, "entropy", held);
+    t.twice = field<double>(table, "double", held);
+    t.bits = nb::cast<int32_t>(table.attr("bits"));
+    std::vector<int32_t> narrow;
+    const int64_t cells = rows.shape_.d * t.k;
+    if (t.density && *std::max_element(t.alpha, t.alpha + cells) < (int64_t(1) << 31) / rows.shape_.p) {
+        narrow.assign(t.alpha, t.alpha + cells);
+        t.narrow = narrow.data();
+    }
+    Proposals found = released([&] {
+        return propose_moves(*rows.kernels_, rows.view_, labelling.labels_, t, start, limit, rows.n_threads_,
+                             task_rows);
+    });
+    return nb::make_tuple(as_array(std::move(found.rows)), as_array(std::move(found.targets)), found.stop);
+}
+
+// Moves with their codes, and the layout of the codes.
+struct GivenMoves {
+    GivenMoves(AnyMatrix codes, Vector<const int64_t> n_clusters, Vector<const int32_t> sources,
+               Vector<const int32_t> targets, Vector<const int64_t> copies)
+        : shape(shape_of(n_clusters, nullptr)) {
+        require((int64_t)codes.shape(1) == shape.p, "n_clusters must fit the columns of codes");
+        view.codes = codes.data();
+        view.p = shape.p;
+        view.width = code_width(codes);
+        view.n_clusters = shape.n_clusters.data();
+        view.first = shape.first.data();
+        moves = {sources.data(), targets.data(), copies.data(), (int64_t)sources.shape(0)};
+    }
+
+    Shape shape;
+    View view{};
+    ProposedMoves moves;
+};
+
+void bind_exchange(nb::module_& m) {
+    m.def("settle_density", [](AnyMatrix codes, Vector<const int32_t> sources, Vector<const int32_t> targets,
+                               Vector<const int64_t> copies, Vector<const int64_t> n_clusters, Matrix<int64_t> alpha,
+                               Matrix<int64_t> cells, Matrix<int64_t> squares, Vector<int64_t> sizes,
+                               Vector<double> values, Vector<const double> v, int64_t least, bool vanish,
+                               double threshold, Vector<uint8_t> accepted) {
+        const GivenMoves given(codes, n_clusters, sources, targets, copies);
+        const DensityCounts counts{(int32_t)sizes.shape(0), alpha.data(), cells.data(), squares.data(), sizes.data(),
+                                   values.data(), v.data()};
+        released([&] {
+            settle_density(given.view, given.moves, {threshold, least, vanish}, counts, accepted.data());
+        });
+    });
+    m.def("settle_agreement", [](AnyMatrix codes, Vector<const int32_t> sources, Vector<const int32_t> targets,
+                                 Vector<const int64_t> copies, Vector<const int64_t> n_clusters, Matrix<int64_t> alpha,
+                                 Matrix<int64_t> cells, Vector<int64_t> sizes, Vector<int64_t> shared,
+                                 Vector<int64_t> entropy, Vector<double> values, Vector<const double> v, int64_t least,
+                                 bool vanish, double threshold, int32_t bits, Vector<uint8_t> accepted) {
+        const GivenMoves given(codes, n_clusters, sources, targets, copies);
+        const AgreementCounts counts{(int32_t)sizes.shape(0), alpha.data(), cells.data(), sizes.data(), shared.data(),
+                                     entropy.data(), values.data(), v.data(), bits};
+        released([&] {
+            settle_agreement(given.view, given.moves, {threshold, least, vanish}, counts, accepted.data());
+        });
+    });
+}
+
+// -- linkage -----------------------------------------------------------------------------------------------
+
+void bind_linkage(nb::module_& m) {
+    m.def("agglomerate", [](Vector<double> triangle, Vector<const double> weights, int kind) {
+        const int64_t n = (int64_t)weights.shape(0);
+        require(n >= 1 && (int64_t)triangle.shape(0) == n * (n - 1) / 2,
+                "the triangle must hold n(n-1)/2 values for n weights");
+        require(kind >= 0 && kind <= 2, "no such linkage");
+        Agglomeration state(triangle.data(), weights.data(), n, (Agglomeration::Kind)kind);
+        released([&] { state.run(); });
+        return nb::make_tuple(as_array(std::move(state.first)), as_array(std::move(state.second)),
+                              as_array(std::move(state.similarity)), state.n_ties);
+    }, "triangle"_a.noconvert(), "weights"_a.noconvert(), "kind"_a);
+    m.def("co_occurrences", [](AnyMatrix columns, Vector<double> triangle) {
+        const int64_t p = (int64_t)columns.shape(0), n = (int64_t)columns.shape(1);
+        require((int64_t)triangle.shape(0) == n * (n - 1) / 2,
+                "the triangle must hold n(n-1)/2 values for n columns of codes");
+        const int width = code_width(columns);
+        released([&] { co_occurrences(columns.data(), width, n, p, triangle.data()); });
+    }, "columns"_a.noconvert(), "triangle"_a.noconvert());
+}
+
+// -- rows --------------------------------------------------------------------------------------------------
+
+void bind_rows(nb::module_& m) {
+    nb::class_<Labelling>(m, "Labelling")
+        .def("__init__", [](Labelling* self, Vector<int32_t> labels, int32_t k, bool labelled) {
+            new (self) Labelling(labels.data(), (int64_t)labels.shape(0), k, labelled);
+        }, "labels"_a.noconvert(), "k"_a, "labelled"_a, nb::keep_alive<1, 2>())
+        .def("relabelled", &Labelling::relabelled)
+        .def("table", &table_of)
+        .def_ro("evaluated", &Labelling::evaluated_)
+        .def_ro("redone", &Labelling::redone_);
+
+    nb::class_<Rows>(m, "Rows")
+        .def("__init__", &new_rows, "codes"_a.noconvert(), "n_clusters"_a, "missing"_a, "ids"_a.noconvert().none(),
+             "copies"_a.noconvert().none(), "simd"_a, "n_threads"_a, "chunk_rows"_a, "blocked_copy"_a,
+             nb::keep_alive<1, 2>(), nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>())
+        .def("assign", &assign)
+        .def("counts", &counts)
+        .def("own_scores", &own_scores)
+        .def("split_sizes", &split_sizes)
+        .def("split", &split)
+        .def("propose_moves", &propose)
+        .def("overlap", [](Rows& rows, Matrix<int64_t> out) { released([&] { rows.overlap(out.data()); }); })
+        .def("weighted_overlap", [](Rows& rows, Vector<const int64_t> units, int bits, int64_t most, Matrix<int64_t> out) {
+            require((int64_t)units.shape(0) == rows.shape_.d, "units must have one entry per code");
+            released([&] { rows.weighted_overlap(units.data(), bits, most, out.data()); });
+        })
+        // sizes of the base clusters among all rows, copies counted, and the number of rows, for counts of two clusters
+        .def("set_sizes", [](Rows& rows, Vector<const int64_t> sizes, int64_t total) {
+            const Shape& shape = rows.shape_;
+            require((int64_t)sizes.shape(0) == shape.d, "sizes must have one entry per code");
+            rows.whole_.assign((size_t)shape.padded(), 0);
+            for (int64_t j = 0; j < shape.p; ++j) {
+                const int64_t* own = sizes.data() + shape.first[j] - j;
+                int64_t* to = rows.whole_.data() + shape.first[j];
+                to[shape.n_clusters[j]] = total;  // less those with a label: missing ones
+                for (int64_t f = 0; f < shape.n_clusters[j]; ++f) to[f] = own[f], to[shape.n_clusters[j]] -= own[f];
+            }
+        })
+        // number: for each original row, the row that stands for it
+        .def("map_duplicates", [](Rows& rows, Vector<const uint32_t> number) {
+            rows.duplicates_ = released([&] {
+                return std::make_shared<const DuplicateMap>(number.data(), (int64_t)number.shape(0),
+                                                            rows.view_.copies, rows.view_.n, rows.n_threads_);
+            });
+        }, nb::keep_alive<1, 2>())
+        .def("free_blocked", [](Rows& rows) { released([&] { rows.free_blocked(); }); })
+        .def_prop_ro("has_blocked", &Rows::has_blocked);
+
+    m.def("scatter", &scatter_parts);
+    m.def("kmeans_starts", &kmeans_starts);
+    m.def("distinct_rows", &distinct_rows, "codes"_a.noconvert(), "limit"_a, "n_threads"_a);
+    m.def("spread_labels", [](Vector<const int32_t> labels, Vector<const uint32_t> number, Vector<int32_t> out,
+                              int n_threads) {
+        require(out.shape(0) == number.shape(0), "out must have one entry per original row");
+        released([&] {
+            spread_labels(labels.data(), (int64_t)labels.shape(0), number.data(), (int64_t)number.shape(0), out.data(),
+                          n_threads);
+        });
+    }, "labels"_a, "number"_a, "out"_a.noconvert(), "n_threads"_a);
+}
+
+void bind_seeding(nb::module_& m) {
+    nb::class_<Seeding>(m, "Seeding")
+        .def("__init__", [](Seeding* self, Rows& rows, Vector<const int64_t> weights) {
+            require((int64_t)weights.shape(0) == rows.shape_.p, "weights must have one entry per partition");
+            released([&] { rows.open(true); });  // may be interrupted, so nothing is made before it
+            new (self) Seeding(rows, weights.data());
+        }, nb::keep_alive<1, 2>())
+        .def_prop_ro("total", &Seeding::total)
+        .def("locate", [](Seeding& seeding, Vector<const int64_t> targets, Vector<int64_t> found) {
+            require(found.shape(0) == targets.shape(0), "found must have one entry per target");
+            released([&] { seeding.locate(targets.data(), (int64_t)targets.shape(0), found.data()); });
+        })
+        .def("potentials", [](Seeding& seeding, AnyMatrix candidates, Vector<int64_t> totals) {
+            check_codes(seeding.rows(), candidates);
+            require(totals.shape(0) == candidates.shape(0), "totals must have one entry per candidate");
+            released([&] {
+                seeding.potentials((const char*)candidates.data(), (int64_t)candidates.shape(0), totals.data());
+            });
+        })
+        .def("add", [](Seeding& seeding, AnyMatrix row) {
+            check_codes(seeding.rows(), row);
+            released([&] { seeding.add((const char*)row.data()); });
+        });
 }
 
 }  // namespace
@@ -25,18 +414,22 @@ void check_rows(const Vector<const int64_t>& n_clusters, int64_t rows) {
 NB_MODULE(_kernels, m) {
     using namespace coassoc;
     nb::set_leak_warnings(false);
-    nb::exception<Stopped>(m, "Stopped", PyExc_RuntimeError);
+    interrupt_requested = signal_pending;
 
-    nb::class_<Token>(m, "Token").def(nb::init<>()).def("cancel", [](Token& t) { t.cancelled = true; });
-    m.def("use_token", [](const Token* token) { current_token = token; }, "token"_a.none());
-
-    // bytes on large pages, where there are such
-    m.def("memory", [](int64_t bytes) {
-        if (bytes < 0) throw std::invalid_argument("bytes must not be negative");
-        Buffer* buffer = new Buffer(bytes);
-        nb::capsule owner(buffer, [](void* it) noexcept { delete (Buffer*)it; });
-        return nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(buffer->data(), {(size_t)bytes}, owner);
+    // raised in a thread that another one has stopped; where a signal handler has raised, its exception stays
+    static nb::handle stopped =
+        nb::handle(PyErr_NewException("coassoc._kernels.Stopped", PyExc_RuntimeError, nullptr));
+    m.attr("Stopped") = stopped;
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const Interrupted& error) {
+            if (!PyErr_Occurred()) PyErr_SetString(stopped.ptr(), error.what());
+        }
     });
+
+    nb::class_<StopFlag>(m, "StopFlag").def(nb::init<>()).def("stop", [](StopFlag& flag) { flag.raised = true; });
+    m.def("use_stop_flag", [](const StopFlag* flag) { current_stop_flag = flag; }, "flag"_a.none());
 
     m.def("levels", [] {
         nb::list out;
@@ -45,113 +438,8 @@ NB_MODULE(_kernels, m) {
         return out;
     });
 
-    nb::class_<Labelling>(m, "Labelling")
-        .def(nb::init<Vector<int32_t>, int32_t, bool>(), "labels"_a.noconvert(), "k"_a, "labelled"_a)
-        .def("relabelled", [](Labelling& l) { l.counted_ = l.bounded_ = l.summed_ = false; })
-        .def("table", [](Labelling& l, Matrix<int32_t> values) {
-            if (l.table_.size() != values.size()) throw std::invalid_argument("there is no table of this shape");
-            std::copy(l.table_.begin(), l.table_.end(), values.data());
-            return l.bits_;
-        })
-        .def_ro("evaluated", &Labelling::evaluated_)
-        .def_ro("redone", &Labelling::redone_);
-
-    nb::class_<Rows>(m, "Rows")
-        .def(nb::init<AnyMatrix, Vector<const int64_t>, Vector<const uint8_t>, nb::object, nb::object,
-                      const std::string&, int, int64_t, bool>(),
-             "codes"_a.noconvert(), "n_clusters"_a, "missing"_a, "ids"_a.none(), "copies"_a.none(), "simd"_a,
-             "n_threads"_a, "chunk_rows"_a, "blocked_copy"_a)
-        .def("assign", &Rows::assign)
-        .def("counts", &Rows::counts)
-        .def("own_scores", &Rows::own_scores)
-        .def("split_sizes", &Rows::split_sizes)
-        .def("split", &Rows::split)
-        .def("scatter", &Rows::scatter)
-        .def("descend", &Rows::descend)
-        .def("whole", &Rows::whole)
-        .def("set_whole", &Rows::set_whole)
-        .def("overlap", &Rows::overlap)
-        .def("weighted_overlap", &Rows::weighted_overlap)
-        .def("stood", [](Rows& rows, Vector<const uint32_t> places) {
-            rows.occurrences_ = Occurrences::of(places, rows.view_.copies, rows.view_.n, rows.n_threads_);
-        })
-        .def("free_blocked", &Rows::free_blocked)
-        .def("free_spare", &Rows::free_spare)
-        .def_prop_ro("has_blocked", &Rows::has_blocked);
-
-    nb::class_<Seeding>(m, "Seeding")
-        .def("__init__",
-             [](Seeding* self, Rows& rows, Vector<const int64_t> weights) {
-                 if ((int64_t)weights.shape(0) != rows.shape_.p)
-                     throw std::invalid_argument("weights must have one entry per partition");
-                 std::shared_ptr<Buffer> hold;
-                 rows.view(hold, true);  // may be interrupted, so nothing is made before it
-                 new (self) Seeding(rows, weights.data());
-             },
-             nb::keep_alive<1, 2>())
-        .def_prop_ro("total", &Seeding::total)
-        .def("locate", [](Seeding& s, Vector<const int64_t> targets, Vector<int64_t> found) {
-            if (found.shape(0) != targets.shape(0)) throw std::invalid_argument("found must have one entry per target");
-            s.locate(targets.data(), (int64_t)targets.shape(0), found.data());
-        })
-        .def("potentials", [](Seeding& s, AnyMatrix candidates, Vector<int64_t> totals) {
-            s.check(candidates);
-            if (totals.shape(0) != candidates.shape(0))
-                throw std::invalid_argument("totals must have one entry per candidate");
-            released([&] {
-                return s.measure_all((const char*)candidates.data(), (int64_t)candidates.shape(0), totals.data());
-            });
-        })
-        .def("choose", [](Seeding& s, Vector<const int64_t> targets, AnyMatrixOut row) {
-            s.check(row);
-            released([&] { return s.choose(targets.data(), (int64_t)targets.shape(0), (char*)row.data()); });
-        })
-        .def("choose_all", [](Seeding& s, nb::capsule source, AnyMatrixOut rows, int64_t m) {
-            s.check(rows);
-            int64_t found = 0;
-            BitGenerator& random = *(BitGenerator*)source.data("BitGenerator");
-            released([&] { return s.choose_all(random, (int64_t)rows.shape(0), m, (char*)rows.data(), found); });
-            return found;
-        })
-        .def("add", [](Seeding& s, AnyMatrix row) {
-            s.check(row);
-            released([&] { return s.add((const char*)row.data()); });
-        });
-
-    m.def("kmeans_starts", &kmeans_starts);
-    m.def("spread", &spread, "labels"_a, "places"_a, "out"_a.noconvert(), "n_threads"_a);
-    m.def("split_places", &split_places, "places"_a, "number"_a, "first"_a.noconvert(), "second"_a.noconvert(),
-          "n_threads"_a);
-    m.def("distinct_rows", &distinct_rows, "codes"_a.noconvert(), "limit"_a, "n_threads"_a);
-
-    m.def("draws", [](nb::capsule source, uint64_t end, Vector<uint64_t> out) {
-        if (end == 0) throw std::invalid_argument("nothing lies below 0");
-        BitGenerator& random = *(BitGenerator*)source.data("BitGenerator");
-        for (size_t i = 0; i < out.shape(0); ++i) out(i) = draw_below(random, end);
-    });
-
-    m.def("partition_sums", [](Matrix<const int64_t> alpha, Vector<const int64_t> n_clusters, Matrix<int64_t> cells,
-                               Matrix<int64_t> squares) {
-        check_rows(n_clusters, (int64_t)alpha.shape(0));
-        partition_sums(best_kernels(), alpha.data(), n_clusters.data(), (int64_t)n_clusters.shape(0),
-                       (int64_t)alpha.shape(1), cells.data(), squares.data());
-    });
-    m.def("mean_scores", [](Matrix<const int64_t> alpha, Vector<const int64_t> n_clusters, Matrix<const int64_t> cells,
-                            Matrix<const int64_t> squares, Vector<const double> weights, Matrix<double> scores) {
-        check_rows(n_clusters, (int64_t)alpha.shape(0));
-        if (weights.shape(0) != n_clusters.shape(0)) throw std::invalid_argument("one weight per partition is needed");
-        mean_scores(best_kernels(), alpha.data(), n_clusters.data(), (int64_t)n_clusters.shape(0),
-                    (int64_t)alpha.shape(1), cells.data(), squares.data(), weights.data(), scores.data());
-    });
-    m.def("largest_scores", [](Matrix<const double> scores, Vector<const int64_t> n_clusters, Vector<double> largest) {
-        check_rows(n_clusters, (int64_t)scores.shape(0));
-        largest_scores(scores.data(), n_clusters.data(), (int64_t)n_clusters.shape(0), (int64_t)scores.shape(1),
-                       largest.data());
-    });
-    m.def("rounded_scores", [](Matrix<const double> scores, double scale, Matrix<int32_t> values) {
-        best_kernels().round_scores(scores.data(), (int64_t)(scores.shape(0) * scores.shape(1)), scale, values.data());
-    });
-
+    bind_rows(m);
+    bind_seeding(m);
     bind_exchange(m);
     bind_linkage(m);
 }

@@ -87,12 +87,11 @@ void fill_shares(const Part& part, int64_t start, int64_t stop, const int64_t* u
         function<uint32_t>(__VA_ARGS__);
 
 // `units`: padded (d + p,) weights of base clusters; null: every row counts its copies.
-void Rows::add_overlap(const int64_t* units, int bits, int64_t most, Matrix<int64_t>& out) {
+void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* total) {
     const int64_t p = shape_.p, d = shape_.d;
-    int64_t* total = out.data();
     std::fill(total, total + d * d, 0);
-    std::shared_ptr<Buffer> hold;
-    const View rows = view(hold, true);
+    const Opened opened = open(true);
+    const View& rows = opened.view;
     const int64_t part_rows = std::max<int64_t>(kLanes, std::min(kPartRows, ((int64_t)1 << 24) / p / kLanes * kLanes));
     Buffer gathered(rows.blocked ? 0 : part_rows * p * view_.width);
     std::vector<int64_t> shares(units ? (size_t)std::min(part_rows, view_.n) : 0);
@@ -109,18 +108,18 @@ void Rows::add_overlap(const int64_t* units, int bits, int64_t most, Matrix<int6
             else
                 here.codes = (const char*)here.codes + start * p * view_.width;
             part.blocks = gathered.data();
-            without_gil((int)std::min<int64_t>(n_threads_, tasks), tasks, [&](int64_t t, int) {
+            run_tasks((int)std::min<int64_t>(n_threads_, tasks), tasks, [&](int64_t t, int) {
                 kernels_->block_codes(here, t * step, std::min(n_blocks, (t + 1) * step), gathered.data());
             });
         }
         if (units) {
-            without_gil((int)std::min<int64_t>(n_threads_, tasks), tasks, [&](int64_t t, int) {
+            run_tasks((int)std::min<int64_t>(n_threads_, tasks), tasks, [&](int64_t t, int) {
                 const int64_t a = t * step * kLanes, b = std::min(here.n, (t + 1) * step * kLanes);
                 COASSOC_OF_WIDTH(fill_shares, part, a, b, units, shape_.first.data(), bits, most, copies, shares.data())
             });
             part.shares = shares.data();
         }
-        without_gil((int)std::min<int64_t>(n_threads_, p), p, [&](int64_t j, int slot) {
+        run_tasks((int)std::min<int64_t>(n_threads_, p), p, [&](int64_t j, int slot) {
             for (int64_t g = j; g < p; ++g) {
                 int64_t* to = total + (shape_.first[j] - j) * d + shape_.first[g] - g;
                 COASSOC_OF_WIDTH(add_pair, part, j, g, shape_.n_clusters[j], shape_.n_clusters[g],
@@ -132,14 +131,13 @@ void Rows::add_overlap(const int64_t* units, int bits, int64_t most, Matrix<int6
         for (int64_t y = 0; y < x; ++y) total[x * d + y] = total[y * d + x];
 }
 
-void Rows::overlap(Matrix<int64_t> out) { add_overlap(nullptr, 0, 0, out); }
+void Rows::overlap(int64_t* out) { add_overlap(nullptr, 0, 0, out); }
 
-void Rows::weighted_overlap(Vector<const int64_t> units, int bits, int64_t most, Matrix<int64_t> out) {
-    if ((int64_t)units.shape(0) != shape_.d) throw std::invalid_argument("units must have one entry per code");
+void Rows::weighted_overlap(const int64_t* units, int bits, int64_t most, int64_t* out) {
     std::vector<int64_t> padded((size_t)shape_.padded(), 0);
     for (int64_t j = 0; j < shape_.p; ++j)
         for (int64_t a = 0; a < shape_.n_clusters[j]; ++a)
-            padded[(size_t)(shape_.first[j] + a)] = units(shape_.first[j] - j + a);
+            padded[(size_t)(shape_.first[j] + a)] = units[shape_.first[j] - j + a];
     add_overlap(padded.data(), bits, most, out);
 }
 

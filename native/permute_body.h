@@ -5,93 +5,35 @@
 namespace coassoc {
 namespace {
 
-// Numbers of the table in whole steps above `low`, at most `most`.
-struct Narrower {
-    __m512i low, steps, most;
-    __m512 inverse;
-
-    Narrower(int32_t base, uint32_t step, int32_t top)
-        : low(_mm512_set1_epi32(base)), steps(_mm512_set1_epi32((int)step)), most(_mm512_set1_epi32(top)),
-          inverse(_mm512_set1_ps(1.0f / (float)step)) {}
-
-    // writes 16 levels; raises `far` to their distances from the true heights, where `some` says so
-    __m512i put(__m512i value, __mmask16 some, __m512i far, uint8_t* level) const {
-        const __m512i height = _mm512_sub_epi32(value, low);  // below 2**32
-        const __m512 share = _mm512_mul_ps(_mm512_cvtepu32_ps(height), inverse);
-        const __m512i near = _mm512_min_epu32(_mm512_cvtps_epu32(share), most);
-        const __m512i off = _mm512_abs_epi32(_mm512_sub_epi32(height, _mm512_mullo_epi32(near, steps)));
-        _mm_storeu_si128((__m128i*)level, _mm512_cvtepi32_epi8(near));
-        return _mm512_mask_max_epu32(far, some, far, off);
-    }
-};
-
-inline __mmask16 first_lanes(int64_t count) { return (__mmask16)((1u << smaller<int64_t>(count, 16)) - 1); }
-
-// `n` rows of `m` levels, `width` bytes apart, across into 64 bytes of each of the m clusters.
-void turn_levels(const uint8_t* level, int64_t n, int64_t width, int32_t m, uint8_t* out, int64_t stride) {
-    alignas(64) uint8_t turned[16 * kLanes];
-    const uint8_t* row[kLanes];
-    for (int lane = 0; lane < kLanes; ++lane) row[lane] = level + smaller<int64_t>(lane, n - 1) * width;
-    for (int32_t c = 0; c < m; c += 16) {
-        const int32_t column = m < 16 ? 0 : smaller(c, m - 16);  // the last tile overlaps the one before
-        transpose_tile(row, column, turned);
-        for (int32_t i = 0; i < smaller(m, 16); ++i)
-            _mm512_storeu_si512(out + (column + i) * stride, _mm512_load_si512(turned + i * kLanes));
-    }
-}
-
-// 64 rows of up to 64 clusters, which are one flat list: no vector ends with a row.
-void narrow_list(const int32_t* rows, int64_t n, bool missing, int32_t k, const Narrower& narrower, uint32_t* worst,
-                 uint8_t* out, int64_t stride) {
-    alignas(64) uint8_t level[kLanes * kLanes + kLanes];
-    alignas(64) uint32_t far[kRepeated * 16];
-    const int64_t period = period_of(k, 16), total = n * k;
-    memset(far, 0, sizeof(uint32_t) * (size_t)period);
-    for (int64_t i = 0, v = 0; i < total; i += 16, v = v + 16 < period ? v + 16 : 0) {
-        const __mmask16 some = first_lanes(total - i);
-        const __m512i value = _mm512_maskz_loadu_epi32(some, rows + i);
-        _mm512_store_si512(far + v, narrower.put(value, some, _mm512_load_si512(far + v), level + i));
-    }
-    for (int64_t v = 0; v < period; v += k)
-        for (int32_t c = 0; c < k; ++c) worst[c] = larger(worst[c], far[v + c]);
-    if (missing) {  // a row of zeros
-        uint8_t zero[16];
-        const __m512i off = narrower.put(_mm512_setzero_si512(), 0xFFFF, _mm512_setzero_si512(), zero);
-        memset(level + total, zero[0], (size_t)k);
-        for (int32_t c = 0; c < k; ++c)
-            worst[c] = larger(worst[c], (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(off)));
-    }
-    turn_levels(level, n + missing, k, k, out, stride);
-}
-
-// 64 rows of 64 out of more clusters; rows from `real` on are zeros.
-void narrow_tile(const int32_t* rows, int64_t n, int64_t real, int32_t k, int32_t m, const Narrower& narrower,
-                 uint32_t* worst, uint8_t* out, int64_t stride) {
-    alignas(64) uint8_t level[kLanes * kLanes];
-    for (int32_t c = 0; c < m; c += 16) {
-        const __mmask16 some = first_lanes(m - c);
-        __m512i far = _mm512_maskz_loadu_epi32(some, worst + c);
-        for (int64_t f = 0; f < n; ++f) {
-            const __m512i value = f < real ? _mm512_maskz_loadu_epi32(some, rows + f * k + c) : _mm512_setzero_si512();
-            far = narrower.put(value, some, far, level + f * kLanes + c);
+uint32_t narrow_rows(const int32_t* __restrict rows, int64_t n, bool missing, int32_t k, const NarrowStep& step,
+                     uint8_t* __restrict out, int64_t stride) {
+    constexpr int64_t kSome = 4096;  // entries at a time
+    const float inverse = 1.0f / (float)step.size;
+    const int32_t base = step.base;
+    const uint32_t size = step.size, top = step.top;
+    uint32_t worst = 0;
+    // any whole number near the quotient will do: its distance from the true height is measured
+    const auto level_of = [=](int32_t value, uint32_t& far) {
+        const uint32_t height = (uint32_t)value - (uint32_t)base;
+        const uint32_t near = smaller((uint32_t)(int32_t)((float)height * inverse + 0.5f), top);
+        const int32_t off = (int32_t)(height - near * size);
+        far = larger(far, (uint32_t)(off < 0 ? -off : off));
+        return (uint8_t)near;
+    };
+    uint8_t level[kSome];
+    int64_t f = 0, c = 0;
+    for (int64_t from = 0; from < n * k; from += kSome) {
+        const int64_t count = smaller(kSome, n * k - from);
+        uint32_t far = 0;
+        for (int64_t i = 0; i < count; ++i) level[i] = level_of(rows[from + i], far);
+        worst = larger(worst, far);
+        for (int64_t i = 0; i < count; ++i) {
+            out[c * stride + f] = level[i];
+            if (++c == k) c = 0, ++f;
         }
-        _mm512_mask_storeu_epi32(worst + c, some, far);
     }
-    turn_levels(level, n, kLanes, m, out, stride);
-}
-
-void narrow_rows(const int32_t* rows, int64_t n, bool missing, int32_t k, int32_t base, uint32_t step, int32_t top,
-                 uint32_t* worst, uint8_t* out, int64_t stride) {
-    const Narrower narrower(base, step, top);
-    for (int64_t f = 0; f < n + missing; f += kLanes) {
-        const int64_t here = smaller<int64_t>(kLanes, n + missing - f), real = smaller<int64_t>(here, n - f);
-        if (k <= kRepeated)
-            narrow_list(rows + f * k, real, here > real, k, narrower, worst, out + f, stride);
-        else
-            for (int32_t c = 0; c < k; c += kLanes)
-                narrow_tile(rows + f * k + c, here, real, k, smaller(k - c, kLanes), narrower, worst + c,
-                            out + c * stride + f, stride);
-    }
+    for (c = 0; missing && c < k; ++c) out[c * stride + n] = level_of(0, worst);
+    return worst;
 }
 
 // A part of the narrow table in registers: 64, 128 or 256 entries.
@@ -146,12 +88,6 @@ struct TopTwo {
         second = _mm512_max_epu16(second, _mm512_min_epu16(score, best));
         best = _mm512_max_epu16(best, score);
     }
-    // the second of two clusters above the centre, the first below and on it
-    void part(__m512i score, __m512i centre) {
-        label = _mm512_maskz_set1_epi16(_mm512_cmpgt_epu16_mask(score, centre), 1);
-        second = _mm512_min_epu16(score, centre);
-        best = _mm512_max_epu16(score, centre);
-    }
 };
 
 // Sums of one cluster's levels over all partitions, of the even and the odd lanes of B blocks.
@@ -170,18 +106,13 @@ inline void sum_levels(const NarrowTable& table, int32_t c, const uint8_t* const
 template <int B>
 void score_blocks(const NarrowTable& table, int32_t k, const uint8_t* const* block, uint16_t* label, uint16_t* gap) {
     TopTwo even[B], odd[B];
-    for (int32_t c = 0; c < (table.pair ? 1 : k); ++c) {
+    for (int32_t c = 0; c < k; ++c) {
         __m512i low[B], high[B];
         sum_levels<B>(table, c, block, low, high);
-        const __m512i own = _mm512_set1_epi16((short)c), centre = _mm512_set1_epi16((short)table.centre);
+        const __m512i own = _mm512_set1_epi16((short)c);
         for (int i = 0; i < B; ++i) {
-            if (table.pair) {
-                even[i].part(low[i], centre);
-                odd[i].part(high[i], centre);
-            } else {
-                even[i].meet(low[i], own);
-                odd[i].meet(high[i], own);
-            }
+            even[i].meet(low[i], own);
+            odd[i].meet(high[i], own);
         }
     }
     alignas(64) static const uint16_t zip_low[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
@@ -207,7 +138,7 @@ struct Permuter {
     const AssignJob& job;
     AssignResult& result;
     uint8_t* scratch;  // B + 1 blocks to pack in, of which at most B wait, then B for gathered ones
-    Settler<uint8_t> settler;
+    Writer<uint8_t> writer;
     Batch again;
     const uint8_t* block[B];
     uint64_t open[B];
@@ -218,9 +149,9 @@ struct Permuter {
     int least;  // open lanes that make a block worth scoring whole
 
     Permuter(const View& v, const AssignJob& j, char* s, AssignResult& r)
-        : view(v), job(j), result(r), scratch((uint8_t*)s), settler(v, j, r) {
-        // measured: nanoseconds of a block where it lies, and of a row that is packed
-        const double lookups = (double)v.p * (j.narrow.pair ? 1 : j.wide.k);
+        : view(v), job(j), result(r), scratch((uint8_t*)s), writer(v, j, r) {
+        // nanoseconds for a block where it lies and for a row that is packed, measured on one core of a Zen 4
+        const double lookups = (double)v.p * j.wide.k;
         const double block = 30 + 0.88 * lookups + (v.blocked ? 0 : 200), row = 15 + 0.0138 * lookups;
         least = (int)(block / row) + 1;
     }
@@ -297,7 +228,7 @@ struct Permuter {
                 _mm256_mask_storeu_epi16(job.bounds + first + lane, some,
                                          _mm256_load_si256((const __m256i*)(bound + lane)));
             }
-            if (!job.delta && !job.moves) {
+            if (!job.delta) {
                 result.moved += count_bits(moved);
                 for (int lane = 0; lane < kLanes; lane += 16)
                     _mm512_mask_storeu_epi32(job.labels + first + lane, (__mmask16)(moved >> lane),
@@ -306,13 +237,13 @@ struct Permuter {
             }
             for (; moved; moved &= moved - 1) {
                 const int lane = lowest_bit(moved);
-                settler.move(first + lane, job.labels[first + lane], label[lane]);
+                writer.move(first + lane, job.labels[first + lane], label[lane]);
             }
             for (; redo; redo &= redo - 1) again_row(first + lowest_bit(redo));
         } else {
             for (uint64_t left = done; left; left &= left - 1) {
                 const int lane = lowest_bit(left);
-                settler.settle(rows[i][lane], label[lane], bound[lane]);
+                writer.write(rows[i][lane], label[lane], bound[lane]);
             }
             for (; redo; redo &= redo - 1) again_row(rows[i][lowest_bit(redo)]);
         }
@@ -320,14 +251,14 @@ struct Permuter {
 
     void again_row(int64_t row) {
         ++result.redone;
-        settler.add(again, row);
+        writer.add(again, row);
     }
 
     void finish() {
         if (filled) flush_packed();
         if (waiting) run();
-        settler.evaluate(again);
-        settler.count_moves();
+        writer.evaluate(again);
+        writer.finish();
     }
 };
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -13,50 +12,56 @@
 #endif
 
 namespace coassoc {
+
+thread_local const StopFlag* current_stop_flag = nullptr;
+bool (*interrupt_requested)() = [] { return false; };
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kLook = std::chrono::milliseconds(50);
-// A pass over few rows is a handful of jobs in a tenth of a millisecond: who has just worked stays awake that long.
-constexpr auto kAwake = std::chrono::microseconds(100);
+constexpr auto kCheckInterval = std::chrono::milliseconds(50);
 
-inline void breathe() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#else
-    std::this_thread::yield();
-#endif
-}
-
-// Whether `ready` came true within kAwake.
-template <class Ready>
-bool soon(Ready&& ready) {
-    const auto start = Clock::now();
-    do {
-        for (int i = 0; i < 32; ++i) {
-            if (ready()) return true;
-            breathe();
-        }
-    } while (Clock::now() - start < kAwake);
-    return false;
+// Whether the user asked to stop; asked at most every 50 ms by each thread, since a call may consist of many short jobs.
+bool should_interrupt() {
+    thread_local auto checked = Clock::now();
+    const auto now = Clock::now();
+    if (now - checked < kCheckInterval) return false;
+    checked = now;
+    return interrupt_requested();
 }
 
 struct Job {
     const std::function<void(int64_t, int)>* task;
     int64_t n_tasks;
     std::atomic<int64_t> next{0};
-    std::atomic<bool> stop{false};
-    std::atomic<int> helpers_working{0};  // changed under the pool's mutex, which guards what follows
-    int helpers_wanted = 0;
-    int slots = 1;
-    std::exception_ptr error;
+    StopFlag stop;
+    int helpers_wanted = 0, helpers_working = 0, slots = 1;  // the pool's mutex guards these
+    std::mutex error_mutex;
+    std::exception_ptr error;  // the first
+
+    // Works on the job until no task is left; `after_each` is called after each task.
+    template <class After>
+    void work(int slot, After&& after_each) {
+        const StopFlag* before = current_stop_flag;
+        current_stop_flag = &stop;
+        try {
+            for (int64_t t; !stop.stopped() && (t = next++) < n_tasks;) {
+                (*task)(t, slot);
+                after_each();
+            }
+        } catch (...) {
+            const std::lock_guard<std::mutex> lock(error_mutex);
+            if (!error) error = std::current_exception();
+            stop.raised = true;
+        }
+        current_stop_flag = before;
+    }
 };
 
 struct Pool {
     std::mutex mutex;
     std::condition_variable work, done;
-    std::deque<Job*> queue;
-    std::atomic<int> waiting{0};  // jobs in the queue
+    std::deque<Job*> queue;  // jobs that want more helpers
     int workers = 0;
 
     void grow(int wanted) {  // mutex held
@@ -66,27 +71,14 @@ struct Pool {
     void serve() {
         std::unique_lock<std::mutex> lock(mutex);
         for (;;) {
-            if (queue.empty()) {
-                lock.unlock();
-                soon([this] { return waiting.load(std::memory_order_relaxed) > 0; });
-                lock.lock();
-            }
             work.wait(lock, [this] { return !queue.empty(); });
             Job* job = queue.front();
             const int slot = job->slots++;
             ++job->helpers_working;
-            if (--job->helpers_wanted == 0) queue.pop_front(), --waiting;
+            if (--job->helpers_wanted == 0) queue.pop_front();
             lock.unlock();
-            std::exception_ptr error;
-            try {
-                for (int64_t t; !job->stop.load(std::memory_order_relaxed) && (t = job->next++) < job->n_tasks;)
-                    (*job->task)(t, slot);
-            } catch (...) {
-                error = std::current_exception();
-                job->stop = true;
-            }
+            job->work(slot, [] {});
             lock.lock();
-            if (error && !job->error) job->error = error;
             if (--job->helpers_working == 0) done.notify_all();
         }
     }
@@ -115,69 +107,43 @@ Pool& pool() {
 
 }  // namespace
 
-bool run_tasks(const Run& run, int64_t n_tasks, const std::function<void(int64_t, int)>& task) {
+void run_tasks(int n_threads, int64_t n_tasks, const std::function<void(int64_t, int)>& task) {
     Job job;
     job.task = &task;
     job.n_tasks = n_tasks;
-    const int helpers = (int)std::min<int64_t>(run.n_threads, n_tasks) - 1;
-    Pool* shared = helpers > 0 ? &pool() : nullptr;
+    job.stop.parent = current_stop_flag;
+    job.helpers_wanted = (int)std::max<int64_t>(0, std::min<int64_t>(n_threads, n_tasks) - 1);
+    Pool* shared = job.helpers_wanted > 0 ? &pool() : nullptr;
     if (shared) {
-        std::lock_guard<std::mutex> lock(shared->mutex);
-        shared->grow(helpers);
-        job.helpers_wanted = helpers;
+        const std::lock_guard<std::mutex> lock(shared->mutex);
+        shared->grow(job.helpers_wanted);
         shared->queue.push_back(&job);
-        ++shared->waiting;
     }
-    if (shared) {
-        if (helpers == 1) shared->work.notify_one();
-        else shared->work.notify_all();
-    }
+    if (shared) shared->work.notify_all();
 
-    thread_local auto looked = Clock::now();  // of this thread: a hundred short runs in one call must not go unheard
-    auto look = [&] {
-        if (run.token && run.token->stopped()) job.stop = true;
-        const auto now = Clock::now();
-        if (now - looked < kLook) return;
-        looked = now;
-        if (run.interrupted && !job.stop && run.interrupted()) job.stop = true;
+    const auto check = [&] {
+        if (should_interrupt()) job.stop.raised = true;
     };
-    std::exception_ptr error;
-    try {
-        look();
-        for (int64_t t; !job.stop.load(std::memory_order_relaxed) && (t = job.next++) < n_tasks;) {
-            task(t, 0);
-            look();
-        }
-    } catch (...) {
-        error = std::current_exception();
-        job.stop = true;
-    }
+    check();
+    job.work(0, check);
     if (shared) {
         std::unique_lock<std::mutex> lock(shared->mutex);
-        if (job.helpers_wanted > 0) {
-            for (auto at = shared->queue.begin(); at != shared->queue.end(); ++at)
-                if (*at == &job) {
-                    shared->queue.erase(at);
-                    --shared->waiting;
-                    break;
-                }
-        }
-        if (job.helpers_working > 0) {  // mostly at the end of its last task
-            lock.unlock();
-            soon([&] { return job.helpers_working.load() == 0; });
-            lock.lock();
-        }
+        const auto at = std::find(shared->queue.begin(), shared->queue.end(), &job);
+        if (at != shared->queue.end()) shared->queue.erase(at);
         while (job.helpers_working > 0) {
-            if (shared->done.wait_for(lock, kLook) == std::cv_status::timeout) {
+            if (shared->done.wait_for(lock, kCheckInterval) == std::cv_status::timeout) {
                 lock.unlock();
-                look();
+                check();
                 lock.lock();
             }
         }
-        if (!error) error = job.error;
     }
-    if (error) std::rethrow_exception(error);
-    return !job.stop;
+    if (job.error) std::rethrow_exception(job.error);
+    if (job.stop.stopped()) throw Interrupted();
+}
+
+void check_interrupt() {
+    if ((current_stop_flag && current_stop_flag->stopped()) || should_interrupt()) throw Interrupted();
 }
 
 }  // namespace coassoc

@@ -1,4 +1,4 @@
-"""Ensembles whose number of clusters is known beyond doubt, and ensembles of nothing."""
+"""Ensembles whose number of clusters is known for certain, and ensembles of nothing."""
 
 from __future__ import annotations
 

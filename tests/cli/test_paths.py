@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import socket
 import stat
 import tempfile
@@ -17,6 +16,7 @@ import coassoc as ca
 from coassoc.cli import main
 from coassoc.ensemble.io.output import check_outputs, replacing
 
+resource = pytest.importorskip("resource", reason="files, modes and limits of POSIX")
 TABLE = np.random.default_rng(0).integers(0, 3, size=(40, 1)) + np.zeros((1, 4), dtype=int)
 
 
@@ -135,7 +135,8 @@ def test_a_file_made_meanwhile_is_not_overwritten(folder):
 
 def test_different_files_pass(folder):
     check_outputs({"-o": "out.csv", "--save": "out.npz", "--plot": None, "--items": "-"}, ["labels.csv", None, "-"])
-    check_outputs({"-o": "LABELS.csv"}, ["labels.csv"])  # on a file system that distinguishes case
+    if not os.path.exists("LABELS.csv"):  # the file system distinguishes case
+        check_outputs({"-o": "LABELS.csv"}, ["labels.csv"])
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""MCLA and CSPA: their graphs and tables against dense ones; METIS behind its door."""
+"""MCLA and CSPA: their graphs and tables against dense ones; the calls of METIS."""
 
 import itertools
 import os
@@ -132,7 +132,7 @@ def test_mcla_fills_clusters_in_some_of_these_tables():
 
 def test_mcla_warns_when_too_few_items_differ():
     table = [[0, 0, 0]] * 3 + [[1, 1, 1]] * 3
-    with pytest.warns(ConvergenceWarning, match="n_clusters=3 is larger than .* get an item, 2"):
+    with pytest.warns(ConvergenceWarning, match="n_clusters=3 is larger than .* 2 clusters are returned"):
         model = ca.MCLA(3, random_state=0).fit(table)
     assert model.n_clusters_ == 2
 
@@ -264,7 +264,7 @@ def test_leaves_no_file_behind_and_does_not_crash_the_interpreter(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "alive" in done.stdout, done.stderr
-    assert "n_clusters=20 is larger than the number of base clusters" in done.stderr
+    assert "n_clusters=20 is larger than the number of meta-clusters" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

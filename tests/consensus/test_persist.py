@@ -340,8 +340,11 @@ def test_other_files_are_no_models(saved, tmp_path):
         saved.write_bytes(saved.read_bytes()[:-cut])
         with pytest.raises(ValueError, match="damaged model file"):
             ca.load(saved)
-    os.mkfifo(tmp_path / "pipe.npz")
-    for name, error in (("pipe.npz", ValueError), (".", ValueError), ("absent.npz", FileNotFoundError)):
+    refused = {".": ValueError, "absent.npz": FileNotFoundError}
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.npz")
+        refused["pipe.npz"] = ValueError
+    for name, error in refused.items():
         with pytest.raises(error, match=name):
             ca.load(tmp_path / name)
 

@@ -105,12 +105,12 @@ def test_given_labels_are_counted_split_and_refilled_as_numpy_does(case):
     labels = rng.integers(k, size=ensemble.n_samples)
     table = random_tables(rng, ensemble, k, 1)[-1]
     oracle = Numpy().load(ensemble, copies)
-    truth = oracle.labelling_of(labels, k)
+    truth = oracle.labelling(k, labels)
     parts = oracle.split(truth)
     worst = [oracle.worst_rows(truth, table, m) for m in (1, 3, 50)]
     for engine in natives():
         rows = engine.load(ensemble, copies)
-        mine = rows.labelling_of(labels, k)
+        mine = rows.labelling(k, labels)
         assert same_counts(rows.counts(mine), oracle.counts(truth)), engine
         for m, (codes, costs) in zip((1, 3, 50), worst):
             found, found_costs = rows.worst_rows(mine, table, m)
@@ -223,25 +223,6 @@ def test_fit_on_many_rows_equals_numpy_with_default_chunks():
             assert whole_fit(rows, 15, weights, 0) == truth
 
 
-@settings(max_examples=60)
-@given(cases(), st.booleans())
-def test_compiled_arithmetic_on_tables_has_the_bits_of_numpy(case, weighted):
-    rng, ensemble, copies, k = case
-    plain, mine = Numpy().load(ensemble, copies), _native.Native().load(ensemble, copies)
-    weights = rng.random(ensemble.n_partitions) * 3 if weighted else np.ones(ensemble.n_partitions)
-    labels = rng.integers(k, size=ensemble.n_samples)
-    counts = plain.counts(plain.labelling_of(labels, k))
-    same = Counts(counts.alpha, counts.sizes, mine.layout)
-    assert np.array_equal(counts.cells, same.cells) and np.array_equal(counts.squares, same.squares)
-    scores = KMeansObjective(weights).table(counts)
-    assert scores.tobytes() == KMeansObjective(weights).table(same).tobytes()
-    halves = np.rint(scores * 64) / 2  # ties of rounding
-    assert np.array_equal(plain.layout.rounded(halves, 1.0), mine.layout.rounded(halves, 1.0))
-    for table in (scores, -1e9 * scores, 1e-9 * scores):
-        one, other = fix_table(table, plain.layout), fix_table(table, mine.layout)
-        assert one.bits == other.bits and np.array_equal(one.values, other.values)
-
-
 def test_table_beyond_the_caches_equals_numpy():
     # 850 clusters over 20 000 base clusters: private counts of all threads would be too large to be worth it
     rng = np.random.default_rng(8)
@@ -327,5 +308,5 @@ def test_copy_is_freed_after_a_split():
     rows = _native.Native().load(ensemble)
     rows.seeding(np.ones(4, np.int64))
     assert rows.core.has_blocked
-    rows.split(rows.labelling_of(np.zeros(500, int), 2))
+    rows.split(rows.labelling(2, np.zeros(500, int)))
     assert not rows.core.has_blocked

@@ -78,6 +78,48 @@ def test_many_rows_with_default_chunks_and_threads(k):
         assert fits_on(Native(n_threads=3, simd=level), data, np.ones(12), k, 6, 0) == truth, level
 
 
+def blurred(n: int, p: int, k: int, seed: int, missing: float = 0.0, most: int = 90) -> np.ndarray:
+    """A label table with `k` hidden classes under partitions of 2 to `most` clusters; −1 is missing."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(k, size=n)
+    table = np.empty((n, p), np.int64)
+    for j in range(p):
+        m = int(rng.integers(2, most + 1))
+        table[:, j] = np.where(rng.random(n) < 0.6, hidden * m // k, rng.integers(m, size=n))
+    table[rng.random((n, p)) < missing] = -1
+    return table
+
+
+def same_fit(one, other) -> None:
+    assert one.labels_.tolist() == other.labels_.tolist()
+    assert one.losses_ == other.losses_
+    assert one._table.bits == other._table.bits
+    assert np.array_equal(one._table.values, other._table.values)
+    assert np.array_equal(one._alpha, other._alpha)
+
+
+@pytest.mark.parametrize("simd", LEVELS)
+@pytest.mark.parametrize("k", [2, 3, 5, 7, 8, 12, 16, 20, 33, 64, 65, 70, 130])
+def test_tables_of_any_width_are_those_of_numpy(simd, k):
+    ensemble = ca.Ensemble(blurred(2500, 6, k, k, missing=0.02 * (k % 2)))
+    model = dict(n_clusters=k, n_init=1, max_iter=6, random_state=k)
+    plain = ca.KMeansConsensus(**model, engine="numpy").fit(ensemble)
+    same_fit(ca.KMeansConsensus(**model, engine=ca.engines.Native(simd=simd)).fit(ensemble), plain)
+
+
+@pytest.mark.parametrize("simd", LEVELS)
+@pytest.mark.parametrize("weights", [None, [1.0, 0.3, 2.5, 1.0, 0.01]])
+def test_large_counts_divide_exactly(simd, weights):
+    """Copies by the million: quotients of large whole numbers must be rounded as a division rounds them."""
+    rng = np.random.default_rng(11)
+    ensemble = ca.Ensemble(blurred(600, 5, 7, 3))
+    copies = rng.integers(1, 4_000_000, size=600)
+    model = dict(n_clusters=7, n_init=1, random_state=0, partition_weights=weights)
+    plain = ca.KMeansConsensus(**model, engine="numpy").fit(ensemble, sample_weight=copies)
+    native = ca.KMeansConsensus(**model, engine=ca.engines.Native(simd=simd)).fit(ensemble, sample_weight=copies)
+    same_fit(native, plain)
+
+
 def brute_seeds(ensemble, copies, weights, k, m, rng):
     """Greedy k-means++ from all distances at once."""
     codes, absent = ensemble.codes.astype(np.int64), np.asarray(ensemble.n_clusters)
@@ -213,7 +255,7 @@ def test_resuming_a_fit_is_one_long_fit(engine):
     rng = np.random.default_rng(2)
     ensemble = make_ensemble(rng, 400, 6, 6, noise=0.8)
     rows, objective = engine.load(ensemble), KMeansObjective(np.ones(6))
-    begin = rows.counts(rows.labelling_of(rng.integers(5, size=400), 5))
+    begin = rows.counts(rows.labelling(5, rng.integers(5, size=400)))
     whole = facts(rows, lloyd(rows, objective, begin, 300))
     assert len(whole[1]) > 5
     for first in (1, 3, len(whole[1])):
@@ -274,14 +316,6 @@ def test_only_plain_k_means_without_reports_goes_in_one_call(monkeypatch):
         starts = [Start(engine.load(ensemble), np.random.default_rng(0))]
         seeded_fits(engine, starts, objective, 3, ones, 20, None, report)
         assert len(calls) == n
-
-
-def test_other_draws_than_numpys_send_starts_over_the_verbs(monkeypatch):
-    data = [(make_ensemble(np.random.default_rng(1), 90, 4, 5), None)]
-    truth = fits_on(Numpy(), data, np.ones(4), 3, 50, 1)
-    monkeypatch.setattr(_native, "draws_like_numpy", lambda: False)
-    assert Native().kmeans_fits([], 3, 3, np.ones(4, int), np.ones(4), 5) is None
-    assert fits_on(Native(), data, np.ones(4), 3, 50, 1) == truth
 
 
 @pytest.mark.parametrize("how", ["plain", "missing", "copies", "weights"])
@@ -390,11 +424,12 @@ def test_arguments_that_do_not_fit_are_refused():
         lambda: engine.kmeans_fits([start], 2, 2, ones, v[:2], 5),
         lambda: engine.kmeans_fits([start], 2, 0, ones, v, 5),
         lambda: engine.kmeans_fits([start], 2, 2, ones, v, 5, other.labelling(2)),
-        lambda: engine.kmeans_fits([start], 2, 2, ones, v, 5, rows.labelling(3)),
     ):
         with pytest.raises(ValueError, match="do not fit the rows"):
             call()
     with pytest.raises(ValueError, match="negative"):
         engine.kmeans_fits([start, Start(other, np.random.default_rng(1))], 2, 2, -ones, v, 5)
+    with pytest.raises(ValueError, match="must have 2 clusters, got 3"):
+        engine.kmeans_fits([start], 2, 2, ones, v, 5, rows.labelling(3))
     with pytest.raises(ValueError, match="one start, got 2"):
         engine.kmeans_fits([start, start], 2, 2, ones, v, 5, rows.labelling(2))

@@ -248,17 +248,17 @@ def test_ctrl_c_stops_starts_soon(call, threads):
 def test_labelling_survives_an_interrupted_pass():
     rows = make_rows(engines.Native(n_threads=2, chunk_rows=64))
     truth = fitted_labels(rows)
-    labelling = rows.labelling_of(np.array(truth), 8)
+    labelling = rows.labelling(8, np.array(truth))
     counts = rows.counts(labelling)
-    token = _native._kernels.Token()
-    token.cancel()
-    _native._kernels.use_token(token)
+    flag = _native._kernels.StopFlag()
+    flag.stop()
+    _native._kernels.use_stop_flag(flag)
     try:
         table = engines.ScoreTable(np.ones((300, 8), np.int32), 0)
         with pytest.raises(_native._kernels.Stopped):
             rows.assign(labelling, table)
     finally:
-        _native._kernels.use_token(None)
+        _native._kernels.use_stop_flag(None)
     labelling.labels[:] = truth
     assert np.array_equal(rows.counts(labelling).alpha, counts.alpha)
 
@@ -296,6 +296,80 @@ def test_side_by_side_keeps_order_and_passes_errors_on():
     assert engine.side_by_side(lambda s: fitted_labels(rows, s), range(5)) == [fitted_labels(rows, s) for s in range(5)]
     with pytest.raises(ZeroDivisionError):
         engine.side_by_side(lambda s: 1 // s, [1, 0, 2])
+
+
+@needs_kernels
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_in_the_middle_of_fits_of_other_threads():
+    """Compiled work holds no GIL, so a fork finds it anywhere; the child's fits must neither hang nor differ."""
+    codes = np.random.default_rng(0).integers(9, size=(140_000, 4)).astype(np.uint8)
+    ensemble, engine, ones = Ensemble.from_codes(codes, np.full(4, 9)), engines.Native(n_threads=2), np.ones(4, int)
+    truth = fit_labels(20_000, 3, engines.Numpy())
+    over = threading.Event()
+
+    def busy(seed):
+        rows = engine.load(ensemble)
+        while not over.is_set():
+            engine.kmeans_fits([engines.Start(rows, np.random.default_rng(seed))], 3, 3, ones, np.ones(4), 2)
+
+    workers = [threading.Thread(target=busy, args=(seed,)) for seed in range(2)]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(4):
+            child = os.fork()
+            if child == 0:
+                try:
+                    os._exit(0 if fit_labels(20_000, 3, engine) == truth else 1)
+                except BaseException:
+                    os._exit(2)
+            assert exit_code(child, 20) == 0
+    finally:
+        over.set()
+        for worker in workers:
+            worker.join()
+
+
+def fit_labels(n, seed, engine):
+    codes = np.random.default_rng(seed).integers(12, size=(n, 8)).astype(np.uint8)
+    ensemble = Ensemble.from_codes(codes, np.full(8, 12))
+    flat = ca.KMeansConsensus(5, n_init=2, max_iter=4, random_state=seed, engine=engine).fit(ensemble)
+    tree = ca.BisectingConsensus(max_leaves=3, max_iter=4, random_state=seed, engine=engine).fit(ensemble)
+    return flat.labels_.tolist(), tree.cut(3).tolist()
+
+
+MEMORY = """
+import numpy as np
+import coassoc as ca
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 // 2**20
+
+def fit(n, seed):
+    rng = np.random.default_rng(seed)
+    ensemble = ca.Ensemble.from_codes(rng.integers(9, size=(n, 6)).astype(np.uint8), np.full(6, 9))
+    engine = ca.engines.Native(n_threads=2)
+    if seed % 3:
+        ca.KMeansConsensus(int(2 + seed % 7), n_init=2, max_iter=3, engine=engine).fit(ensemble)
+    else:
+        ca.BisectingConsensus(max_leaves=4, max_iter=3, engine=engine).fit(ensemble)
+
+sizes = np.random.default_rng(0).integers(100, 90_000, size=60)
+for n in (90_000, 100, 80_000):
+    fit(n, n)
+start = resident()
+for seed, n in enumerate(sizes):
+    fit(int(n), seed)
+print(resident() - start)
+"""
+
+
+@needs_kernels
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no /proc here")
+def test_memory_does_not_grow():
+    grown = int(run_python(MEMORY).stdout)
+    assert grown < 40, "megabytes over 60 fits of up to 90 000 rows"
 
 
 # -- show_config -------------------------------------------------------------------------------------------

@@ -191,7 +191,8 @@ def _write(args: argparse.Namespace, paths: list[Path], ensemble: Any, labels: A
         write_labels(args.output, labels, **column, force=args.force)
         return
     with tempfile.TemporaryDirectory() as folder:  # the labels first, then the confidence as one more column
-        ending = source.suffix if joins_source(args.output, source, kind) else f".{kind or table_format(args.output)}"
+        joined = source is not None and joins_source(args.output, source, kind)
+        ending = (source.suffix if source is not None and joined else "") or f".{kind or table_format(args.output)}"
         middle = Path(folder, f"labels{ending}")
         write_labels(middle, labels, **column)
         column.update(name=f"{args.name}_confidence", source=middle)

@@ -12,7 +12,7 @@ _SPARE = 8  # vectors iterated beyond those asked for
 _DEPTH = 6  # products before the Krylov space is reduced to its best vectors
 _RESTARTS = 10
 _MOST_BYTES = 1 << 29  # memory of the Krylov space and its image; fewer products between reductions where it is short
-_TOLERANCE = 1e-5  # largest residual |M v − λ v|
+_TOLERANCE = 1e-4  # largest residual |M v − λ v|
 
 
 def leading_eigenvectors(
@@ -50,7 +50,7 @@ def _ritz(product: Callable, block: np.ndarray, depth: int) -> tuple[np.ndarray,
         if step:
             block = image[:, here.start - m : here.start].copy()
             before = basis[:, : here.start]
-            for _ in range(3):  # where the matrix has low rank, little but rounding is left at first
+            for _ in range(2):  # where the matrix has low rank, little but rounding is left at first
                 block = np.linalg.qr(block - before @ (before.T @ block))[0]
         basis[:, here] = block
         image[:, here] = product(block)

@@ -97,8 +97,9 @@ class MCLA(PredictMixin, ConsensusEstimator):
             _refuse(f"MCLA over {d} base clusters", (16 + _EDGE_BYTES) * d * d, self.max_bytes)
             overlap = rows.overlap()
             present = np.flatnonzero(np.diagonal(overlap))
-            warn_if_fewer(k, len(present), "base clusters")
-            k = min(k, len(present))
+            if self.at_most:
+                warn_if_fewer(k, len(present), "base clusters")
+            asked, k = k, min(k, len(present))
             graph = mcla_graph(overlap[np.ix_(present, present)])
             if self.verbose:
                 print(f"MCLA: {len(present)} base clusters, {graph.nnz // 2} edges")
@@ -107,13 +108,12 @@ class MCLA(PredictMixin, ConsensusEstimator):
 
             members = meta[:, None] == np.arange(k)
             tries = 0 if self.at_most else 2 * k
-            members, labelling = place_items(rows, members, tries, association_table)
+            members, origin, labelling = place_items(rows, members, tries, association_table)
             found = np.flatnonzero(rows.counts(labelling).sizes)
-            if not self.at_most:
-                warn_if_fewer(k, len(found), "meta-clusters that get an item")
             # meta-clusters without items are never the best, so dropping them changes no label
             new_name = np.full(k + 1, -1, dtype=np.int64)
-            new_name[found] = np.arange(len(found))
+            kept = origin[found] >= 0
+            new_name[origin[found[kept]]] = np.flatnonzero(kept)
             table = association_table(members[:, found], rows.layout)
             labelling = rows.labelling(len(found))
             rows.assign(labelling, table)
@@ -121,8 +121,9 @@ class MCLA(PredictMixin, ConsensusEstimator):
             self._store_partition(
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
-            kept = members[np.arange(d), meta] & (meta >= 0)  # a cluster placed anew lost its base clusters
-            self.meta_clusters_ = np.where(kept, new_name[meta], -1)
+            self.meta_clusters_ = new_name[meta]
+            if not self.at_most:
+                warn_if_fewer(asked, self.n_clusters_, "meta-clusters that get an item")
 
 
 class CSPA(ConsensusEstimator):
@@ -236,28 +237,27 @@ def mcla_graph(overlap: np.ndarray) -> csr_matrix:
 
 def place_items(
     rows: Rows, members: np.ndarray, tries: int, table_of: Callable[[np.ndarray, Layout], ScoreTable]
-) -> tuple[np.ndarray, Labelling]:
+) -> tuple[np.ndarray, np.ndarray, Labelling]:
     """Label the items by the table of sets of base clusters, the columns of `members` (d, k), and fill empty clusters.
 
-    An empty cluster gets the labels of the item with the lowest score as its set, if that item then scores higher there
-    than anywhere else. At most `tries` times. Gives the sets and the labels.
+    An empty cluster gets the labels of the item with the lowest score as its set, and becomes the first one, which wins
+    ties. At most `tries` times. Gives the sets, which of the given ones each is (−1: a new one), and the labels.
     """
-    labelling, table = rows.labelling(members.shape[1]), table_of(members, rows.layout)
+    origin, labelling = np.arange(members.shape[1]), rows.labelling(members.shape[1])
+    table = table_of(members, rows.layout)
     while True:
         rows.assign(labelling, table)
         empty = np.flatnonzero(rows.counts(labelling).sizes == 0)
         if tries == 0 or not len(empty):
-            return members, labelling
+            return members, origin, labelling
         codes, _ = rows.worst_rows(labelling, ScoreTable(-table.values, table.bits), 1)
-        columns, c = rows.layout.columns_of(codes[0]), empty[0]
-        tried = members.copy()
-        tried[:, c] = False
-        tried[columns, c] = True
-        table = table_of(tried, rows.layout)
-        scores = table.values[columns].sum(axis=0)
-        if scores[c] <= np.delete(scores, c).max():
-            return members, labelling
-        members, tries = tried, tries - 1
+        columns = rows.layout.columns_of(codes[0])
+        fresh = np.zeros((len(members), 1), dtype=bool)
+        fresh[columns] = True
+        members = np.concatenate([fresh, np.delete(members, empty[0], axis=1)], axis=1)
+        origin = np.concatenate([[-1], np.delete(origin, empty[0])])
+        table = table_of(members, rows.layout)
+        tries -= 1
 
 
 def vote_table(members: np.ndarray, layout: Layout) -> ScoreTable:

@@ -89,7 +89,7 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
         other partitions.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
-        `cluster_uncertainty`. Scores such as ``density_`` do not use it.
+        :func:`coassoc.metrics.cluster_uncertainty`. Scores such as ``density_`` do not use it.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"

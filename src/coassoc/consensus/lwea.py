@@ -31,7 +31,7 @@ class LWEA(EAC):
         Weight of each base partition, brought to mean 1; all 1 when None.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes of the over-segmentation run.
     verbose : int, default=0
         Print a line per stage.

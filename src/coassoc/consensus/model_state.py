@@ -161,15 +161,15 @@ def rebuild(stored: Any, arrays: list[np.ndarray]) -> Any:
 
 def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
     """Parameters and attributes of a file of version 1 under their present names."""
-    renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_"}
+    renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_", "meta_cluster_": "meta_clusters_"}
     values = {renamed.get(name, name): value for name, value in values.items()}
     if "over_segment" in values:
         asked, starts = values.pop("over_segment"), values.pop("n_over_segment", 1)
         values["micro_clusters"] = None if starts == 0 else "auto" if asked is None else asked
     if "finish" in values:
         values["refine"] = "kmeans" if values.pop("finish") else None
-    if "_centres" in values and values.get("_table") is None:
-        values["_table"] = _table_of_centers(values["_vectors"], values["_centres"], values["_vocabulary"])
+    if "_centres" in values:
+        values["_table"] = _table_of_centers(values.pop("_vectors"), values.pop("_centres"), values["_vocabulary"])
     return values
 
 
@@ -370,14 +370,14 @@ def _check_estimator(model: Any) -> None:
     needed = ["_alpha", "_weights_of_partitions", "cluster_sizes_"]
     needed += ["n_leaves_", "_leaf_of_item"] if "tree_" in state else []
     needed += ["n_leaves_", "leaf_of_item_", "linkage_"] if "_merges" in state else []
+    if "_table" not in state:
+        _bad(f"{type(model).__name__} has no _table")
     for name in needed:
         if state.get(name) is None:
             _bad(f"{type(model).__name__} has no {name}")
     for name, (kinds, shape, low, high) in _ARRAYS.items():
         if state.get(name) is not None:
             check_array(state[name], name, kinds, shape, sizes, low, high)
-    if "_table" not in state or ("_vectors" in state) != ("_centres" in state):
-        _bad(f"{type(model).__name__} has no _table, _vectors or _centres")
     if state.get("_table") is None:
         if hasattr(model, "predict") and not {"tree_", "_micro_table"} & set(state):
             _bad("_table is missing")

@@ -176,24 +176,23 @@ def method_names() -> list[str]:
     return [name for name, method in methods().items() if method.takes == "labels"]
 
 
-def compared_methods() -> dict[str, tuple[Method, Settings]]:
-    """What ``compare`` can run: its name, the method, and settings of its own."""
+def _settings_of(names: str) -> dict[str, tuple[Method, Settings]]:
     return {
         name: (method, settings)
         for method in methods().values()
         if method.takes == "labels"
-        for name, settings in method.compared.items()
+        for name, settings in getattr(method, names).items()
     }
+
+
+def compared_methods() -> dict[str, tuple[Method, Settings]]:
+    """What ``compare`` can run: its name, the method, and settings of its own."""
+    return _settings_of("compared")
 
 
 def columns() -> dict[str, tuple[Method, Settings]]:
     """What ``coassoc reproduce`` can run: the name of the column, the method, and its settings."""
-    return {
-        name: (method, settings)
-        for method in methods().values()
-        if method.takes == "labels"
-        for name, settings in method.columns.items()
-    }
+    return _settings_of("columns")
 
 
 def estimators() -> dict[str, type]:

@@ -52,14 +52,15 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
 
             # one thread: sums of floats would otherwise depend on how many there are
             with threadpool_limits(limits=1, user_api="blas"):
-                best, k = with_fewer_clusters(fit, k)
+                best, differ = with_fewer_clusters(fit, k, silent=True)
             self._keep_model(ensemble, best.table)
             self._store_partition(ensemble, rows.labels(best.labelling), best.counts, np.ones(ensemble.n_partitions))
             self.loss_, self.losses_, self.n_iter_ = best.loss, best.losses, best.n_iter
             self.converged_ = best.stop == "fixed_point"
             self.stop_reason_ = best.stop
             self.n_sampled_ = sample.n_items
-            warn_if_fewer(k, self.n_clusters_, "clusters that the embedding tells apart")
+            what = "different label rows" if self.n_clusters_ == differ else "clusters that the embedding tells apart"
+            warn_if_fewer(k, self.n_clusters_, what)
 
     def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
         """Counts whose centres k-means on the sample begins with."""
@@ -96,7 +97,7 @@ class HBGF(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -104,7 +105,7 @@ class HBGF(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_ : float
@@ -185,7 +186,7 @@ class LWGP(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -193,7 +194,7 @@ class LWGP(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
@@ -272,11 +273,13 @@ class ECPCS(SpectralConsensus):
     steps : int, default=20
         Length t of the walks.
     n_init : int, default=10
-        Starts of k-means on the embedding of base clusters.
+        Starts of k-means on the base clusters.
+    max_iter : int, default=20
+        Passes over all items at most. They begin where k-means on a sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print the size of the sample and a line per pass over all items.
@@ -284,7 +287,7 @@ class ECPCS(SpectralConsensus):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first.
     loss_ : float
@@ -362,7 +365,7 @@ class ECPCS(SpectralConsensus):
             meta = groups.fit_predict(unit)
         members = np.zeros((len(lengths), k), dtype=bool)
         members[used, meta] = True
-        _, labelling = place_items(starts.rows, members, 2 * k, vote_table)
+        _, _, labelling = place_items(starts.rows, members, 2 * k, vote_table)
         return starts.rows.counts(labelling)
 
 

@@ -186,9 +186,6 @@ class Rows(ABC):
         self.relabel(labelling, kept.indices, kept.targets)
         return len(kept)
 
-    def labelling_of(self, labels: np.ndarray, k: int) -> Labelling:
-        return self.labelling(k, labels)
-
     def distinct(self, n_starts: int) -> Rows:
         """The different rows, with their multiplicities, where that makes k-means starts faster; else these rows.
 

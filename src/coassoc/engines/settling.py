@@ -20,7 +20,6 @@ def settle(state: DensityState | AgreementState, moves: Moves, threshold: float)
         np.ascontiguousarray(moves.targets, dtype=np.int32),
         np.ascontiguousarray(moves.copies, dtype=np.int64),
         np.ascontiguousarray(layout.n_clusters, dtype=np.int64),
-        np.ascontiguousarray(layout.offsets, dtype=np.int64),
     )
     if isinstance(state, DensityState):
         counts = (state.alpha, state.cells, state.squares, state.sizes)

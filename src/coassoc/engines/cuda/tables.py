@@ -7,8 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from ...core.counts import Layout, ScoreTable
-from ..compiled import kernels
-from ..native.rows import NativeLayout
 
 
 def narrow_table(
@@ -51,6 +49,5 @@ def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: 
 
 
 def table_layout(n_clusters: np.ndarray, offsets: np.ndarray) -> Layout:
-    """A layout with compiled arithmetic on tables where the kernels are installed; the results are the same."""
-    kind = Layout if kernels is None else NativeLayout
-    return kind(np.ascontiguousarray(n_clusters, dtype=np.int64), offsets)
+    """A layout with int64 arrays."""
+    return Layout(np.ascontiguousarray(n_clusters, dtype=np.int64), offsets)

@@ -1,4 +1,4 @@
-"""The verbs on compiled kernels: same results as `coassoc.engines.numpy`, bit for bit, many times faster."""
+"""The native engine: compiled kernels with the results of `coassoc.engines.numpy`, bit for bit, many times faster."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from ...core.counts import Layout
 from ..compiled import kernels as _kernels
 from ..compiled import why_missing as _why_not
 from ..contract import Engine, Fit, Labelling, Rows, Start, participating_copies
-from .rows import NativeLayout, NativeRows, as_array, draws_like_numpy
+from .rows import NativeRows
 
-_LARGE_ROWS = 1 << 19  # a start on so many rows keeps every thread busy; several at a time would only take more memory
-_STOPS = ("fixed_point", "no_gain", "max_iter", "unfinished")  # in the order of native/rows.h
+_LARGE_ROWS = 1 << 19  # one start on so many rows keeps every thread busy; several at a time only need more memory
+_STOPS = ("fixed_point", "no_gain", "max_iter", "unfinished")  # in the order of native/kmeans.h
 _ADVICE = "install a C++17 compiler and reinstall coassoc from source, or install a wheel that carries the kernels"
 
 
@@ -82,9 +83,9 @@ class Native(Engine):
 
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NativeRows:
         copies = participating_copies(ensemble, multiplicity)
-        layout = NativeLayout(as_array(ensemble.n_clusters, np.int64), ensemble.offsets)
-        absent = ensemble.n_samples - np.add.reduceat(ensemble.sizes, layout.offsets[:-1])
-        missing = (absent > 0).astype(np.uint8)
+        layout = Layout(np.ascontiguousarray(ensemble.n_clusters, dtype=np.int64), ensemble.offsets)
+        labelled = np.add.reduceat(ensemble.sizes, layout.offsets[:-1])
+        missing = (labelled < ensemble.n_samples).astype(np.uint8)
         if copies is not None:
             copies = np.ascontiguousarray(copies, dtype=np.int64)
         settings = {
@@ -95,7 +96,7 @@ class Native(Engine):
         }
         rows = NativeRows(np.ascontiguousarray(ensemble.codes), layout, missing, copies, None, settings)
         if copies is None and getattr(ensemble, "exact_sizes", True):
-            rows.core.set_whole(as_array(ensemble.sizes, np.int64), absent)  # what all rows count together is known
+            rows.set_sizes(ensemble.sizes)
         return rows
 
     def starts_at_once(self, rows: Rows) -> int:
@@ -111,31 +112,29 @@ class Native(Engine):
         max_iter: int,
         labelling: Labelling | None = None,
     ) -> list[Fit | int] | None:
-        if not draws_like_numpy():
-            return None
         if labelling is not None and len(starts) != 1:
             raise ValueError(f"a labelling serves one start, got {len(starts)} starts.")
         labellings: list[Any] = [start.rows.labelling(k) for start in starts] if labelling is None else [labelling]
-        seeds = [np.empty((k, start.rows.layout.n_partitions), start.rows.codes.dtype) for start in starts]
-        parts = [
-            (start.rows.core, labelling.core, start.rng.bit_generator.capsule, chosen)
-            for start, labelling, chosen in zip(starts, labellings, seeds)
-        ]
-        # large starts one at a time, then the others side by side
+        if any(own.n_clusters != k for own in labellings):
+            raise ValueError(f"the labelling must have {k} clusters, got {labellings[0].n_clusters}.")
+        parts = [(start.rows.core, own.core, start.rng.integers) for start, own in zip(starts, labellings)]
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        seeding_weights = np.ascontiguousarray(seeding_weights, dtype=np.int64)
         done: list[Any] = [None] * len(starts)
         large = [i for i, start in enumerate(starts) if start.rows.n_rows >= _LARGE_ROWS]
         small = [i for i, start in enumerate(starts) if start.rows.n_rows < _LARGE_ROWS]
-        given = as_array(seeding_weights, np.int64), as_array(weights, np.float64), n_candidates, max_iter
-        for group in [*([i] for i in large), small]:
-            for i, found in zip(group, _kernels.kmeans_starts([parts[i] for i in group], *given)):
-                done[i] = found
+        for group in [*([i] for i in large), small]:  # large starts one at a time, the others side by side
+            given = [parts[i] for i in group]
+            found = _kernels.kmeans_starts(given, seeding_weights, weights, n_candidates, max_iter)
+            for i, result in zip(group, found):
+                done[i] = result
         fits: list[Fit | int] = []
-        for start, labelling, (n_seeds, losses, stop) in zip(starts, labellings, done):
+        for start, own, (n_seeds, losses, stop) in zip(starts, labellings, done):
             if n_seeds < k:
                 fits.append(n_seeds)
             else:
-                table, counts = start.rows.last_table(labelling), start.rows.counts(labelling)
-                fits.append(Fit(table, counts, labelling, losses, _STOPS[stop]))
+                table, counts = start.rows.last_table(own), start.rows.counts(own)
+                fits.append(Fit(table, counts, own, losses, _STOPS[stop]))
         return fits
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -144,16 +143,16 @@ class Native(Engine):
         workers = min(threads, len(tasks))
         if workers < 2 or getattr(_worker, "busy", False):  # a task that has tasks of its own does them itself
             return [function(task) for task in tasks]
-        token = _kernels.Token()
+        flag = _kernels.StopFlag()
 
         def call(task: Any) -> Any:
-            _kernels.use_token(token)
+            _kernels.use_stop_flag(flag)
             _worker.busy = True
             try:
                 return function(task)
             finally:
                 _worker.busy = False
-                _kernels.use_token(None)
+                _kernels.use_stop_flag(None)
 
         futures: list[Future] = []
         try:
@@ -161,7 +160,7 @@ class Native(Engine):
                 futures.append(_threads(threads).submit(call, task))
             return [future.result() for future in futures]
         except BaseException:
-            token.cancel()  # Ctrl-C reaches the main thread only
+            flag.stop()  # Ctrl-C reaches the main thread only
             for future in futures:
                 future.cancel()
             raise

@@ -1,14 +1,13 @@
-"""Rows of the native engine: the verbs, each a call or two of the kernels."""
+"""Rows of the native engine: each verb is a call or two of the compiled kernels."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ...core.counts import Counts, Layout, ScoreTable
+from ...core.counts import Counts, ScoreTable
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..compiled import kernels as _kernels
@@ -16,34 +15,11 @@ from ..contract import Labelling, Rows, Seeding
 from ..numpy import first_different
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
-_FEW_ROWS = 1 << 15  # so few are labelled sooner than equal ones are found
-_ALIKE, _ALIKE_ONCE = 3, 64  # rows that must be alike, in the mean, to pay for looking: for many starts, for one
 _WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
-
-
-class NativeLayout(Layout):
-    """The same arithmetic on tables, compiled: a pass over few rows would otherwise be spent in it."""
-
-    def sums(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        cells, squares = np.empty((2, len(self.n_clusters), alpha.shape[1]), np.int64)
-        _kernels.partition_sums(as_array(alpha, np.int64), self.n_clusters, cells, squares)
-        return cells, squares
-
-    def mean_scores(self, counts: Counts, weights: np.ndarray) -> np.ndarray:
-        scores = np.empty(counts.alpha.shape)
-        alpha, cells = as_array(counts.alpha, np.int64), counts.cells
-        _kernels.mean_scores(alpha, self.n_clusters, cells, counts.squares, as_array(weights, np.float64), scores)
-        return scores
-
-    def largest(self, scores: np.ndarray) -> np.ndarray:
-        largest = np.empty(len(self.n_clusters))
-        _kernels.largest_scores(as_array(scores, np.float64), self.n_clusters, largest)
-        return largest
-
-    def rounded(self, scores: np.ndarray, scale: float) -> np.ndarray:
-        values = np.empty(scores.shape, np.int32)
-        _kernels.rounded_scores(as_array(scores, np.float64), scale, values)
-        return values
+# Deduplication: measured on two Zen 4 cores, 8 partitions of 2 to 8 clusters, k-means with 8 clusters.
+_LEAST_ROWS = 1 << 15  # fewer rows are clustered faster than duplicates are found
+_LEAST_COPIES = 3  # minimum mean number of copies of a row for deduplication to be faster, with many starts
+_LEAST_COPIES_ONCE = 64  # the same with a single start
 
 
 class NativeLabelling(Labelling):
@@ -55,7 +31,7 @@ class NativeLabelling(Labelling):
 
 class NativeRows(Rows):
     def __init__(self, codes, layout, missing, copies, ids, settings):
-        self.codes = codes  # every row loaded; `ids` says which are ours
+        self.codes = codes  # every row loaded; `ids` are the indices of these rows, None for all
         self.layout = layout
         self.missing = missing
         self.copies = copies
@@ -63,35 +39,44 @@ class NativeRows(Rows):
         self.settings = settings
         self.n_rows = len(codes) if ids is None else len(ids)
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
+        self.sizes: np.ndarray | None = None  # of the base clusters, when they are known beforehand
         self.core = _kernels.Rows(codes, layout.n_clusters, missing, ids, copies, **settings)
 
     def labelling(self, k: int, labels: Any = None) -> NativeLabelling:
         if labels is None:
-            return NativeLabelling(k, room(self.n_rows, np.int32), False)  # the first pass fills it
+            return NativeLabelling(k, np.empty(self.n_rows, np.int32), False)  # the first pass fills it
         return NativeLabelling(k, np.array(labels, dtype=np.int32, order="C"), True)
 
     def assign(self, labelling: Any, table: ScoreTable) -> int:
         return self.core.assign(labelling.core, np.ascontiguousarray(table.values), table.bits)
+
+    def counts(self, labelling: Any) -> Counts:
+        alpha = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int64)
+        sizes = np.empty(labelling.n_clusters, dtype=np.int64)
+        self.core.counts(labelling.core, alpha, sizes)
+        return Counts(alpha, sizes, self.layout)
+
+    def whole_counts(self) -> Counts:
+        if self.sizes is None:
+            return super().whole_counts()
+        return Counts(self.sizes[:, None].copy(), np.array([self.n_copies]), self.layout)
+
+    def set_sizes(self, sizes: np.ndarray) -> None:
+        """Tell the sizes of the base clusters among these rows, copies counted."""
+        self.sizes = np.ascontiguousarray(sizes, dtype=np.int64)
+        self.core.set_sizes(self.sizes, self.n_copies)
 
     def last_table(self, labelling: Any) -> ScoreTable:
         """The table of the labelling's latest pass."""
         values = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int32)
         return ScoreTable(values, labelling.core.table(values))
 
-    def counts(self, labelling: Any) -> Counts:
-        alpha = np.empty((self.layout.n_codes, labelling.n_clusters), dtype=np.int64)
-        sizes = np.empty(labelling.n_clusters, dtype=np.int64)
-        sums = np.empty((2, self.layout.n_partitions, labelling.n_clusters), dtype=np.int64)
-        known = self.core.counts(labelling.core, alpha, sizes, sums[0], sums[1])
-        return Counts(alpha, sizes, self.layout, *(sums if known else ()))
-
-    def whole_counts(self) -> Counts:
-        alpha = np.empty((self.layout.n_codes, 1), dtype=np.int64)
-        size = np.empty(1, dtype=np.int64)
-        return Counts(alpha, size, self.layout) if self.core.whole(alpha, size) else super().whole_counts()
-
     def labels(self, labelling: Any) -> np.ndarray:
         return labelling.labels
+
+    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
+        labelling.labels[indices] = targets
+        labelling.core.relabelled()
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
         rows, costs = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -103,71 +88,68 @@ class NativeRows(Rows):
             if self.copies is not None:
                 taking_part = taking_part[self.copies[start:stop] > 0]
                 here = here[taking_part - start]
-            best = self._worst_of(taking_part, here, m)
-            rows, costs = (np.concatenate(x) for x in zip((rows, costs), best))
+            rows, costs = np.concatenate([rows, taking_part]), np.concatenate([costs, here])
             rows, costs = self._worst_of(rows, costs, m)
         return self.codes_at(rows), costs
 
     def _worst_of(self, rows: np.ndarray, costs: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
         """Of `rows`, the m with the largest cost whose codes differ; looks at a few top rows first."""
         top = 4 * m
-        while top < len(rows):
-            least = np.partition(costs, len(costs) - top)[len(costs) - top]
-            high = np.flatnonzero(costs >= least)
-            found = self._different(rows[high], costs[high], m)
-            if len(found[0]) == m:
-                return found
+        while True:
+            high = np.arange(len(rows))
+            if top < len(rows):
+                high = np.flatnonzero(costs >= np.partition(costs, len(costs) - top)[len(costs) - top])
+            kept, kept_costs = first_different(self.codes_at(rows[high]), np.arange(len(high)), costs[high], m)
+            if len(kept) == m or len(high) == len(rows):
+                return rows[high][kept], kept_costs
             top = max(8 * top, len(high) + 1)
-        return self._different(rows, costs, m)
-
-    def _different(self, rows: np.ndarray, costs: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-        kept, kept_costs = first_different(self.codes_at(rows), np.arange(len(rows)), costs, m)
-        return rows[kept], kept_costs
 
     def seeding(self, weights: np.ndarray) -> NativeSeeding:
         return NativeSeeding(self, weights)
 
     def distinct(self, n_starts: int) -> NativeRows:
-        if self.ids is not None or self.copies is not None or not _FEW_ROWS <= self.n_rows < (1 << 32) - 1:
+        if self.ids is not None or self.copies is not None or not _LEAST_ROWS <= self.n_rows < (1 << 32) - 1:
             return self
-        if not self.settings["blocked_copy"]:  # memory is short, and this takes more
+        if not self.settings["blocked_copy"]:  # memory is short, and deduplication needs more
             return self
-        limit = self.n_rows // max(_ALIKE, _ALIKE_ONCE // n_starts**2)
+        limit = self.n_rows // max(_LEAST_COPIES, _LEAST_COPIES_ONCE // n_starts**2)
         found = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
         if found is None:
             return self
-        first, copies, places = found
-        return DistinctRows(self.codes[first], self.layout, self.missing, copies, None, self.settings, places)
+        first, copies, number = found
+        return DistinctRows(self.codes[first], self.layout, self.missing, copies, None, self.settings, number)
 
     def split(self, labelling: Any) -> list[Rows]:
         if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):
             raise ValueError(f"splitting works on fewer than 2**32 rows, got {self.n_rows}.")
         self.core.free_blocked()  # the children gather from the codes themselves
-        parts = [room(size, np.uint32) for size in self.core.split_sizes(labelling.core)]
-        copies: list[Any] = [None] * len(parts)
-        more: list[tuple] = [()] * len(parts)
-        if self.copies is not None:
-            self.core.split(labelling.core, parts, False)
-            copies = [self.copies[part] for part in parts]
-            more = self._split_more(parts, copies)
-        self.core.split(labelling.core, parts, True)
-        children: list[Rows] = []
-        for cluster, (ids, own) in enumerate(zip(parts, copies)):
-            child = type(self)(self.codes, self.layout, self.missing, own, ids, self.settings, *more[cluster])
-            child.core.descend(self.core, labelling.core, cluster)
-            children.append(child)
-        return children
+        ids = self._parts(labelling, True)
+        shared = self.codes, self.layout, self.missing
+        parts: list[Any] = (
+            [NativeRows(*shared, None, own, self.settings) for own in ids]
+            if self.copies is None
+            else self._split_copies(labelling, ids)
+        )
+        alpha = self.counts(labelling).alpha
+        for c, part in enumerate(parts):
+            part.set_sizes(alpha[:, c])
+        return parts
 
-    def _split_more(self, parts: Sequence[np.ndarray], copies: Sequence[np.ndarray]) -> list[tuple]:
-        """What else each part is made of, given the positions and copies of its rows."""
-        return [()] * len(parts)
+    def _split_copies(self, labelling: Any, ids: list[np.ndarray]) -> list[Any]:
+        copies = [self.copies[own] for own in self._parts(labelling, False)]
+        return [NativeRows(self.codes, self.layout, self.missing, *own, self.settings) for own in zip(copies, ids)]
+
+    def _parts(self, labelling: Any, ids: bool) -> list[np.ndarray]:
+        """The rows of each cluster: their ids, or their positions."""
+        parts = [np.empty(size, np.uint32) for size in self.core.split_sizes(labelling.core)]
+        self.core.split(labelling.core, parts, ids)
+        return parts
 
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
-        self.core.free_spare()  # the splitting is over
         if any(leaf.ids is None for leaf in leaves):  # it was never split
             return np.zeros(self.n_rows, dtype=np.int32)
-        labels = room(self.n_rows, np.int32)
-        self.core.scatter([leaf.ids for leaf in leaves], labels)
+        labels = np.empty(self.n_rows, np.int32)
+        _kernels.scatter([leaf.ids for leaf in leaves], labels, self.settings["n_threads"])
         return labels
 
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
@@ -176,41 +158,30 @@ class NativeRows(Rows):
         if shares is None:
             self.core.overlap(total)
         else:
-            self.core.weighted_overlap(as_array(shares.units, np.int64), shares.bits, shares.most, total)
+            self.core.weighted_overlap(np.ascontiguousarray(shares.units, np.int64), shares.bits, shares.most, total)
         return total
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])
 
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
-        indices, targets, stop = _kernels.propose_moves(
-            self.codes,
-            self.ids,
-            self.copies,
-            labelling.labels,
-            np.ascontiguousarray(self.layout.n_clusters, dtype=np.int64),
-            np.ascontiguousarray(self.layout.offsets, dtype=np.int64),
-            table,
-            start,
-            limit,
-            self.settings["n_threads"],
-            self.settings["chunk_rows"] or _EXCHANGE_ROWS,
-        )
+        task_rows = self.settings["chunk_rows"] or _EXCHANGE_ROWS
+        indices, targets, stop = self.core.propose_moves(labelling.core, table, start, limit, task_rows)
         copies = np.ones(len(indices), np.int64) if self.copies is None else self.copies[indices]
         return Moves(indices, labelling.labels[indices], targets, self.codes_at(indices), copies, stop)
 
-    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
-        labelling.labels[indices] = targets
-        labelling.core.relabelled()
-
 
 class DistinctRows(NativeRows):
-    """The different ones among many rows, and where they stood, which decides what a draw among all of them finds."""
+    """The different rows of an ensemble, each with the number of rows it stands for.
 
-    def __init__(self, codes, layout, missing, copies, ids, settings, places):
+    `number` gives, for each original row in its order, the different row that stands for it: a random draw among the
+    original rows depends on their order.
+    """
+
+    def __init__(self, codes, layout, missing, copies, ids, settings, number):
         super().__init__(codes, layout, missing, copies, ids, settings)
-        self.places = places
-        self.core.stood(places)
+        self.number = number
+        self.core.map_duplicates(number)
 
     def distinct(self, n_starts: int) -> NativeRows:
         return self
@@ -222,19 +193,21 @@ class DistinctRows(NativeRows):
         return self._spread(super().scatter(leaves))
 
     def _spread(self, labels: np.ndarray) -> np.ndarray:
-        every = room(len(self.places), np.int32)
-        _kernels.spread(labels, self.places, every, self.settings["n_threads"])
+        every = np.empty(len(self.number), np.int32)
+        _kernels.spread_labels(labels, self.number, every, self.settings["n_threads"])
         return every
 
-    def _split_more(self, parts: Sequence[np.ndarray], copies: Sequence[np.ndarray]) -> list[tuple]:
-        if len(parts) != 2:
-            raise NotImplementedError(f"rows that stand for several are split in two, got {len(parts)} parts.")
-        number = np.empty(self.n_rows, np.uint32)
-        for part, mark in zip(parts, (0, 1 << 31)):
-            number[part] = np.arange(mark, mark + len(part), dtype=np.uint32)
-        first, second = (room(int(own.sum()), np.uint32) for own in copies)
-        _kernels.split_places(self.places, number, first, second, self.settings["n_threads"])
-        return [(first,), (second,)]
+    def _split_copies(self, labelling: Any, ids: list[np.ndarray]) -> list[Any]:
+        positions = self._parts(labelling, False)
+        number = np.empty(self.n_rows, np.uint32)  # of each different row within its part
+        for part in positions:
+            number[part] = np.arange(len(part), dtype=np.uint32)
+        label, number = labelling.labels[self.number], number[self.number]
+        shared = self.codes, self.layout, self.missing
+        return [
+            DistinctRows(*shared, self.copies[part], own, self.settings, number[label == c])
+            for c, (own, part) in enumerate(zip(ids, positions))
+        ]
 
 
 class NativeSeeding(Seeding):
@@ -259,39 +232,5 @@ class NativeSeeding(Seeding):
     def add(self, row: np.ndarray) -> None:
         self.core.add(self._as_codes(row[None, :]))
 
-    def choose(self, targets: np.ndarray) -> np.ndarray:
-        row = np.empty((1, self.rows.layout.n_partitions), dtype=self.rows.codes.dtype)
-        self.core.choose(as_array(targets, np.int64), row)
-        return row[0]
-
-    def choose_all(self, k: int, n_candidates: int, rng: np.random.Generator) -> np.ndarray:
-        if not draws_like_numpy():
-            return super().choose_all(k, n_candidates, rng)
-        chosen = np.empty((k, self.rows.layout.n_partitions), dtype=self.rows.codes.dtype)
-        return chosen[: self.core.choose_all(rng.bit_generator.capsule, chosen, n_candidates)]
-
     def _as_codes(self, rows: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(rows, dtype=self.rows.codes.dtype)
-
-
-def room(n: int, dtype: Any) -> np.ndarray:
-    """An array of n numbers to be filled."""
-    return _kernels.memory(n * np.dtype(dtype).itemsize).view(dtype)
-
-
-@functools.cache
-def draws_like_numpy() -> bool:
-    """Whether compiled draws still are those of this NumPy's `Generator.integers`."""
-    ours, theirs = np.random.default_rng(0), np.random.default_rng(0)
-    drawn = np.empty(8, np.uint64)
-    for end in (1, 3, 1_000_003, (1 << 31) + 11, 1 << 32, (1 << 32) + 5, (1 << 62) + 1):
-        _kernels.draws(ours.bit_generator.capsule, end, drawn)
-        if drawn.tolist() != theirs.integers(end, size=len(drawn)).tolist():
-            return False
-    return True
-
-
-def as_array(values: np.ndarray, dtype: Any) -> np.ndarray:
-    if values.dtype == dtype and values.flags.c_contiguous:
-        return values
-    return np.ascontiguousarray(values, dtype=dtype)

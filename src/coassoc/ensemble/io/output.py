@@ -94,7 +94,7 @@ def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
     try:
         _create(partial, target)
         yield partial
-        with open(partial, "rb") as written:
+        with open(partial, "r+b") as written:  # Windows flushes files that are open for writing only
             os.fsync(written.fileno())
         _publish(partial, target, force)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Two clusters on the native engine: only their difference is scored, and labels are still the argmax of both sums."""
+"""Bounds and 7-bit tables of the native engine: along any walk of tables, labels are the argmax of exact sums."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def random_ensemble(rng, n, sizes, missing=0.0, width=np.uint8):
 
 
 def brute_sums(ensemble, values):
-    """Sums of both columns (n, 2) in 64 bits; a missing label adds nothing."""
+    """Sums of the columns (n, k) in 64 bits; a missing label adds nothing."""
     sums = np.zeros((ensemble.n_samples, values.shape[1]), np.int64)
     for j, size in enumerate(ensemble.n_clusters):
         start = ensemble.offsets[j]
@@ -45,7 +45,7 @@ def brute_sums(ensemble, values):
     return sums
 
 
-def brute_counts(ensemble, labels, copies, k=2):
+def brute_counts(ensemble, labels, copies, k):
     times = np.ones(ensemble.n_samples, int) if copies is None else copies
     alpha = np.zeros((ensemble.n_codes, k), np.int64)
     for j, size in enumerate(ensemble.n_clusters):
@@ -62,12 +62,13 @@ def walk(ensemble, copies, tables, engines=None, counted=True):
     for table in tables:
         sums = brute_sums(ensemble, table.values)
         assert np.abs(sums).max() <= MOST
-        labels = (sums[:, 1] > sums[:, 0]).astype(int)
-        truth.append((labels, int((labels != before).sum()), brute_counts(ensemble, labels, copies)))
+        labels = sums.argmax(axis=1)
+        k = sums.shape[1]
+        truth.append((labels, int((labels != before).sum()), brute_counts(ensemble, labels, copies, k)))
         before = labels
     for engine in engines or natives():
         rows = engine.load(ensemble, copies)
-        labelling = rows.labelling(2)
+        labelling = rows.labelling(k)
         for step, (table, (labels, moved, alpha)) in enumerate(zip(tables, truth)):
             assert rows.assign(labelling, table) == moved, (engine, step)
             assert np.array_equal(rows.labels(labelling), labels), (engine, step)
@@ -75,29 +76,24 @@ def walk(ensemble, copies, tables, engines=None, counted=True):
                 assert np.array_equal(rows.counts(labelling).alpha, alpha), (engine, step)
 
 
-def fresh(rng, kind, d, top):
-    """A table of two columns none of whose sums leaves 32 bits."""
+def fresh(rng, kind, d, top, k=2):
+    """A table none of whose sums leaves 32 bits."""
     if kind == "small":
-        return rng.integers(-2, 3, size=(d, 2))
+        return rng.integers(-2, 3, size=(d, k))
     if kind == "extreme":
-        return rng.choice([-top, top, 1 - top, top - 1, -1, 0, 1], size=(d, 2))
+        return rng.choice([-top, top, 1 - top, top - 1, -1, 0, 1], size=(d, k))
     if kind == "wide":
-        return rng.integers(-top, top + 1, size=(d, 2))
+        return rng.integers(-top, top + 1, size=(d, k))
     if kind == "flat":  # all differences equal, odd or even or none
-        first = rng.integers(-top // 2, top // 2 + 1, size=d)
-        return np.column_stack([first, first + rng.integers(-2, 3)])
-    if kind == "one side":  # every difference has the same sign: no row is near the middle
-        first = rng.integers(-top // 2, 1, size=d)
-        pair = np.column_stack([first, first + rng.integers(top // 4 + 1, top // 2 + 2, size=d)])
-        return pair[:, :: rng.choice([-1, 1])]
-    if kind == "far":  # one entry rules, the others decide its ties
-        values = rng.integers(-3, 4, size=(d, 2))
-        values[rng.integers(d)] = rng.choice([-top, top], size=2)
+        return rng.integers(-top // 2, top // 2 + 1, size=(d, 1)) + rng.integers(-2, 3, size=k)
+    if kind == "far":  # one entry is much larger, the others decide its ties
+        values = rng.integers(-3, 4, size=(d, k))
+        values[rng.integers(d)] = rng.choice([-top, top], size=k)
         return values
     raise ValueError(kind)
 
 
-KINDS = ["small", "extreme", "wide", "flat", "one side", "far"]
+KINDS = ["small", "extreme", "wide", "flat", "far"]
 
 
 @st.composite
@@ -112,7 +108,8 @@ def walks(draw):
     ensemble = random_ensemble(rng, n, sizes, missing, width)
     copies = rng.integers(0, 4, size=n) if draw(st.booleans()) else None
     top, d = (2**31 - 1) // len(sizes), ensemble.n_codes
-    values, bits = fresh(rng, draw(st.sampled_from(KINDS)), d, top), int(rng.integers(-3, 30))
+    k = draw(st.sampled_from([2, 2, 3, 9, 20, 70]))
+    values, bits = fresh(rng, draw(st.sampled_from(KINDS)), d, top, k), int(rng.integers(-3, 30))
     tables = []
     for step in draw(st.lists(st.sampled_from(STEPS), min_size=5, max_size=8)):
         tables.append(ScoreTable(np.ascontiguousarray(values, np.int32), bits))
@@ -126,13 +123,13 @@ STEPS = ["few", "one", "all", "part", "halve", "double", "bits", "same", "swap",
 def moved_on(rng, step, values, bits, top):
     values = values.astype(np.int64)
     if step in KINDS:
-        return fresh(rng, step, len(values), top), bits
+        return fresh(rng, step, *values.shape[:1], top, values.shape[1]), bits
     if step == "few":  # a unit here and there
         values = values + rng.integers(-1, 2, size=values.shape) * (rng.random(values.shape) < 0.1)
     elif step == "one":
-        values[rng.integers(len(values)), rng.integers(2)] += rng.integers(-5, 6)
+        values[rng.integers(len(values)), rng.integers(values.shape[1])] += rng.integers(-5, 6)
     elif step == "all":  # one column rises as a whole
-        values[:, rng.integers(2)] += rng.integers(-2000, 2000)
+        values[:, rng.integers(values.shape[1])] += rng.integers(-2000, 2000)
     elif step == "part":
         values = values + (rng.normal(size=values.shape) * np.abs(values) * 10.0 ** -rng.integers(1, 8)).astype(int)
     elif step == "halve":
@@ -148,7 +145,7 @@ def moved_on(rng, step, values, bits, top):
     return np.clip(values, -top, top), bits
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(walks())
 def test_labels_are_the_argmax_along_a_walk_of_tables(case):
     walk(*case)
@@ -216,34 +213,6 @@ def test_bounds_of_rows_far_from_the_middle_are_used_up_slowly(bits):
     walk(ensemble, rng.integers(0, 3, size=700), few)
 
 
-def test_bounds_hold_when_one_odd_unit_decides():
-    """Halves are rounded: drops must allow for it in every partition."""
-    ensemble = Ensemble.from_codes(np.zeros((200, 30), np.uint8), np.ones(30, int))
-    zero, one = np.zeros((30, 2), np.int64), np.zeros((30, 2), np.int64)
-    one[:, 1] = 1
-    for shift in (0, 1, 3):
-        for start in (1, 2, 3):
-            steps = [zero, one * start, one * (start - 1), zero - one, zero, one, one * 2 - one[:, ::-1], zero]
-            for bits in (-14, 0):  # bounds in units of the table, and too coarse to help
-                walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x << shift, np.int32), bits) for x in steps])
-
-
-@pytest.mark.parametrize("finer", [0, 4])
-def test_bounds_allow_for_all_that_rounding_hides(finer):
-    """Every partition changes by as much as its halves, shifted to the coarser table, cannot show."""
-    ensemble = Ensemble.from_codes(np.zeros((130, 31), np.uint8), np.ones(31, int))
-    away = np.tile([-(1 << 20), 1 << 20], (31, 1))
-    before, after = np.tile([5, 0], (31, 1)), np.tile([2, 1], (31, 1))  # -5, then -1 each: the same quarter
-    constant = 60
-    if finer:  # then a sixteenth of that
-        constant = 8
-    before[0], after[0] = [0, constant], [0, constant << finer]
-    assert before[:, 1].sum() < before[:, 0].sum() and after[:, 1].sum() > after[:, 0].sum()
-    for turned in (1, -1):
-        steps = [(away, 20), (before, 6), (after, 6 + finer), (before, 6)]
-        walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x[:, ::turned], np.int32), b) for x, b in steps])
-
-
 def test_settled_rows_are_skipped_and_open_ones_are_not():
     """That bounds are used at all, and that of rows on either side only those near the middle are scored again."""
     codes = np.repeat(np.arange(4, dtype=np.uint8), 1000)[:, None]
@@ -274,7 +243,6 @@ def test_many_partitions_sum_in_sixteen_bits():
             high,
             high[:, ::-1],
             fresh(rng, "wide", ensemble.n_codes, top),
-            fresh(rng, "one side", ensemble.n_codes, top),
         ]
         tables += [fresh(rng, "extreme", ensemble.n_codes, top), high - 1]
         walk(ensemble, None, [ScoreTable(np.ascontiguousarray(x, np.int32), 3) for x in tables], counted=False)

@@ -1,4 +1,4 @@
-"""Equal rows on the native engine: which they are, draws among all items, and fits that label each row once."""
+"""Equal rows on the native engine: finding them, draws among all items, fits and trees that label each row once."""
 
 from __future__ import annotations
 
@@ -85,32 +85,6 @@ def test_every_bit_of_a_row_counts_at_every_length(width):
         assert len(first) == 8 * size + 1 and set(counts) == {3}
 
 
-def mixed(state, word):
-    product = (state ^ word) * 0xD6E8FEB86659FD93 % 2**64
-    return product ^ product >> 32
-
-
-def unmixed(state):
-    return (state ^ state >> 32) * pow(0xD6E8FEB86659FD93, -1, 2**64) % 2**64
-
-
-@pytest.mark.parametrize("n_words", [1, 2, 3, 5])
-def test_rows_whose_hashes_agree_are_told_apart(n_words):
-    """Rows that differ in one word of 8 bytes and whose hashes, as they are now, differ in the last byte alone."""
-    base = [int(x) for x in np.random.default_rng(n_words).integers(2**62, size=n_words)]
-    states = list(itertools.accumulate([*base, 0], mixed, initial=0x9E3779B97F4A7C15))
-    for at in range(n_words):
-        table = []
-        for change in range(256):
-            state = unmixed(states[-1] ^ change)
-            for word in base[:at:-1]:
-                state = unmixed(state) ^ word
-            table.append([*base[:at], unmixed(state) ^ states[at], *base[at + 1 :]])
-        assert table[0] == base
-        first, _, _ = check(np.array(table + table[::-1], np.uint64).view(np.uint32), threads=(1,))
-        assert len(first) == 256
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 1000, 9000, 131_071, 131_072, 196_609, 262_147, 393_217])
 def test_rows_are_those_of_a_dict(n, width):
@@ -138,13 +112,6 @@ def test_table_grows_and_forgets_nothing(different):
     assert len(first) == different
     check(written(np.sort(numbers)), threads=(1, 4))
     check(written(np.arange(different)), threads=(1,))  # what had just been met is the last of all
-
-
-def test_rows_that_take_much_memory():
-    """More than a megabyte of different ones, in threads of their own too."""
-    numbers = np.random.default_rng(0).integers(3000, size=131_077)
-    check(written(numbers, p=100, width=np.uint32), threads=(1, 2))
-    check(written(np.arange(60_000) % 40_000, p=30), threads=(1,))
 
 
 def test_first_appearance_counts_over_the_parts_of_all_threads():
@@ -236,15 +203,15 @@ def test_rows_without_columns_are_no_crash():
     assert subprocess.run([sys.executable, "-c", call], capture_output=True).returncode in (0, 1)
 
 
-def test_cancelled_token_stops_the_search():
-    codes, token = written(np.arange(300_000) % 500), kernels.Token()
-    token.cancel()
-    kernels.use_token(token)
+def test_a_raised_flag_stops_the_search():
+    codes, flag = written(np.arange(300_000) % 500), kernels.StopFlag()
+    flag.stop()
+    kernels.use_stop_flag(flag)
     try:
         with pytest.raises(kernels.Stopped):
             kernels.distinct_rows(codes, len(codes), 2)
     finally:
-        kernels.use_token(None)
+        kernels.use_stop_flag(None)
     check(codes, threads=(2,))
 
 
@@ -254,9 +221,8 @@ def test_cancelled_token_stops_the_search():
 @pytest.fixture
 def always(monkeypatch):
     """Equal rows are looked for however few there are; lists the rows that were made of them."""
-    monkeypatch.setattr(_native_rows, "_FEW_ROWS", 0)
-    monkeypatch.setattr(_native_rows, "_ALIKE", 1)
-    monkeypatch.setattr(_native_rows, "_ALIKE_ONCE", 1)
+    for name in ("_LEAST_ROWS", "_LEAST_COPIES", "_LEAST_COPIES_ONCE"):
+        monkeypatch.setattr(_native_rows, name, 1)
     return spied(monkeypatch)
 
 
@@ -290,7 +256,7 @@ def check_draws(rows, seeding, codes, now):
     items = [bisect.bisect_right(steps, t) for t in targets]
     found = np.full(len(targets), -1)
     seeding.core.locate(np.array(targets), found)
-    assert np.array_equal(found, rows.places[items])
+    assert np.array_equal(found, rows.number[items])
     assert np.array_equal(seeding.locate(np.array(targets)), codes[items])
     for t in (-1, steps[-1], steps[-1] + 5):
         refused("targets must lie below the total", seeding.core.locate, np.array([0, t]), np.empty(2, np.int64))
@@ -322,53 +288,41 @@ def test_draws_are_those_among_all_items(top, n, different, always):
     assert seeding.total == now.sum()
 
 
-def test_places_must_fit_the_rows_and_are_kept():
+def test_a_map_must_fit_the_rows_and_is_kept():
     rows = Native(n_threads=2).load(Ensemble.from_codes(np.eye(3, dtype=np.uint8), [2, 2, 2]), np.array([2, 1, 3]))
     good = np.array([1, 0, 2, 2, 0, 2], np.uint32)
     for wrong in (good[:5], np.append(good, 0).astype(np.uint32), good[:0]):
-        refused("each copy of a row must have a place", rows.core.stood, wrong)
+        refused("as often as it has copies", rows.core.map_duplicates, wrong)
     for at, number in [*itertools.product((0, 3, 5), (3, 2**32 - 1)), (0, 0), (1, 2), (5, 1)]:
-        refused("each copy of a row must have a place", rows.core.stood, replaced(good, at, number))
-    for wrong in (good[None], None, good.tolist()):
-        with pytest.raises(TypeError):
-            rows.core.stood(wrong)
-    seeding, found = rows.seeding(np.ones(3, int)).core, np.empty(6, np.int64)
-    for places in (good, np.repeat(good, 2)[::2], good.astype(np.int64)):  # two are copied on the way
-        rows.core.stood(places)
-        seeding.locate(np.arange(6), found)
-        assert found.tolist() == [1, 0, 2, 2, 0, 2]
+        refused("as often as it has copies", rows.core.map_duplicates, replaced(good, at, number))
     kept = weakref.ref(good)
-    rows.core.stood(good)
+    rows.core.map_duplicates(good)
     del good
     assert kept() is not None
+    found = np.empty(6, np.int64)
+    rows.seeding(np.ones(3, int)).core.locate(np.arange(6), found)
+    assert found.tolist() == [1, 0, 2, 2, 0, 2]
 
 
-@pytest.mark.parametrize("n", [0, 1, 100, 65_535, 65_536, 131_072, 131_073, 300_000])
+@pytest.mark.parametrize("n", [0, 1, 100, 65_536, 131_073, 300_000])
 def test_spread_labels_are_looked_up(n):
     rng = np.random.default_rng(n)
-    labels, places = rng.integers(-5, 99, size=37).astype(np.int32), rng.integers(37, size=n).astype(np.uint32)
-    for n_threads in (1, 2, 3):
+    labels, number = rng.integers(-5, 99, size=37).astype(np.int32), rng.integers(37, size=n).astype(np.uint32)
+    for n_threads in (1, 3):
         out = np.full(n, -9, np.int32)
-        kernels.spread(labels, places, out, n_threads)
-        assert np.array_equal(out, labels[places])
-        for at, number in itertools.product((0, n // 2, n - 1) if n else (), (37, 2**32 - 1)):
-            wrong = replaced(places, at, number)
-            refused("a place must name one of the rows", kernels.spread, labels, wrong, out, n_threads)
-        for size in {0, n - 1, n + 1} - {n, -1}:
-            wrong = np.zeros(size, np.int32)
-            refused("out must have one entry per place", kernels.spread, labels, places, wrong, n_threads)
-    if n:
-        refused("a place must name one of the rows", kernels.spread, labels[:0], places, out, 1)
-    for wrong in (out[None], out.tolist(), None):
-        with pytest.raises(TypeError):
-            kernels.spread(labels, places, wrong, 1)
+        kernels.spread_labels(labels, number, out, n_threads)
+        assert np.array_equal(out, labels[number])
+        for at, wrong in itertools.product((0, n // 2, n - 1) if n else (), (37, 2**32 - 1)):
+            wrong = replaced(number, at, wrong)
+            refused("different row that is not there", kernels.spread_labels, labels, wrong, out, n_threads)
+    refused("one entry per original row", kernels.spread_labels, labels, number, np.zeros(n + 1, np.int32), 1)
 
 
 # -- whole fits --------------------------------------------------------------------------------------------
 
 
 def natives():
-    engines = [Native(n_threads=threads, simd=level) for level in LEVELS for threads in (1, 2, 3)]
+    engines = [Native(n_threads=threads, simd=level) for level in LEVELS for threads in (1, 3)]
     return [*engines, Native(n_threads=1, chunk_rows=64), Native(n_threads=2, blocked_copy=False)]
 
 
@@ -456,8 +410,76 @@ def test_what_is_not_one_item_per_row_keeps_its_rows(always, capsys):
 def test_labels_of_different_rows_are_those_of_all_their_items(always):
     rows = Native(n_threads=1).load(repeated(np.random.default_rng(0), 50, 5, 3, 4)).distinct(1)
     assert rows is always[0] and rows.distinct(10) is rows
-    spread = rows.spread(rows.labelling_of(np.arange(5) % 2, 2))
-    assert spread.n_clusters == 2 and spread.labels.tolist() == (rows.places % 2).tolist()
+    spread = rows.spread(rows.labelling(2, np.arange(5) % 2))
+    assert spread.n_clusters == 2 and spread.labels.tolist() == (rows.number % 2).tolist()
+
+
+# -- trees -------------------------------------------------------------------------------------------------
+
+
+def alike(seed, n, *, missing=0.0, most=5):
+    """Items of a few kinds with some noise: most rows occur several times, in no order."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(2, 6))
+    kinds = rng.integers(most, size=(6, p))
+    table = np.where(rng.random((n, p)) < 0.15, rng.integers(most, size=(n, p)), kinds[rng.integers(6, size=n)])
+    table[rng.random((n, p)) < missing] = -1
+    table[:, 0] = np.maximum(table[:, 0], 0)  # every item has a label: one without takes the plain way
+    return table
+
+
+def described(tree, table):
+    shape = (tree.to_newick(), tree.linkage_.tolist(), tree.n_leaves_, tree.n_iter_)
+    labels = (tree.labels_.tolist(), tree.cut(2).tolist(), tree.predict(table).tolist())
+    return shape, labels, tree.loss_, tree.density_
+
+
+TREES = [
+    {"max_leaves": 12},
+    {"n_clusters": 3, "max_leaves": 9, "n_init": 3, "criterion": "loss", "refine": "kmeans"},
+    {"n_clusters": 4, "criterion": "size"},
+    {"n_clusters": 5, "max_iter": 2},
+    {},  # as many leaves as the root of the number of items
+]
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("how", TREES, ids=str)
+def test_trees_are_those_of_numpy_on_all_items(how, missing, always):
+    for seed in range(6):
+        table = alike(seed, 90 + 300 * seed, missing=missing)
+        truth = described(ca.BisectingConsensus(random_state=seed, engine=Numpy(), **how).fit(table), table)
+        for n_threads in (1, 3):
+            always.clear()
+            engine = Native(n_threads=n_threads)
+            tree = ca.BisectingConsensus(random_state=seed, engine=engine, **how).fit(table)
+            assert described(tree, table) == truth
+            assert always and always[0].n_rows == len(np.unique(table, axis=0))
+            assert all(part.n_copies == len(part.number) for part in always) and len(always) > 2
+
+
+@pytest.mark.parametrize("settings", [*({"simd": level} for level in LEVELS), {"blocked_copy": False}], ids=str)
+def test_trees_are_the_same_with_every_kernel(settings, always):
+    table = alike(11, 2000, most=300)  # codes of two bytes
+    weights = np.linspace(0.5, 2.0, table.shape[1])
+    found = [
+        described(ca.BisectingConsensus(6, partition_weights=weights, random_state=3, engine=e).fit(table), table)
+        for e in (Numpy(), Native(n_threads=2, **settings))
+    ]
+    assert found[0] == found[1] and bool(always) == settings.get("blocked_copy", True)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_parts_of_different_rows_keep_the_order_of_their_items(k, always):
+    table = alike(4, 500)
+    rows = Native(n_threads=1).load(ca.Ensemble(table)).distinct(1)
+    own = np.random.default_rng(0).integers(k, size=rows.n_rows)
+    parts = rows.split(rows.labelling(k, own))
+    for c, part in enumerate(parts):
+        items = np.flatnonzero(own[rows.number] == c)
+        assert np.array_equal(part.codes_at(part.number), rows.codes_at(rows.number[items]))
+        assert part.copies.tolist() == np.bincount(part.number, minlength=part.n_rows).tolist()
+    assert rows.scatter(parts).tolist() == own[rows.number].tolist()
 
 
 # -- when it pays ------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
-"""Counts, distances and splits of the native engine against brute force, where several are done together."""
+"""Counts, distances and splits of the native engine against brute force."""
 
 from __future__ import annotations
+
+import threading
 
 import numpy as np
 import pytest
@@ -86,16 +88,16 @@ def test_counts_are_brute_force_from_labels_and_after_moves(case):
         if rng.random() < 0.7:
             rows.seeding(np.ones(ensemble.n_partitions, np.int64))  # makes the column-wise copy
         for own, truth in zip(labels, wanted):
-            check(rows.counts(rows.labelling_of(own, k)), truth)
-        labelling = rows.labelling_of(labels[0], k)
+            check(rows.counts(rows.labelling(k, own)), truth)
+        labelling = rows.labelling(k, labels[0])
         check(rows.counts(labelling), wanted[0])
         for table, truth in zip(tables, walk):  # from here on only what moved is counted
             rows.assign(labelling, table)
             check(rows.counts(labelling), truth)
 
 
-def test_halves_of_halves_are_counted_from_the_smaller():
-    """Children know their own counts; blocks full, half full and without a row of the side."""
+def test_halves_of_halves_are_counted():
+    """Blocks full, half full and without a row of one cluster."""
     rng = np.random.default_rng(1)
     n = 64 * 9 + 17
     ensemble = make_ensemble(rng, n, 7, 30, missing=0.1)
@@ -109,7 +111,7 @@ def test_halves_of_halves_are_counted_from_the_smaller():
                 labels[128:192] = 1
                 own = Ensemble.from_codes(ensemble.codes[ids], ensemble.n_clusters)
                 rows.seeding(np.ones(7, np.int64))
-                labelling = rows.labelling_of(labels, 2)
+                labelling = rows.labelling(2, labels)
                 check(rows.counts(labelling), brute_counts(own, labels, None if copies is None else copies[ids], 2))
                 both = rows.split(labelling)
                 side = int(len(both[1].ids) > len(both[0].ids))
@@ -170,23 +172,22 @@ def test_split_and_scatter_over_threads(n, k):
         for times in (None, copies):
             for labels in shares:
                 rows = engine.load(ensemble, times)
-                parts = rows.split(rows.labelling_of(labels, k))
+                parts = rows.split(rows.labelling(k, labels))
                 for c, part in enumerate(parts):
                     assert np.array_equal(part.ids, np.flatnonzero(labels == c))
                     assert times is None or np.array_equal(part.copies, times[labels == c])
                 assert np.array_equal(rows.scatter(parts), labels)
                 again = parts[labels[0]]
                 own = rng.integers(2, size=again.n_rows)
-                zero, one = again.split(again.labelling_of(own, 2))
+                zero, one = again.split(again.labelling(2, own))
                 assert np.array_equal(zero.ids, again.ids[own == 0]) and np.array_equal(one.ids, again.ids[own == 1])
 
 
 def test_scatter_refuses_rows_that_are_not_there():
-    rows = Native(n_threads=3).load(make_ensemble(np.random.default_rng(0), 70_000, 2, 3))
     labels = np.empty(70_000, np.int32)
     for wrong in (70_000, 2**32 - 1):
         with pytest.raises(ValueError, match="not there"):
-            rows.core.scatter([np.arange(70_000, dtype=np.uint32), np.array([5, wrong], np.uint32)], labels)
+            _native._kernels.scatter([np.arange(70_000, dtype=np.uint32), np.array([5, wrong], np.uint32)], labels, 3)
 
 
 def test_one_cluster_of_counts_and_the_gain_of_a_split():
@@ -197,7 +198,7 @@ def test_one_cluster_of_counts_and_the_gain_of_a_split():
     copies = without_bare(ensemble, None)
     times = np.ones(300, int) if copies is None else copies
     rows = Native().load(ensemble)
-    counts = rows.counts(rows.labelling_of(labels, 3))
+    counts = rows.counts(rows.labelling(3, labels))
     for known in (False, True):
         if known:
             assert counts.cells is not None
@@ -213,3 +214,45 @@ def test_one_cluster_of_counts_and_the_gain_of_a_split():
     gain = gain_of_split(counts.sizes, cluster_densities(counts, v), float(before[0]))
     assert gain == split_gain_from_counts(counts, v)
     assert gain == pytest.approx(float((counts.sizes * cluster_densities(counts, v)).sum() - whole[1][0] * before[0]))
+
+
+def test_a_copy_that_is_being_read_is_not_freed():
+    """One thread makes passes while another frees the copy and builds other ones."""
+    rng = np.random.default_rng(7)
+    n, p = 60_000, 16
+    ensemble = make_ensemble(rng, n, p, 60, noise=0.9)
+    rows = Native(n_threads=1).load(ensemble)
+    tables = [ScoreTable(rng.integers(-1000, 1000, size=(ensemble.n_codes, 16)).astype(np.int32), 0) for _ in range(2)]
+    oracle = Numpy().load(ensemble)
+    truth = []
+    for table in tables:
+        labelling = oracle.labelling(16)
+        oracle.assign(labelling, table)
+        truth.append(np.array(oracle.labels(labelling)))
+    parts = rows.split(rows.labelling(2, (np.arange(n) % 3 == 0).astype(int)))
+    over = threading.Event()
+
+    def disturb():
+        while not over.is_set():
+            rows.core.free_blocked()
+            for part in parts:
+                part.seeding(np.ones(p, np.int64))
+                part.core.free_blocked()
+
+    other = threading.Thread(target=disturb)
+    other.start()
+    try:
+        labelling = rows.labelling(16)
+        for turn in range(40):
+            rows.seeding(np.ones(p, np.int64))  # builds the copy
+            rows.assign(labelling, tables[turn % 2])
+            assert np.array_equal(rows.labels(labelling), truth[turn % 2])
+    finally:
+        over.set()
+        other.join()
+
+
+def test_a_split_needs_labels():
+    rows = Native().load(Ensemble.from_codes(np.zeros((5, 2), np.uint8), [1, 1]))
+    with pytest.raises(ValueError, match="the rows must be labelled first"):
+        rows.split(rows.labelling(2))
