@@ -124,45 +124,5 @@ void own_scores_as(const View& view, const int32_t* values, int32_t k, const int
     }
 }
 
-
-// total[a, first[g] + c] gains one number per row with labels a of partition j and c of partition g >= j.
-template <class T, class N, class Factor>
-inline void overlap_as(const View& view, int64_t j, int64_t b0, int64_t b1, N* total, int64_t size, char* scratch,
-                       Factor factor) {
-    const int64_t turns = view.blocked ? view.p - j : 1;
-    for (int64_t turn = 0; turn < turns; ++turn) {
-        const int64_t ga = j + turn, gb = view.blocked ? ga + 1 : view.p;
-        for (int64_t b = b0; b < b1; ++b) {
-            const T* block = block_of<T>(view, b, (T*)scratch);
-            const int lanes = lanes_in(view, b);
-            const T* rows = block + j * kLanes;
-            for (int64_t g = ga; g < gb; ++g) {
-                N* cells = total + view.first[g];
-                const T* columns = block + g * kLanes;
-                for (int lane = 0; lane < lanes; ++lane)
-                    cells[(int64_t)rows[lane] * size + columns[lane]] += factor(b, lane);
-            }
-        }
-    }
-}
-
-template <class T>
-void overlap_chunk_as(const View& view, int64_t j, int64_t b0, int64_t b1, int64_t* total, int64_t size,
-                      char* scratch) {
-    const int64_t* copies = view.copies;
-    if (copies)
-        overlap_as<T>(view, j, b0, b1, total, size, scratch,
-                      [copies](int64_t b, int lane) { return copies[b * kLanes + lane]; });
-    else
-        overlap_as<T>(view, j, b0, b1, total, size, scratch, [](int64_t, int) { return (int64_t)1; });
-}
-
-template <class T>
-void weighted_overlap_as(const View& view, int64_t j, int64_t b0, int64_t b1, const double* factor, double* total,
-                         int64_t size, char* scratch) {
-    overlap_as<T>(view, j, b0, b1, total, size, scratch,
-                  [factor, b0](int64_t b, int lane) { return factor[(b - b0) * kLanes + lane]; });
-}
-
 }  // namespace
 }  // namespace coassoc

@@ -9,7 +9,6 @@ namespace coassoc {
 constexpr int kLanes = 64;         // rows in a block of the column-wise copy
 constexpr int kSuperRows = 2048;   // rows under one partial sum of seeding distances; a multiple of kLanes
 constexpr int kMaxCandidates = 8;  // candidate rows measured in one seeding pass
-constexpr int64_t kOverlapRows = 65536;  // weighted overlaps are summed in this many rows, then over such parts
 
 // Rows of codes. Row i is `codes[(ids ? ids[i] : i) * p ...]`; block b holds rows 64 b .. 64 b + 63 column by
 // column, `blocked[(b * p + j) * 64 + lane]`, with copies of the last row to fill up. codes[i, j] <= n_clusters[j],
@@ -112,12 +111,6 @@ struct Kernels {
     void (*distance_chunk)(const View&, const SeedJob&, int64_t b0, int64_t b1, char* scratch);
     // label = c where the distance falls from `now` to `next`
     void (*mark_nearer)(const uint8_t* now, const uint8_t* next, int64_t n, uint8_t c, uint8_t* label);
-    // pairs of labels of partition j with partitions j.. in blocks [b0, b1): into total (padded rows squared)
-    void (*overlap_chunk)(const View&, int64_t j, int64_t b0, int64_t b1, int64_t* total, int64_t size,
-                          char* scratch);
-    // the same with one double per row (factor of row b0 * 64 first); total must be summed in order by the caller
-    void (*weighted_overlap_chunk)(const View&, int64_t j, int64_t b0, int64_t b1, const double* factor,
-                                   double* total, int64_t size, char* scratch);
     // Tables: n rows, those of one partition, of k columns.
     // sums (k,) of counts and of their squares
     void (*sum_rows)(const int64_t* alpha, int64_t n, int64_t k, int64_t* cells, int64_t* squares);

@@ -175,13 +175,6 @@ void own_scores_chunk(const View& view, const int32_t* values, int32_t k, const 
 void distance_chunk(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
     COASSOC_BY_WIDTH(distance_chunk_as, view, job, b0, b1, scratch)
 }
-void overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1, int64_t* total, int64_t size, char* scratch) {
-    COASSOC_BY_WIDTH(overlap_chunk_as, view, j, b0, b1, total, size, scratch)
-}
-void weighted_overlap_chunk(const View& view, int64_t j, int64_t b0, int64_t b1, const double* factor, double* total,
-                            int64_t size, char* scratch) {
-    COASSOC_BY_WIDTH(weighted_overlap_as, view, j, b0, b1, factor, total, size, scratch)
-}
 
 const Kernels kTable = {
     block_codes,
@@ -191,8 +184,6 @@ const Kernels kTable = {
     own_scores_chunk,
     distance_chunk,
     mark_nearer,
-    overlap_chunk,
-    weighted_overlap_chunk,
     sum_rows,
     score_rows,
     compare_rows,

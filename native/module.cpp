@@ -344,9 +344,9 @@ void bind_rows(nb::module_& m) {
         .def("split", &split)
         .def("propose_moves", &propose)
         .def("overlap", [](Rows& rows, Matrix<int64_t> out) { released([&] { rows.overlap(out.data()); }); })
-        .def("weighted_overlap", [](Rows& rows, Vector<const double> weights, Matrix<double> out) {
-            require((int64_t)weights.shape(0) == rows.shape_.d, "weights must have one entry per code");
-            released([&] { rows.weighted_overlap(weights.data(), out.data()); });
+        .def("weighted_overlap", [](Rows& rows, Vector<const int64_t> units, int bits, int64_t most, Matrix<int64_t> out) {
+            require((int64_t)units.shape(0) == rows.shape_.d, "units must have one entry per code");
+            released([&] { rows.weighted_overlap(units.data(), bits, most, out.data()); });
         })
         // sizes of the base clusters among all rows, copies counted, and the number of rows, for counts of two clusters
         .def("set_sizes", [](Rows& rows, Vector<const int64_t> sizes, int64_t total) {

@@ -105,7 +105,8 @@ class Rows {
     // Rows of each cluster in their present order, into `parts`: positions, or their ids in the codes.
     void split(const Labelling& labelling, const std::vector<uint32_t*>& parts, bool ids) const;
     void overlap(int64_t* out);
-    void weighted_overlap(const double* weights, double* out);
+    // each row counts copies * min(2**bits / (sum of the units of its labels), most)
+    void weighted_overlap(const int64_t* units, int bits, int64_t most, int64_t* out);
 
     std::vector<Buffer> scratches(int threads) const {
         std::vector<Buffer> out;
@@ -124,6 +125,7 @@ class Rows {
     std::shared_ptr<const DuplicateMap> duplicates_;  // of rows that stand for several equal ones; else null
 
   private:
+    void add_overlap(const int64_t* units, int bits, int64_t most, int64_t* total);
     double steps_of_pass(const Labelling& labelling, bool bounded) const;
 
     std::mutex mutex_;

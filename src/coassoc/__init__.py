@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .consensus.graph import CSPA as CSPA
     from .consensus.graph import MCLA as MCLA
     from .consensus.kmeans import KMeansConsensus as KMeansConsensus
+    from .consensus.lwea import LWEA as LWEA
     from .consensus.persist import load as load
     from .consensus.sec import SEC as SEC
     from .consensus.spectral import ECPCS as ECPCS

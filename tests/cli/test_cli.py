@@ -171,9 +171,7 @@ def test_sentences_are_one_line():
 def test_names_from_files_reach_the_terminal_escaped(tmp_path, capsys):
     """Escape sequences of 7 and of 8 bits, a bell, a change of direction, a line separator."""
     hostile = "\x1b[31mred\x9b31m\x07\u202e\u2028\x7f"
-    assert printable(f"Zürich – {hostile}\n") == (
-        "Zürich – \\u001b[31mred\\u009b31m\\u0007\\u202e\\u2028\\u007f\n"
-    )
+    assert printable(f"Zürich – {hostile}\n") == ("Zürich – \\u001b[31mred\\u009b31m\\u0007\\u202e\\u2028\\u007f\n")
     path = tmp_path / "labels.csv"
     rows = [f"{i % 3},{i % 3},{i % 2}" for i in range(30)]
     path.write_text("\n".join([f"{hostile},b,c".replace("\u2028", ""), *rows]) + "\n", newline="")

@@ -79,16 +79,6 @@ def test_an_unknown_method_has_a_way_out(labels, capsys):
     assert "did you mean 'kmeans'" in capsys.readouterr().err
 
 
-def test_fit_never_overwrites_without_force(labels, tmp_path, capsys):
-    out = tmp_path / "out.csv"
-    out.write_text("precious")
-    assert main(["fit", str(labels), "-k", "3", "-o", str(out)]) == 2
-    assert "--force" in capsys.readouterr().err
-    assert out.read_text() == "precious"
-    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out, "--force")
-    assert out.read_text().startswith("id,a,b,c,d,e,kind,consensus\n")
-
-
 def test_fit_between_pipes(labels):
     done = subprocess.run(
         [sys.executable, "-m", "coassoc", "fit", "-", "-k", "3", "--exclude", "kind", "-o", "-", "--json"],
@@ -159,8 +149,6 @@ def test_score_writes_the_stability_of_every_item(labels, tmp_path, capsys):
     found = [int(x) for x in column(out, "consensus")]
     assert column(items, "item") == [f"x{i:03d}" for i in range(70)]
     assert [float(x) for x in column(items, "own")] == ca.item_stability(TABLE, found).own.tolist()
-    assert main(["score", str(out), "--exclude", "kind", "--items", str(items)]) == 2
-    assert "--force" in capsys.readouterr().err
 
 
 def test_score_joins_another_file_by_id(labels, tmp_path, capsys):
@@ -184,8 +172,6 @@ def test_report_writes_a_page(labels, tmp_path, capsys):
     text = page.read_text()
     assert "Consensus of labels.csv" in text
     assert "NMI with known classes" in text
-    assert main(["report", str(labels), "-k", "3", "-o", str(page)]) == 2
-    assert "--force" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("n_partitions", [2, 10])

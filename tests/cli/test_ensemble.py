@@ -66,16 +66,6 @@ def test_same_seed_same_file_whatever_the_jobs(table, tmp_path):
     assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
 
 
-def test_existing_output_is_kept_without_force(table, tmp_path, capsys):
-    path, _ = table
-    out = tmp_path / "labels.csv"
-    out.write_text("mine")
-    assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS]) == 2
-    assert out.read_text() == "mine" and "--force" in capsys.readouterr().err
-    assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS, "--force", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["partitions"] == 4
-
-
 def test_missing_cells_are_refused_or_filled(tmp_path, capsys):
     path = tmp_path / "f.csv"
     path.write_text("a,b\n" + "\n".join(f"{i},{'' if i == 3 else i * i}" for i in range(12)))
@@ -104,11 +94,12 @@ def test_bad_input_is_told_and_nothing_is_written(tmp_path, capsys, text, extra,
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f.csv"]
 
 
-def test_mixed_clusterers_and_subsampling(table, tmp_path):
+def test_mixed_clusterers_and_subsampling(table, tmp_path, capsys):
     path, _ = table
     out = tmp_path / "labels.csv"
     words = ["--clusterer", "kmeans", "average", "--sample-fraction", "0.5", "--scaling", "z"]
-    assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS, *words]) == 0
+    assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS, *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["partitions"] == 4
     assert (ca.read_ensemble(out, class_column="class").observed().sum(axis=0) == 20).all()
 
 

@@ -334,16 +334,6 @@ def test_micro_clusters_close_to_exact_average_linkage():
     assert abs(gap) < 0.02
 
 
-def test_same_tree_on_every_engine(engine):
-    table = oracle.planted(np.random.default_rng(91), n=150, p=8, noise=0.4)
-    table[::9, 1] = -1
-    for arguments in ({}, {"micro_clusters": 20}):
-        expected = ca.EAC(5, random_state=1, engine="numpy", **arguments).fit(table)
-        found = ca.EAC(5, random_state=1, engine=engine, **arguments).fit(table)
-        assert (found.labels_ == expected.labels_).all() and (found.linkage_ == expected.linkage_).all()
-        assert found.density_ == expected.density_
-
-
 def test_one_item_and_one_row():
     assert ca.EAC(1).fit([[0, 1]]).labels_.tolist() == [0]
     model = ca.EAC(1).fit([[0, 1]] * 4)

@@ -140,14 +140,6 @@ def test_multiplicity_is_repetition(smoothing):
     assert (np.repeat(weighted, copies) == repeated).all()
 
 
-def test_same_labels_on_every_engine(engine):
-    table = oracle.planted(np.random.default_rng(11), n=120, p=9, noise=0.35)
-    table[::7, 2] = -1
-    expected = ca.ECC(5, n_init=2, random_state=4, engine="numpy").fit(table)
-    found = ca.ECC(5, n_init=2, random_state=4, engine=engine).fit(table)
-    assert (found.labels_ == expected.labels_).all() and found.losses_ == expected.losses_
-
-
 def test_finds_what_is_planted():
     rng = np.random.default_rng(1)
     table = oracle.planted(rng, n=300, p=12, k=4, noise=0.15)

@@ -35,9 +35,7 @@ def test_a_pass_is_a_materialised_k_means_pass(engine):
     for _ in range(60):
         case, k, labels, rows = state(rng, engine)
         dense = oracle.Dense(case.table, case.v, case.copies)
-        table = fix_table(
-            KMeansObjective(np.array(case.v)).table(rows.counts(rows.labelling_of(labels, k))), rows.layout
-        )
+        table = fix_table(KMeansObjective(np.array(case.v)).table(rows.counts(rows.labelling(k, labels))), rows.layout)
         labelling = rows.labelling(k)
         rows.assign(labelling, table)
         found = np.asarray(rows.labels(labelling))
@@ -54,7 +52,7 @@ def test_a_long_pass_is_a_materialised_k_means_pass(engine):
     table[rng.random(table.shape) < 0.05] = -1
     labels = rng.integers(40, size=1500).astype(np.int32)  # more clusters than a vector register has lanes
     rows = loaded(table, None, engine)
-    counts = rows.counts(rows.labelling_of(labels, 40))
+    counts = rows.counts(rows.labelling(40, labels))
     labelling = rows.labelling(40)
     rows.assign(labelling, fix_table(KMeansObjective(np.ones(12)).table(counts), rows.layout))
     assert (np.asarray(rows.labels(labelling)) == oracle.Dense(table).step(labels, 40)).all()
@@ -65,7 +63,7 @@ def test_moved_rows_are_counted(engine):
     table = oracle.planted(rng, n=200)
     rows = loaded(table, None, engine)
     objective = KMeansObjective(np.ones(6))
-    labelling = rows.labelling_of((np.arange(200) % 3).astype(np.int32), 3)
+    labelling = rows.labelling(3, (np.arange(200) % 3).astype(np.int32))
     for _ in range(4):
         before = np.array(rows.labels(labelling))
         moved = rows.assign(labelling, fix_table(objective.table(rows.counts(labelling)), rows.layout))
@@ -79,7 +77,7 @@ def test_losses_fall_and_the_end_is_what_it_says(engine):
         case, k, labels, rows = state(rng, engine)
         v = np.array(case.v)
         max_iter = int(rng.choice([1, 2, 300]))
-        fit = lloyd(rows, KMeansObjective(v), rows.counts(rows.labelling_of(labels, k)), max_iter)
+        fit = lloyd(rows, KMeansObjective(v), rows.counts(rows.labelling(k, labels)), max_iter)
         stops.add(fit.stop)
         assert all(later < earlier for earlier, later in itertools.pairwise(fit.losses))
         assert len(fit.losses) == fit.n_iter <= max_iter
@@ -114,7 +112,7 @@ def test_a_pass_that_gains_nothing_is_taken_back(engine):
     copies = np.array([1, 1, 1, 100_000_001, 100_000_000, 300_000_000, 2, 1])
     labels = np.array([0, 1, 0, 1, 1, 0, 0, 1], np.int32)
     rows = loaded(table, copies, engine)
-    fit = lloyd(rows, KMeansObjective(np.ones(3)), rows.counts(rows.labelling_of(labels, 2)), 300)
+    fit = lloyd(rows, KMeansObjective(np.ones(3)), rows.counts(rows.labelling(2, labels)), 300)
     assert fit.stop == "no_gain"
     final = np.array(rows.labels(fit.labelling))
     dense = oracle.Dense(table, None, copies)
@@ -147,7 +145,7 @@ def test_items_that_count_zero_times_never_keep_the_loop_going():
             (case.table[keep], case.copies[keep], labels[keep]),
         ]:
             rows = loaded(table, copies)
-            fit = lloyd(rows, KMeansObjective(np.array(case.v)), rows.counts(rows.labelling_of(start, k)), 300)
+            fit = lloyd(rows, KMeansObjective(np.array(case.v)), rows.counts(rows.labelling(k, start)), 300)
             final = np.array(rows.labels(fit.labelling))
             ends.append((fit.losses, fit.stop, fit.n_iter, final[copies > 0].tolist()))
         assert ends[0] == ends[1]
@@ -168,7 +166,7 @@ def test_empty_clusters_are_refilled_from_the_worst_placed_row(engine, monkeypat
     table, labels = empty_start()
     rows = loaded(table, None, engine)
     objective = KMeansObjective(np.ones(4))
-    start = rows.counts(rows.labelling_of(labels, 3))
+    start = rows.counts(rows.labelling(3, labels))
     assert start.sizes.tolist() == [5, 7, 0]
     refills = []
     real = _lloyd._refilled
@@ -206,7 +204,7 @@ def test_refills_lower_the_loss_whenever_rows_differ(engine, monkeypatch):
         case, _, _, rows = state(rng, engine)
         k = int(rng.integers(2, 6))
         labels = rng.integers(max(1, k - 2), size=len(case.table)).astype(np.int32)
-        fit = lloyd(rows, KMeansObjective(np.array(case.v)), rows.counts(rows.labelling_of(labels, k)), 300)
+        fit = lloyd(rows, KMeansObjective(np.array(case.v)), rows.counts(rows.labelling(k, labels)), 300)
         assert all(later < earlier for earlier, later in itertools.pairwise(fit.losses))
         if (fit.counts.sizes == 0).any() and fit.stop == "fixed_point":  # only where nothing is left to place
             assert fit.loss == pytest.approx(0.0, abs=1e-6)
@@ -218,10 +216,10 @@ def test_worst_rows_are_different_and_in_order(engine):
     rng = np.random.default_rng(7)
     for _ in range(40):
         case, k, labels, rows = state(rng, engine)
-        counts = rows.counts(rows.labelling_of(labels, k))
+        counts = rows.counts(rows.labelling(k, labels))
         cost = fix_table(KMeansObjective(np.array(case.v)).cost_table(counts), rows.layout)
         m = int(rng.integers(1, 5))
-        codes, costs = rows.worst_rows(rows.labelling_of(labels, k), cost, m)
+        codes, costs = rows.worst_rows(rows.labelling(k, labels), cost, m)
         dense = oracle.Dense(case.table, case.v, case.copies)
         own = (dense.H @ cost.values.astype(np.int64))[np.arange(len(labels)), labels]
         wanted, seen = [], set()

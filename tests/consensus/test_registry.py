@@ -100,7 +100,7 @@ def test_bad_registrations_are_refused(package):
 def test_unknown_methods_are_refused_with_a_hint():
     with pytest.raises(ValueError, match="did you mean 'kmeans'"):
         registry.make_method("kmean")
-    with pytest.raises(ValueError, match="choose one of kmeans, bisecting"):
+    with pytest.raises(ValueError, match=r"choose one of .*kmeans, bisecting"):
         registry.make_method("features")
 
 

@@ -73,14 +73,6 @@ def test_agreement_is_above_average_linkage(seed):
 
 
 @pytest.mark.parametrize("method", ["DensityConsensus", "AgreementConsensus"])
-def test_labels_are_the_same_on_every_engine(method, engine):
-    ens, _ = blocks(1, n=150)
-    make = getattr(ca, method)
-    expected = make(5, random_state=3, engine="numpy").fit(ens).labels_
-    assert make(5, random_state=3, engine=engine).fit(ens).labels_.tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("method", ["DensityConsensus", "AgreementConsensus"])
 def test_names_of_clusters_and_order_of_partitions_do_not_matter(method):
     ens, _ = blocks(2, n=120)
     rng = np.random.default_rng(0)

@@ -136,15 +136,6 @@ def test_multiplicity_is_repetition(init):
     assert (np.repeat(weighted.labels_, copies) == repeated.labels_).all()
 
 
-def test_same_labels_on_every_engine(engine):
-    table = oracle.planted(np.random.default_rng(11), n=120, p=9, noise=0.35)
-    table[::7, 2] = -1
-    expected = ca.SEC(5, n_init=2, random_state=4, engine="numpy").fit(table)
-    found = ca.SEC(5, n_init=2, random_state=4, engine=engine).fit(table)
-    assert (found.labels_ == expected.labels_).all() and found.losses_ == expected.losses_
-    assert (found.predict(table) == expected.labels_).all()
-
-
 def test_order_of_partitions_and_names_of_clusters_do_not_matter():
     rng = np.random.default_rng(13)
     table = oracle.planted(rng, n=80, p=7, noise=0.4)

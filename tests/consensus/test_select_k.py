@@ -43,7 +43,7 @@ def right(kind, seeds):
             X, k = blobs(seed)
             good += ca.select_k(X, range(2, 6), random_state=seed, **SETTINGS).k == k
         elif kind == "independent":
-            found = ca.select_k(independent(seed), range(2, 6), n_references=20, random_state=seed)
+            found = ca.select_k(ca.Ensemble(independent(seed)), range(2, 6), random_state=seed)
             good += found.reference == "permuted" and not found.structure and found.k == 1
         else:
             X = gaussian(seed) if kind == "gaussian" else cube(seed)
@@ -70,17 +70,42 @@ def test_partitions_that_agree_are_told_from_chance_and_k_is_found():
     rng = np.random.default_rng(0)
     truth = np.arange(240) % 4
     table = np.stack([np.where(rng.random(240) < 0.15, rng.integers(0, 4, 240), truth) for _ in range(10)], axis=1)
-    found = ca.select_k(table, range(2, 9), n_references=10, random_state=0)
-    assert found.structure and found.k == 4
+    found = ca.select_k(table, range(2, 9), reference="permuted", random_state=0)
+    assert found.structure and found.k == 4 and found.runners_up == []
     assert found.reference == "permuted" and "not whether the data have clusters" in found.claim
-    assert found.p_value == pytest.approx(1 / 11)
+    assert found.p_value < 1e-6 and found.statistic == 1.0
     assert ca.nmi(found.labels(), truth) > 0.9
-    assert found.density[found.ks == 4] == pytest.approx(ca.density(table, found.labels(4)))
-    assert found.nmi[found.ks == 4] == pytest.approx(ca.ensemble_nmi(table, found.labels(4)))
+    assert set(found.curves) == {"agreement", "margin", "eigengap", "linkage_gap"}
+    for i, k in enumerate(found.ks.tolist()):
+        assert len(np.unique(found.labels(k))) == k
+        assert found.density[i] == pytest.approx(ca.density(table, found.labels(k)))
+        assert found.nmi[i] == pytest.approx(ca.ensemble_nmi(table, found.labels(k)))
+
+
+def test_two_levels_of_clusters_are_both_named():
+    # four members see four groups, seven see that each consists of two
+    rng = np.random.default_rng(1)
+    fine = np.arange(320) % 8
+    members = [fine if j < 7 else fine // 2 for j in range(11)]
+    table = np.stack([np.where(rng.random(320) < 0.1, rng.integers(0, 8, 320), one) for one in members], axis=1)
+    found = ca.select_k(ca.Ensemble(table), range(2, 13), random_state=0)
+    assert sorted([found.k, *found.runners_up]) == [4, 8]
+    assert found.verdict.startswith(f"{found.k} or {found.runners_up[0]} clusters")
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_whole_numbers_are_not_taken_for_labels_without_a_word(kind):
+    table = independent(0).astype(kind)
+    with pytest.raises(ValueError, match="may be labels or features"):
+        ca.select_k(table)
+    assert ca.select_k(table, range(2, 4), reference="permuted", random_state=0).reference == "permuted"
+    small = {"n_references": 2, "n_partitions": 5, "random_state": 0}
+    assert ca.select_k(table, range(2, 4), reference="gaussian", **small).reference == "gaussian"
+    assert ca.select_k(table.astype(int).astype(str), range(2, 4), random_state=0).reference == "permuted"
 
 
 def test_the_result_prints_and_travels_as_json():
-    found = ca.select_k(independent(0, n=60), range(2, 4), n_references=3, random_state=0)
+    found = ca.select_k(ca.Ensemble(independent(0, n=60)), range(2, 4), random_state=0)
     text = str(found)
     assert "reference: permuted" in text and "density" in text
     assert json.loads(json.dumps(found.to_dict()))["k"] == 1
@@ -110,7 +135,11 @@ def test_stability_of_random_halves_is_the_density_reported():
         (np.zeros((20, 2)) + 0.5, {"ks": []}, "ks must name at least one"),
         (np.random.default_rng(0).random((20, 2)), {"ks": [1]}, "ks must be at least 2"),
         (np.random.default_rng(0).random((20, 2)), {"ks": [15]}, "at most a quarter"),
-        (np.zeros((20, 1), dtype=int) + np.arange(20)[:, None] % 3, {"ks": [2]}, "at least two partitions"),
+        (
+            np.zeros((20, 1), dtype=int) + np.arange(20)[:, None] % 3,
+            {"ks": [2], "reference": "permuted"},
+            "two partitions",
+        ),
         ([[0, 1], [1, 0]], {"reference": "guess"}, "reference must be one of"),
     ],
 )

@@ -1,13 +1,21 @@
 """HBGF, LWGP, ECPCS: against dense formulas written out, and the promises around them."""
 
+import itertools
+import warnings
+
 import numpy as np
 import pytest
 from scipy.linalg import eigh
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
-from coassoc.consensus import spectral as _spectral
-from coassoc.consensus.lloyd import TooFewRows
-from coassoc.consensus.spectral import leading_vectors, walk_similarity
+from coassoc.consensus import embedding, spectral
+from coassoc.consensus.eigen import leading_eigenvectors
+from coassoc.consensus.embedding import Sample, SphereSeeding, graph_vectors
+from coassoc.consensus.spectral import walk_similarity
+from coassoc.core.counts import Counts
+from coassoc.core.embedding import EmbeddingObjective, round_vectors
 
 METHODS = [ca.HBGF, ca.LWGP, ca.ECPCS]
 
@@ -17,6 +25,10 @@ def blocks(seed=0, n=300, p=10, k=4, noise=0.2, missing=0.0):
     truth = rng.integers(0, k, size=n)
     table = np.stack([np.where(rng.random(n) < noise, rng.integers(0, k + 2, size=n), truth) for _ in range(p)], axis=1)
     return np.where(rng.random(table.shape) < missing, -1, table), truth
+
+
+def sample_of(table, copies=None):
+    return Sample(ca.engines.Numpy().load(ca.Ensemble(table), copies), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -31,41 +43,73 @@ def test_planted_blocks_are_found(method, missing):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_seed_gives_the_same_labels_on_every_engine(method, engine):
-    table, _ = blocks(noise=0.5)
-    expected = method(6, random_state=1, engine="numpy").fit(table).labels_
-    assert method(6, random_state=1, engine=engine).fit(table).labels_.tolist() == expected.tolist()
+    for seed, missing in enumerate((0.0, 0.2, 0.0)):
+        table, _ = blocks(seed, n=300 + 40 * seed, noise=0.5, missing=missing)
+        copies = np.random.default_rng(seed).integers(0, 3, size=len(table)) if seed else None
+        expected = method(6, random_state=1, engine="numpy").fit(table, sample_weight=copies)
+        found = method(6, random_state=1, engine=engine).fit(table, sample_weight=copies)
+        assert found.labels_.tolist() == expected.labels_.tolist()
+        assert found.losses_ == expected.losses_
 
 
-def dense_parts(table, u):
-    """B, D_X and the bipartite graph, all written out."""
-    h = ca.Ensemble(table).one_hot().toarray()
-    b = h * u
-    return b, b.sum(axis=1)
+# -- the embedding ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [ca.HBGF, ca.LWGP])
-@pytest.mark.parametrize("missing", [0.0, 0.25])
-def test_embedding_is_the_normalised_cut_of_the_whole_bipartite_graph(method, missing):
-    table, _ = blocks(n=60, p=4, k=3, noise=0.3, missing=missing)
-    table[(table < 0).all(axis=1)] = 0
-    model = method(3, random_state=0).fit(table)
-    u = model.cluster_weights_ if method is ca.LWGP else np.ones(model._vectors.shape[0])
-    b, degree = dense_parts(table, u)
+def bipartite(table, u):
+    """Eigenvalues and item vectors of the normalised bipartite graph of items and base clusters, written out."""
+    b = ca.Ensemble(table).one_hot().toarray() * u
     n, d = b.shape
     whole = np.zeros((n + d, n + d))
     whole[:n, n:], whole[n:, :n] = b, b.T
     scale = 1 / np.sqrt(whole.sum(axis=1))
-    values, vectors = eigh((scale[:, None] * whole) * scale)
-    items = (scale[:, None] * vectors)[:n, ::-1][:, :3]
-    # eigenvalue of the bipartite graph squared is that of the transferred problem
-    assert np.sort(values)[::-1][:3] ** 2 == pytest.approx(model.eigenvalues_, abs=1e-9)
-    ours = (b @ (model._vectors / u[:, None])) / degree[:, None]
+    values, vectors = np.linalg.eigh((scale[:, None] * whole) * scale)
+    return b, values[::-1], (scale[:, None] * vectors)[:n, ::-1]
+
+
+@pytest.mark.parametrize("method", [ca.HBGF, ca.LWGP])
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+@pytest.mark.parametrize("most_codes", [4096, 0])
+def test_embedding_is_the_normalised_cut_of_the_whole_bipartite_graph(method, missing, most_codes, monkeypatch):
+    monkeypatch.setattr(embedding, "MOST_CODES", most_codes)  # 0: by products with sparse matrices
+    table, _ = blocks(n=60, p=4, k=3, noise=0.3, missing=missing)
+    table[(table < 0).all(axis=1)] = 0
+    sample = sample_of(table)
+    u = sample.uncertainty(0.4) if method is ca.LWGP else np.ones(sample.layout.n_codes)
+    ours, values = sample.vectors(u, 3, np.random.default_rng(0))
+    b, expected, items = bipartite(table, u)
+    # an eigenvalue of the bipartite graph squared is one of the transferred problem
+    assert expected[:3] ** 2 == pytest.approx(values, abs=1e-6)
+    points = (b @ ours) / b.sum(axis=1)[:, None]
     for column in range(3):
-        if np.abs(np.diff(model.eigenvalues_)).min() > 1e-6:
-            cosine = items[:, column] @ ours[:, column]
-            assert abs(cosine) == pytest.approx(
-                np.linalg.norm(items[:, column]) * np.linalg.norm(ours[:, column]), rel=1e-6
-            )
+        assert np.abs(np.diff(values)).min() > 1e-3
+        cosine = items[:, column] @ points[:, column]
+        assert abs(cosine) == pytest.approx(
+            np.linalg.norm(items[:, column]) * np.linalg.norm(points[:, column]), rel=1e-5
+        )
+    assert method(3, random_state=0).fit(table).eigenvalues_ == pytest.approx(values, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", [ca.HBGF, ca.LWGP])
+def test_partitions_agree_with_k_means_on_the_unit_rows_of_the_bipartite_graph(method):
+    agreements = []
+    for seed in range(8):
+        table, _ = blocks(seed, n=150, p=8, k=4, noise=0.45)
+        sample = sample_of(table)
+        u = sample.uncertainty(0.4) if method is ca.LWGP else np.ones(sample.layout.n_codes)
+        _, _, items = bipartite(table, u)
+        unit = items[:, :4] / np.linalg.norm(items[:, :4], axis=1, keepdims=True)
+        expected = KMeans(4, n_init=20, random_state=0).fit_predict(unit)
+        agreements.append(ca.nmi(method(4, n_init=20, random_state=0).fit(table).labels_, expected))
+    assert np.mean(agreements) > 0.93
+    assert np.median(agreements) > 0.97
+
+
+def test_uncertainty_of_many_base_clusters_is_that_of_few(monkeypatch):
+    table, _ = blocks(n=200, p=9, missing=0.2)
+    expected = ca.metrics.cluster_uncertainty(table)
+    assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
+    monkeypatch.setattr(embedding, "MOST_CODES", 0)
+    assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
 
 
 def test_cluster_uncertainty_by_hand():
@@ -96,31 +140,101 @@ def test_an_isolated_base_cluster_has_no_walk():
     assert walk_similarity(graph, 3)[2].tolist() == [0.0, 0.0, 1.0]
 
 
-def test_sparse_and_dense_solvers_agree(monkeypatch):
-    table, _ = blocks(n=200, p=12, k=6)
-    overlap = ca.engines.Numpy().load(ca.Ensemble(table)).overlap() / 12
-    dense, values = leading_vectors(overlap, 4, 0)
-    monkeypatch.setattr(_spectral, "_DENSE", 10)
-    sparse, again = leading_vectors(overlap, 4, 0)
-    assert again == pytest.approx(values, abs=1e-8)
-    assert np.abs(sparse.T @ dense).max(axis=1) == pytest.approx((dense * dense).sum(axis=0), rel=1e-5)
+def test_base_clusters_without_weight_have_no_vector():
+    graph = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+    vectors, values = graph_vectors(graph, 3, np.random.default_rng(0))
+    assert vectors.shape == (3, 2) and values == pytest.approx([1.0, 1 / 3])
+    assert vectors[2].tolist() == [0.0, 0.0]
 
 
-def test_items_beyond_the_sample_get_the_nearest_centre(monkeypatch):
-    table, truth = blocks(n=800)
-    monkeypatch.setattr(_spectral, "_SAMPLE", 100)
-    model = ca.LWGP(4, random_state=0).fit(table)
-    assert ca.nmi(model.labels_, truth) > 0.95
+# -- the objective ------------------------------------------------------------------------------------------
+
+
+def test_sums_of_rounded_vectors_are_exact_and_the_loss_is_that_of_the_items():
+    table, _ = blocks(n=500)
+    ensemble = ca.Ensemble(table)
+    rng = np.random.default_rng(0)
+    rough = rng.normal(size=(ensemble.n_codes, 3)) * 10.0 ** rng.integers(-6, 6, size=(ensemble.n_codes, 1))
+    vectors = round_vectors(rough, ensemble.sizes)
+    assert np.abs(vectors - rough).max() < 1e-6 * np.abs(rough).max()
+    objective = EmbeddingObjective(vectors)
+    labels = rng.integers(0, 4, size=500)
+    rows = ca.engines.Numpy().load(ensemble)
+    counts = rows.counts(rows.labelling(4, labels))
+    unit = 2.0**-1074
+    for shift in range(2200):  # the power of two of which all entries are multiples
+        if (np.rint(vectors * 2.0 ** (shift - 40)) == vectors * 2.0 ** (shift - 40)).all():
+            unit = 2.0 ** (40 - shift)
+            break
+    whole = np.rint(vectors / unit).astype(np.int64).astype(object)  # Python's integers, of any size
+    expected = counts.alpha.T.astype(object) @ whole
+    assert [[int(x) for x in row] for row in (objective.sums(counts) / unit).tolist()] == expected.tolist()
+
+    points = ensemble.one_hot().toarray() @ vectors
+    lengths = [np.linalg.norm(points[labels == c].sum(axis=0)) for c in range(4)]
+    assert objective.loss(counts) == pytest.approx(-sum(lengths))
+    centres = np.stack([points[labels == c].sum(axis=0) / lengths[c] for c in range(4)])
+    scores = ensemble.one_hot().toarray() @ objective.table(counts)
+    assert scores == pytest.approx(points @ centres.T, rel=1e-9, abs=1e-9 * np.abs(points).max())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_losses_fall_strictly_and_the_stop_is_named(method):
+    for seed in range(4):
+        table, _ = blocks(seed, n=900, noise=0.6)
+        model = method(7, n_init=1, random_state=seed).fit(table)
+        assert all(b < a for a, b in itertools.pairwise(model.losses_))
+        assert model.stop_reason_ in ("fixed_point", "no_gain", "max_iter")
+        assert model.converged_ == (model.stop_reason_ == "fixed_point")
+        assert model.n_iter_ == len(model.losses_) and model.loss_ == model.losses_[-1]
+
+
+def test_vectors_outside_the_sample_are_scaled_too():
+    starts = sample_of(blocks(n=50)[0]).starts(None, 2, None)
+    vectors = np.random.default_rng(0).normal(size=(starts.layout.n_codes, 2))
+    starts.indicator.data[starts.indicator.indices == 0] = 0.0
+    assert np.linalg.norm(starts.even(vectors)[0]) == pytest.approx(1 / starts.layout.n_partitions)
+
+
+def test_seeds_are_different_points_also_when_points_coincide():
+    points = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0], [0.0, 0.0]])
+    seeding = SphereSeeding(points, np.ones(5, dtype=np.int64))
+    assert sorted(seeding.choose(5, np.random.default_rng(0)).tolist()) == [0, 1, 2, 3, 4]
+    assert {0 if c < 2 else 1 for c in seeding.choose(2, np.random.default_rng(1))} == {0, 1}
+
+
+# -- samples, weights, missing ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_sample_of_the_items_is_enough(method, monkeypatch):
+    table, truth = blocks(n=2000)
+    monkeypatch.setattr(embedding, "MOST_LABELS", 4000)
+    monkeypatch.setattr(embedding, "START_ROWS", 200)
+    model = method(4, random_state=0).fit(table)
+    assert ca.nmi(model.labels_, truth) > 0.93
+    assert model.n_sampled_ == 400
     assert model.predict(table[::-1]).tolist() == model.labels_[::-1].tolist()
 
 
-def test_multiplicities_equal_repeated_rows_up_to_names():
+def test_one_item_is_drawn_from_each_stretch(monkeypatch):
+    monkeypatch.setattr(embedding, "MOST_LABELS", 50)
+    monkeypatch.setattr(embedding, "START_ROWS", 1)
+    sample = sample_of(np.arange(1000).reshape(-1, 1))
+    assert (sample.codes[:, 0] // 20).tolist() == list(range(50))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("most_labels", [1 << 21, 600])
+def test_multiplicities_equal_repeated_rows(method, most_labels, monkeypatch):
+    monkeypatch.setattr(embedding, "MOST_LABELS", most_labels)
+    monkeypatch.setattr(embedding, "START_ROWS", 20)
     table, _ = blocks(n=80, noise=0.4)
-    copies = np.random.default_rng(2).integers(1, 4, size=80)
-    for method in (ca.HBGF, ca.LWGP):
-        weighted = method(4, random_state=0).fit(table, sample_weight=copies)
-        repeated = method(4, random_state=0).fit(np.repeat(table, copies, axis=0))
-        assert weighted.eigenvalues_ == pytest.approx(repeated.eigenvalues_, abs=1e-10)
+    copies = np.random.default_rng(2).integers(0, 4, size=80)
+    weighted = method(4, random_state=0).fit(table, sample_weight=copies)
+    repeated = method(4, random_state=0).fit(np.repeat(table, copies, axis=0))
+    assert np.repeat(weighted.labels_, copies).tolist() == repeated.labels_.tolist()
+    assert weighted.losses_ == repeated.losses_
 
 
 def test_unlabelled_items_and_unseen_labels():
@@ -132,11 +246,85 @@ def test_unlabelled_items_and_unseen_labels():
         assert model.predict(np.full((2, 10), 99)).tolist() == [-1, -1]
 
 
+def test_a_partition_into_the_same_pieces_by_all_is_returned():
+    truth = np.repeat(np.arange(6), 30)
+    table = np.stack([np.random.default_rng(j).permutation(6)[truth] for j in range(7)], axis=1)
+    for method in METHODS:  # the graph falls into six pieces: an eigenvalue that occurs six times
+        assert ca.nmi(method(6, random_state=0).fit(table).labels_, truth) == pytest.approx(1.0)
+
+
 def test_what_cannot_be_done_is_said(monkeypatch):
-    with pytest.raises(TooFewRows):
-        ca.HBGF(4).fit([[0, 0], [0, 0], [1, 1], [2, 2]])
-    with pytest.raises(ValueError, match="larger than the number of base clusters, 4"):
-        ca.ECPCS(5).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
-    monkeypatch.setattr(_spectral, "_MAX_BYTES", 100)
-    with pytest.raises(ValueError, match="needs 128 bytes"):
-        ca.LWGP(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+    for method in METHODS:
+        with pytest.warns(ConvergenceWarning, match="number of different label rows, 3"):
+            model = method(4, random_state=0).fit([[0, 0, 0], [0, 0, 0], [1, 1, 1], [2, 2, 2]])
+        assert model.n_clusters_ == 3 and len(set(model.labels_.tolist())) == 3
+    monkeypatch.setattr(spectral, "_MAX_BYTES", 100)
+    with pytest.raises(ValueError, match="pairs of 4 base clusters, which needs 128 bytes"):
+        ca.ECPCS(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+    with pytest.raises(ValueError, match="theta must be a positive number"):
+        ca.LWGP(2, theta=float("nan")).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
+
+
+def test_fewer_clusters_than_asked_for_are_a_warning():
+    table = [[0, 0], [0, 1], [1, 0], [1, 1]] * 3  # four rows, but the leading vectors tell only some of them apart
+    for method in METHODS:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = method(4, random_state=0).fit(table)
+        assert model.n_clusters_ == len(set(model.labels_.tolist())) <= 4
+        assert (model.n_clusters_ < 4) == any(w.category is ConvergenceWarning for w in caught)
+
+
+@pytest.mark.slow
+def test_hundred_random_ensembles_have_the_same_labels_on_all_engines(all_engines):
+    for seed in range(102):
+        rng = np.random.default_rng(seed)
+        n, p, k = int(rng.integers(30, 400)), int(rng.integers(2, 12)), int(rng.integers(2, 7))
+        table, _ = blocks(seed, n, p, k, noise=float(rng.uniform(0.2, 0.7)), missing=0.15 * (seed % 2))
+        copies = rng.integers(0, 3, size=n) if seed % 3 == 0 else None
+        method = METHODS[seed % 3](k, n_init=3, random_state=seed)
+        found = {
+            name: method.set_params(engine=engine).fit(table, sample_weight=copies).labels_.tolist()
+            for name, engine in all_engines.items()
+        }
+        assert all(labels == found["numpy"] for labels in found.values()), (seed, method)
+
+
+def test_verbose_prints_the_passes(capsys):
+    table, _ = blocks(n=900, noise=0.6)
+    ca.HBGF(5, random_state=0, verbose=1).fit(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("HBGF: 900 of 900 items sampled, 60 base clusters")
+    assert all("loss" in line for line in lines[1:])
+
+
+# -- eigenvectors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 5, 12])
+@pytest.mark.parametrize("rank", [3, 20, 400])
+def test_block_iterations_find_what_a_whole_decomposition_finds(k, rank):
+    rng = np.random.default_rng(0)
+    n = 400
+    basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    spectrum = np.concatenate([np.ones(4), np.linspace(0.9, 0.0, n - 4)])  # 1 occurs four times
+    spectrum[rank:] = 0.0
+    matrix = (basis * spectrum) @ basis.T
+    matrix = (matrix + matrix.T) / 2
+    expected = eigh(matrix, eigvals_only=True)[::-1][:k]
+    for argument in (matrix, lambda X: matrix @ X):
+        values, vectors = leading_eigenvectors(argument, basis[:, 0], k, np.random.default_rng(1))
+        assert values == pytest.approx(expected, abs=1e-8)
+        assert vectors.T @ vectors == pytest.approx(np.eye(k), abs=1e-9)
+        assert np.abs(matrix @ vectors - vectors * values).max() < 1e-4
+        assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(k)] > 0).all()
+
+
+def test_counts_of_rows_start_a_fit_as_well():
+    table, _ = blocks(n=40)
+    ensemble = ca.Ensemble(table)
+    rows = ca.engines.Numpy().load(ensemble)
+    vectors = round_vectors(np.random.default_rng(0).normal(size=(ensemble.n_codes, 2)), ensemble.sizes)
+    seeds = Counts.of_rows(ensemble.codes[:3], rows.layout)
+    points = ensemble.one_hot().toarray()[:3] @ vectors
+    assert EmbeddingObjective(vectors).sums(seeds) == pytest.approx(points)

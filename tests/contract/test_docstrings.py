@@ -64,6 +64,12 @@ def test_every_public_thing_has_a_docstring(name):
 
 
 @pytest.mark.parametrize("name", callables())
+def test_engines_are_listed_alike(name):
+    kind = documented(inspect.getdoc(resolve(name)) or "").get("engine")
+    assert kind in (None, '{"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"')
+
+
+@pytest.mark.parametrize("name", callables())
 def test_documented_defaults_are_those_of_the_signature(name):
     thing = resolve(name)
     text = inspect.getdoc(thing) or ""

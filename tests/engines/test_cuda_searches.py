@@ -166,12 +166,12 @@ def test_searches_take_arrays_on_the_gpu(method):
     expected = fitted(method, "numpy", host).labels_
     table = host.codes.astype(np.int32)
     table[host.codes == host.n_clusters] = -1
-    doors = [ca.Ensemble.from_codes(cupy.asarray(host.codes), host.n_clusters), cupy.asarray(table)]
+    inputs = [ca.Ensemble.from_codes(cupy.asarray(host.codes), host.n_clusters), cupy.asarray(table)]
     if find_spec("torch") is not None:
         import torch
 
-        doors.append(ca.Ensemble(torch.from_numpy(table).cuda()))
-    for given in doors:
+        inputs.append(ca.Ensemble(torch.from_numpy(table).cuda()))
+    for given in inputs:
         labels = fitted(method, "auto", given).labels_
         assert isinstance(labels, cupy.ndarray)
         np.testing.assert_array_equal(labels.get(), expected)

@@ -150,7 +150,7 @@ def test_seeding_equals_numpy(case, kind):
 
 @settings(max_examples=30)
 @given(cases())
-def test_overlap_equals_numpy_also_in_floats(case):
+def test_overlap_equals_numpy(case):
     rng, ensemble, copies, _ = case
     if ensemble.n_codes > 1500:
         return
@@ -160,17 +160,17 @@ def test_overlap_equals_numpy_also_in_floats(case):
     for engine in natives():
         rows = engine.load(ensemble, copies)
         assert np.array_equal(rows.overlap(), oracle.overlap()), engine
-        assert np.array_equal(rows.overlap(weights), oracle.overlap(weights)), engine
+        assert np.array_equal(rows.weighted_overlap(weights), oracle.weighted_overlap(weights)), engine
 
 
 def test_weighted_overlap_is_one_answer_over_many_parts():
     rng = np.random.default_rng(5)
     ensemble = make_ensemble(rng, 150_000, 3, 4)
     weights = rng.random(ensemble.n_codes)
-    truth = Numpy(chunk_rows=1000).load(ensemble).overlap(weights)
+    truth = Numpy(chunk_rows=1000).load(ensemble).weighted_overlap(weights)
     for threads in (1, 2, 3):
         rows = _native.Native(n_threads=threads, chunk_rows=640).load(ensemble)
-        assert np.array_equal(rows.overlap(weights), truth)
+        assert np.array_equal(rows.weighted_overlap(weights), truth)
 
 
 def whole_fit(rows, k, weights, seed):

@@ -75,7 +75,7 @@ def test_dates_are_labels_and_nat_is_missing():
     assert len(set(codes_of(obj(datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)))[0])) == 2
 
 
-@pytest.mark.parametrize("null", [None, float("nan"), np.float32("nan"), np.datetime64("NaT")])
+@pytest.mark.parametrize("null", [None, float("nan"), np.float32("nan"), np.datetime64("NaT", "s")])
 def test_nulls_among_objects_are_missing(null):
     assert codes_of(obj(3, null, 5, 3))[0] == [0, -1, 1, 0]
     assert codes_of(obj("b", null, "c", "b"))[0] == [0, -1, 1, 0]

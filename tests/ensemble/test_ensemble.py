@@ -1,4 +1,4 @@
-"""The one door: what comes in, what is kept, what is shared, and what can be asked of it."""
+"""Ensembles: what input is accepted, what is kept, what is shared, and what can be asked of them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def check(path: Path, target: str) -> tuple[str, str] | None:
         return f"memory above {2 * LIMIT >> 20} MiB", str(error)
     except Exception as error:
         text = " ".join(str(error).split())[:200]
-        if re.search("malloc|realloc|allocate|allocation|out of memory", text):  # the limit was met, then renamed
+        # the limit was met, then renamed; HDF5 says "past end of allocation" of a damaged address
+        if re.search("malloc|realloc|allocate|(?<!past end of )allocation|out of memory", text):
             return f"memory above {2 * LIMIT >> 20} MiB", text
         # a clear error is a ValueError, or an OSError of Python itself, that names the file
         if type(error) is not ValueError and not (isinstance(error, OSError) and type(error).__module__ == "builtins"):

@@ -24,26 +24,15 @@ CASES = {
     "npy-stored": (300, 0.03),
     "parquet-stored": (1500, 0.05),
 }
-# points of issue 14 that each target still breaks
-BROKEN = {
-    "csv": "10", "tsv": "10", "parquet": "1, 2, 10", "npy": "2, 10", "npz": "2, 5, 10", "h5ad": "2, 10", "model": "9",
-    "npy-stored": "2, 10", "parquet-stored": "2, 10",
-}  # fmt: skip
-MARKED = [
-    pytest.param(target, marks=pytest.mark.xfail(reason=f"issue 14, points {BROKEN[target]}", raises=AssertionError))
-    if target in BROKEN
-    else target
-    for target in TARGETS
-]
 
 
-@pytest.mark.parametrize("target", MARKED)
+@pytest.mark.parametrize("target", TARGETS)
 def test_every_mutant_is_read_or_refused(target):
     assert not violations(target, cases=CASES[target][0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", MARKED)
+@pytest.mark.parametrize("target", TARGETS)
 def test_every_one_of_a_million_mutants_is_read_or_refused(target):
     total, seed = int(os.environ.get("COASSOC_FUZZ_CASES", 1_000_000)), int(os.environ.get("COASSOC_FUZZ_SEED", 1))
     assert not violations(target, cases=int(total * CASES[target][1]), seed=seed)

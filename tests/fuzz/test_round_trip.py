@@ -90,9 +90,9 @@ CASES: dict[str, tuple] = {
 }
 # formats in which a case still fails
 TEXT, EVERY = "csv tsv", "csv tsv parquet npz h5ad"
-@pytest.mark.parametrize(
-    ("case", "fmt"), [(c, f) for c in CASES for f in FORMATS if f != "csv.gz"]
-)
+
+
+@pytest.mark.parametrize(("case", "fmt"), [(c, f) for c in CASES for f in FORMATS if f != "csv.gz"])
 def test_hostile_tables_survive_or_are_refused(case, fmt):
     _, columns, ids, names = CASES[case]
     survives(columns, fmt, ids, names)

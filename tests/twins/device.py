@@ -231,23 +231,16 @@ class NumpyDevice:
             copies[rows] = 0
         return len(rows)
 
-    def overlap_rows(self, codes, pairs, n_cells, copies, flat) -> None:
+    def overlap_rows(self, codes, pairs, n_cells, factor, flat) -> None:
+        assert factor is None or factor.dtype == flat.dtype
+        weights = np.ones(len(codes), flat.dtype) if factor is None else factor
         for j, g, width, at in pairs:
-            np.add.at(flat, at + codes[:, j].astype(np.int64) * width + codes[:, g], _weights(copies, len(codes)))
+            np.add.at(flat, at + codes[:, j].astype(np.int64) * width + codes[:, g], weights)
 
-    def overlap_weighted(self, codes, pairs, starts, weights, n_clusters, part_rows, copies, flat) -> None:
-        for start in range(0, len(codes), part_rows):
-            here = codes[start : start + part_rows]
-            spread = np.zeros(len(here))
-            for j, first in enumerate(starts):
-                spread += weights[first + here[:, j]]
-            share = np.divide(1.0, spread, out=np.zeros(len(here)), where=spread > 0)
-            if copies is not None:
-                share = np.asarray(copies[start : start + part_rows]).astype(np.float64) * share
-            part = np.zeros(len(flat))
-            for j, g, width, at in pairs:
-                np.add.at(part, at + here[:, j].astype(np.int64) * width + here[:, g], share)
-            flat += part
+    def row_shares(self, codes, starts, shares, units, copies) -> Any:
+        sums = sum(units[first + codes[:, j].astype(np.int64)] for j, first in enumerate(starts)).tolist()
+        share = [min((1 << shares.bits) // s, shares.most) if s else 0 for s in sums]
+        return np.array(share, np.uint64) * (np.uint64(1) if copies is None else copies.astype(np.uint64))
 
     def count_codes(self, codes, n_clusters) -> np.ndarray:
         for j, k in enumerate(n_clusters):

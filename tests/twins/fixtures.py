@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coassoc.engines import Cuda
-from coassoc.engines import contract as _verbs
+from coassoc.consensus import base, bisecting, grow, kmeans, lloyd, search, starts
+from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.ensemble import lies_on_card
 from coassoc.ensemble.gpu import ensemble_from_device
+from coassoc.metrics import labels
 from twins.device import NumpyDevice, OnDevice
 
 
@@ -89,28 +90,8 @@ def as_if_on_device(make, patch, device):
     """Let estimators take the twin's arrays for arrays of a GPU, and NumPy functions refuse them."""
     if make.kind is not Twin:
         return
-    from coassoc.consensus import (
-        base as _base,
-    )
-    from coassoc.consensus import (
-        bisecting as _bisecting,
-    )
-    from coassoc.consensus import (
-        grow as _grow,
-    )
-    from coassoc.consensus import (
-        kmeans as _kmeans,
-    )
-    from coassoc.consensus import (
-        lloyd as _lloyd,
-    )
-    from coassoc.consensus import (
-        search as _search,
-    )
-    from coassoc.metrics import labels as _labels
-
     patch.setattr(_cuda_device, "device_of", lambda array: device)
-    for module in (_base, _bisecting, _grow, _labels):
+    for module in (base, bisecting, grow, labels):
         patch.setattr(module, "lies_on_card", lambda array: isinstance(array, OnDevice) or lies_on_card(array))
-    for module in (_base, _bisecting, _grow, _kmeans, _labels, _lloyd, _search, _verbs):
+    for module in (base, bisecting, contract, grow, kmeans, labels, lloyd, search, starts):
         patch.setattr(module, "np", Guard())

@@ -95,16 +95,13 @@ class ToyRows(Rows):
             labels[leaf.ids] = position
         return labels
 
-    def overlap(self, weights: Any = None) -> np.ndarray:
-        if weights is None:
-            return (self.H.T @ (self.H * self.copies[:, None])).astype(np.int64)
-        total = np.zeros((self.layout.n_codes, self.layout.n_codes))
-        for h, copies in zip(self.H, self.copies):  # floats are added row by row
-            columns = np.flatnonzero(h)
-            spread = sum(weights[columns])
-            if spread > 0:
-                total[np.ix_(columns, columns)] += copies * (1.0 / spread)
-        return total
+    def overlap(self, shares: Any = None) -> np.ndarray:
+        factor = [int(c) for c in self.copies]
+        if shares is not None:
+            sums = [int(s) for s in self.H.astype(np.int64) @ shares.units]
+            factor = [c * min(2**shares.bits // s, shares.most) if s else 0 for c, s in zip(factor, sums)]
+        onehot = self.H.astype(int).astype(object)
+        return (onehot.T @ (onehot * np.array(factor, dtype=object)[:, None])).astype(np.int64)
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return self.codes[indices]

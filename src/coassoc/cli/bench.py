@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="fits in each process, of which the median counts (default: 1)")  # fmt: skip
     parser.add_argument("--starts", type=int, default=1, help="starts of every fit (default: 1)")
     parser.add_argument("--cells", type=int, nargs=2, default=[25, 100], metavar=("FIRST", "LAST"),
-                        help="clusters of the first and of the last base partition; few make many rows alike "
+                        help="clusters of the first and of the last base partition; few clusters give many equal rows "
                         "(default: 25 100)")  # fmt: skip
     parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
     parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json, bench.md and plots")

@@ -12,7 +12,7 @@ from ..report.comparison import Comparison, check_methods, compare
 from ..report.displays import plot_comparison
 from . import common
 
-DESCRIPTION = """run every consensus method (or some) on one ensemble, and score them alike.
+DESCRIPTION = """run every consensus method (or some) on one ensemble, with the same scores.
 
 Density and agreement are with the clusterings of the table; a class column adds agreement with known classes. A
 method that cannot run at this size says why, and the others go on."""

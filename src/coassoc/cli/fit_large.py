@@ -39,18 +39,18 @@ def is_wanted(args: argparse.Namespace, paths: list[Path]) -> bool:
 
 def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
     """Estimate of what reading the whole file takes; 0 when that is not known or the reader will refuse it."""
-    from ..ensemble.io.formats import open_table
+    from ..ensemble.io.formats import find_format, open_table
     from ..ensemble.io.limits import table_bytes
     from ..ensemble.io.table import Options
 
     if not path.exists() or args.missing == "singletons":
         return 0
     try:
-        table, found = open_table(path, args.format, Options(args.delimiter, args.header, args.max_bytes))
+        if path.is_file() and find_format(path, args.format).is_text:
+            return 4 * path.stat().st_size
+        table, _ = open_table(path, args.format, Options(max_bytes=args.max_bytes))
     except (ValueError, OSError, ImportError):  # the reader says what is wrong
         return 0
-    if found.is_text:
-        return 4 * path.stat().st_size
     needed = table_bytes(table.n_rows or 0, len(table.names))
     return needed if needed <= table.limit.allowed else 0
 

@@ -174,13 +174,15 @@ class Consensus(PredictMixin, ConsensusEstimator):
             copies = _copies(ensemble, sample_weight, leaf)
             stabilities = refits.choose_method(k if k > 1 else number.k)
             if self.method in _ON_MICRO:
-                found = self._from_micro(evidence, number, k, stabilities)
-                self._keep_micro(ensemble, rows, evidence.micro, found)
+                found = self._from_micro(evidence, k, stabilities[0])
             else:
                 found = self._from_method(ensemble, rows, evidence, k, seed, sample_weight, leaf, copies)
+            self._store_alternatives(evidence, number, found, stabilities[1], leaf)
+            refits.release()
+            if self.method in _ON_MICRO:
+                self._keep_micro(ensemble, rows, micro, found)
             self.method_, self.supported_ = found.method, evidence.support.supported
             self._store_confidence(rows, evidence, found, leaf, copies)
-            self._store_alternatives(evidence, number, found, stabilities[1], leaf)
             self.verdict_ = self._verdict(evidence, number, asked, copies)
             self._report(self.verdict_)
 
@@ -191,11 +193,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
 
     # -- the labels ----------------------------------------------------------------------------------------
 
-    def _from_micro(
-        self, evidence: Evidence, number: NumberOfClusters, k: int, stabilities: tuple[str, dict[str, float]]
-    ) -> _Found:
-        """The answer of a method on micro-clusters; one cluster where k was not given and nothing is supported."""
-        method = stabilities[0] if self.method == "auto" else self.method
+    def _from_micro(self, evidence: Evidence, k: int, chosen: str) -> _Found:
+        """The answer of a method on micro-clusters."""
+        method = chosen if self.method == "auto" else self.method
         refits = evidence.refits
         of_leaf = _by_size(refits.labels(method, k), evidence.micro.sizes)
         k = int(of_leaf.max()) + 1

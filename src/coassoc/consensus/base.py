@@ -77,7 +77,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         engine = resolve(self.engine, ensemble)
         _check_memory_place(engine, sample_weight=sample_weight, init=getattr(self, "init", None))
         # finding the number of items of a stored ensemble may take a pass over the file
-        copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_card=True)
+        copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_gpu=True)
         with engine.load(ensemble, copies) as rows:
             yield ensemble, rows, engine
 

@@ -66,7 +66,8 @@ def check_chance(ensemble: Ensemble, *, n_references: int = 20, random_state: An
     seed = seed_from(random_state)
     items = _sample(ensemble.n_samples, _ITEMS, stream(seed, 10))
     columns = _sample(ensemble.n_partitions, _PARTITIONS, stream(seed, 11))
-    codes = ensemble.codes[items][:, columns].astype(np.int64)
+    codes = ensemble.codes[items][:, columns]
+    codes = (codes.get() if hasattr(codes, "get") else codes).astype(np.int64)  # `get` copies from a GPU
     n_clusters = ensemble.n_clusters[columns]
     others = []
     for b in range(n_references):

@@ -13,21 +13,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
+from ..core.densities import cluster_densities, mean_density
 from ..engines import resolve
 from ..ensemble import Ensemble, check_ensemble, make_ensemble
-from ..metrics.agreement import ensemble_nmi, pairwise_nmi
+from ..metrics.agreement import ensemble_nmi
 from ..metrics.densities import density as density_metric
 from ..metrics.stability import cluster_stability
+from .choosing import choose_k, gather_evidence
 from .kmeans import KMeansConsensus
-from .merge import PairSums
-from .search import over_segment
+from .support import information
 
 REFERENCES = ("auto", "gaussian", "permuted")
 _LEAST_Z = 3.0
 _UNSTABLE = 0.005  # largest 1 − S of a number of clusters that is called stable
 _SOFTEN = 0.002  # added to 1 − S before its logarithm
-_FLOOR = 0.01  # added to bridges before their logarithm
-_LEAST_SHARE = 0.02  # of the items; smaller clusters are outliers
 _FIT_ROWS = 500  # largest number of rows that a base partition of features is fitted on
 _PAC = (0.1, 0.9)
 _PAC_PAIRS = 20_000
@@ -38,8 +37,9 @@ CLAIMS = {
         "have clusters that a single elongated cloud does not."
     ),
     "permuted": (
-        "The labels of each partition were permuted independently. This tests only whether the partitions agree more "
-        "than chance, not whether the data have clusters: clusterings of one smooth cloud agree too."
+        "Every two partitions were compared with what they share when one of them is permuted. This tests only whether "
+        "the partitions agree more than chance, not whether the data have clusters: clusterings of one smooth cloud "
+        "agree too."
     ),
 }
 
@@ -61,21 +61,28 @@ class SelectK:
     ks : ndarray
         Numbers of clusters tried.
     density, nmi, stability : ndarray
-        Density S, ensemble NMI and mean cluster stability of the partition into k clusters. From features, S is that of
-        partitions into k clusters of random halves of the rows: 1 − S is how unstable k is.
+        Of the partition into k clusters. From labels, `stability` is the mean adjusted Rand index between partitions
+        found from two random halves of the ensemble. From features it is the mean stability of the clusters, and the
+        density S is that of partitions into k clusters of random halves of the rows: 1 − S is how unstable k is.
     score : ndarray
-        What is compared with the reference at each k. From features: −log(1 − S), softened. From labels: how much the
-        bridge between the two closest clusters (their co-association relative to their inside) grows, on a log scale,
-        when one more cluster is cut; large where k clusters are separate and k + 1 are not.
+        What k is chosen by. From features: −log(1 − S), softened. From labels: the sum of `curves`, each in 0..1.
+    runners_up : list of int
+        Other numbers of clusters that score nearly as well, best first.
+    curves : dict of str to ndarray
+        From labels, over `ks`: ``"agreement"`` (mean NMI with the partitions, weighted), ``"margin"`` (mean
+        co-association of items with their own cluster minus that with the next), ``"eigengap"`` and ``"linkage_gap"``,
+        which count half each in `score`.
     gap, z : ndarray
-        `score` minus its mean over the references, and that in standard deviations of the references.
+        From features: `score` minus its mean over the references, and that in their standard deviations; else NaN.
     pac : ndarray
-        Proportion of ambiguous pairs (co-association between 0.1 and 0.9) among partitions into k clusters; NaN where
-        there are fewer than 5 of them.
+        From features: proportion of ambiguous pairs (co-association between 0.1 and 0.9) among partitions into k
+        clusters; NaN where there are fewer than 5 of them.
     statistic, reference_statistics : float, ndarray
-        The values behind the verdict: the score at k, or for permuted labels the mean NMI between partitions.
+        From features, the score at k and at k of each reference. From labels, the share of the partitions in the
+        largest group that agrees beyond chance; no references are drawn.
     z_score, p_value : float
-        The same compared with the references.
+        From features, the statistic compared with the references. From labels, NaN, and the p-value of the two
+        partitions that agree most, times the number of pairs.
     """
 
     k: int
@@ -95,6 +102,9 @@ class SelectK:
     z_score: float
     p_value: float
     labels_of_k: dict[int, np.ndarray] = field(repr=False)
+    runners_up: list[int] = field(default_factory=list)
+    curves: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    leaf_of_item: np.ndarray | None = field(default=None, repr=False)  # labels_of_k are those of leaves, if given
 
     @property
     def claim(self) -> str:
@@ -104,30 +114,35 @@ class SelectK:
     def labels(self, k: int | None = None) -> np.ndarray:
         """The partition into `k` clusters (the suggested number by default); all 0 for k = 1."""
         k = self.k if k is None else k
-        if k == 1:
-            return np.zeros_like(next(iter(self.labels_of_k.values())))
-        if k not in self.labels_of_k:
+        if k != 1 and k not in self.labels_of_k:
             raise ValueError(f"k must be one of those tried, {self.ks.tolist()}, got {k}.")
-        return self.labels_of_k[k]
+        labels = next(iter(self.labels_of_k.values())) if k == 1 else self.labels_of_k[k]
+        if k == 1:
+            labels = np.where(labels < 0, np.int32(-1), np.int32(0))
+        return labels if self.leaf_of_item is None else labels[self.leaf_of_item]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the labels, as plain numbers and lists."""
         plain: dict[str, Any] = {"k": self.k, "structure": self.structure, "reference": self.reference}
-        plain.update(verdict=self.verdict, claim=self.claim, statistic=self.statistic, z_score=self.z_score)
-        plain.update(p_value=self.p_value, reference_statistics=self.reference_statistics.tolist())
+        plain.update(verdict=self.verdict, claim=self.claim, runners_up=self.runners_up, statistic=self.statistic)
+        plain.update(z_score=_finite(self.z_score), p_value=self.p_value)
+        plain.update(reference_statistics=self.reference_statistics.tolist())
         for name in ("ks", "density", "nmi", "stability", "score", "gap", "z", "pac"):
-            values = getattr(self, name).tolist()
-            plain[name] = [None if isinstance(x, float) and not math.isfinite(x) else x for x in values]
+            plain[name] = [_finite(x) for x in getattr(self, name).tolist()]
+        plain["curves"] = {name: curve.tolist() for name, curve in self.curves.items()}
         return plain
 
     def __str__(self) -> str:
         lines = [self.verdict, f"reference: {self.reference}. {self.claim}", ""]
-        names = ("density", "nmi", "stability", "score", "gap", "z", "pac")
-        lines.append("    k " + " ".join(f"{name:>9}" for name in names))
+        columns = {name: getattr(self, name) for name in ("density", "nmi", "stability")}
+        columns |= self.curves or {name: getattr(self, name) for name in ("gap", "z", "pac")}
+        columns["score"] = self.score
+        lines.append("    k " + " ".join(f"{name:>11}" for name in columns))
         for i, k in enumerate(self.ks.tolist()):
-            cells = [getattr(self, name)[i] for name in names]
-            text = " ".join(f"{'':>9}" if not math.isfinite(x) else f"{x:>9.3f}" for x in cells)
-            lines.append(f"{'*' if k == self.k else ' '}{k:>4} {text}")
+            text = " ".join(
+                f"{column[i]:>11.3f}" if math.isfinite(column[i]) else " " * 11 for column in columns.values()
+            )
+            lines.append(f"{'*' if k == self.k else '+' if k in self.runners_up else ' '}{k:>4} {text}")
         return "\n".join(lines)
 
 
@@ -151,9 +166,9 @@ def select_k(
     borders in the middle of the cloud, which differ from half to half. Suggested is the largest k that is stable
     (1 − S at most 0.005) and exceeds every reference, by three of their standard deviations; 1 when there is none.
 
-    Labels alone do not show whether the data have clusters, since clusterings of one smooth cloud agree too. They are
-    compared with independently permuted labels, which shows whether the partitions agree more than chance (by the
-    mean NMI between them). The suggested k is where average linkage of micro-clusters separates best.
+    Labels alone do not show whether the data have clusters, since clusterings of one smooth cloud agree too. Whether
+    the partitions agree more than chance is tested for every two of them. The suggested k is where agreement with the
+    partitions, separation of the items and gaps peak together, as in :class:`Consensus`.
 
     Parameters
     ----------
@@ -162,9 +177,10 @@ def select_k(
     ks : iterable of int, default=range(2, 31)
         Numbers of clusters to try, from 2; those too large for the number of items are left out.
     reference : {"auto", "gaussian", "permuted"}, default="auto"
-        ``"auto"``: "permuted" for an Ensemble and for tables of whole numbers or strings, "gaussian" for other numbers.
+        ``"auto"``: "permuted" for an Ensemble and for tables of strings, "gaussian" for numbers with fractions. Whole
+        numbers may be either, so they need a word: ``Ensemble(X)`` or "permuted" for labels, "gaussian" for features.
     n_references : int, default=20
-        Number of references drawn.
+        References drawn, from features.
     n_partitions, n_init : int, default=10, 3
         Base k-means partitions of features for each k, and their restarts.
     random_state : int, Generator, RandomState or None, default=None
@@ -201,56 +217,60 @@ def select_k(
         raise ValueError("ks must name at least one number of clusters.")
     seed = seed_from(random_state)
     if reference == "auto":
-        reference = "permuted" if _looks_like_labels(X) else "gaussian"
+        reference = "permuted" if _are_labels(X) else "gaussian"
     if reference == "permuted":
-        return _from_labels(check_ensemble(X), wanted, n_references, seed, engine)
+        return _from_labels(check_ensemble(X), wanted, seed, engine)
     return _from_features(X, wanted, n_references, n_partitions, n_init, seed, engine, n_jobs)
 
 
 # -- the two references ------------------------------------------------------------------------------------
 
 
-def _from_labels(ensemble: Ensemble, ks: list[int], n_references: int, seed: int, engine: Any) -> SelectK:
-    tree = _Tree(ensemble, ks, seed, engine)
-    statistic = _mean_agreement(ensemble, engine)
-    others, jumps = [], []
-    for b in range(n_references):
-        rng = stream(seed, 7, b)
-        codes = np.stack([rng.permutation(column) for column in ensemble.codes.T], axis=1)
-        shuffled = Ensemble.from_codes(np.ascontiguousarray(codes), ensemble.n_clusters)
-        others.append(_mean_agreement(shuffled, engine))
-        jumps.append(_Tree(shuffled, ks, seed, engine).on(tree.ks))
-    references = np.array(others)
-    z_score, p_value = _compare(statistic, references)
-    structure = bool(statistic > references.max() and z_score >= _LEAST_Z)
-    gap, z = _gaps(tree.jump, np.array(jumps))
-    k = int(tree.ks[np.argmax(gap)]) if structure else 1
-    chance = f"(mean NMI {statistic:.3f}, permuted {references.mean():.3f}, z = {z_score:.1f})"
+def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any) -> SelectK:
+    if ensemble.n_partitions < 2:
+        raise ValueError("select_k from labels needs at least two partitions to compare, got 1.")
+    chosen = resolve(engine, ensemble)
+    with chosen.load(ensemble) as rows:
+        evidence = gather_evidence(ensemble, rows, chosen, ks[-1], seed)
+        leaf = np.array(rows.labels(evidence.micro.labelling), dtype=np.int32)
+    unlabelled = ensemble.unlabelled()
+    if unlabelled is not None:
+        leaf[unlabelled] = -1  # the last entry of the labels of leaves
+    micro, refits, support = evidence.micro, evidence.refits, evidence.support
+    number = choose_k(refits, ks)
+    if not len(number.ks):
+        raise ValueError(f"ks={ks} holds no number of clusters that {micro.n_leaves} groups of items can form.")
+    partitions = {k: refits.labels("average", k) for k in number.ks.tolist()}
+    counts = [micro.merged(labels, k) for k, labels in partitions.items()]
+    v, nothing = np.ones(ensemble.n_partitions), np.full(len(number.ks), np.nan)
+    core, p = int(support.core.sum()), ensemble.n_partitions
     verdict = (
-        f"The partitions agree more than chance {chance}; {k} clusters are separated best."
-        if structure
-        else f"The partitions do not agree more than chance {chance}: a consensus of them means nothing."
+        f"{' or '.join(map(str, [number.k, *number.runners_up]))} clusters: agreement, separation and gaps peak there; "
+        f"{core} of {p} partitions agree more than chance."
+        if support.supported
+        else f"The partitions do not agree more than chance ({core} of {p} do): there is no consensus to find."
     )
-    found = np.array([_score_partition(ensemble, tree.labels(number), engine) for number in tree.ks.tolist()])
-    pac = [_pac_of(ensemble, np.flatnonzero(ensemble.n_clusters == number), stream(seed, 8)) for number in tree.ks]
     return SelectK(
-        k,
-        structure,
-        "permuted",
-        verdict,
-        tree.ks,
-        found[:, 0],
-        found[:, 1],
-        found[:, 2],
-        tree.jump,
-        gap,
-        z,
-        np.array(pac),
-        statistic,
-        references,
-        z_score,
-        p_value,
-        {number: tree.labels(number) for number in tree.ks.tolist()},
+        k=number.k if support.supported else 1,
+        structure=support.supported,
+        reference="permuted",
+        verdict=verdict,
+        ks=number.ks,
+        density=np.array([mean_density(one.sizes, cluster_densities(one, v)) for one in counts]),
+        nmi=np.array([float(information(one.alpha, micro.layout).nmi.mean()) for one in counts]),
+        stability=np.array([refits.stability("average", k) for k in partitions]),
+        score=number.score,
+        gap=nothing,
+        z=nothing,
+        pac=nothing,
+        statistic=core / p,
+        reference_statistics=np.zeros(0),
+        z_score=math.nan,
+        p_value=support.p_value,
+        labels_of_k={k: np.append(labels, -1).astype(np.int32) for k, labels in partitions.items()},
+        runners_up=number.runners_up if support.supported else [],
+        curves=number.curves,
+        leaf_of_item=leaf,
     )
 
 
@@ -343,77 +363,6 @@ def _score_partition(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> tup
     )
 
 
-# -- one tree ----------------------------------------------------------------------------------------------
-
-
-class _Tree:
-    """Average linkage of micro-clusters: for every k asked for a partition and its bridge."""
-
-    def __init__(self, ensemble: Ensemble, ks: Iterable[int], seed: int, engine: Any):
-        self.ensemble, self.engine = ensemble, engine
-        self.v = np.ones(ensemble.n_partitions)
-        wanted = sorted(int(k) for k in ks)
-        n_micro = min(max(50, 3 * max(wanted)), ensemble.n_samples)
-        with resolve(engine, ensemble).load(ensemble) as rows:
-            micro, self.counts = over_segment(rows, self.v, n_micro, 2, 100, seed, 0)
-            self.micro = np.array(rows.labels(micro))
-        n = int(np.count_nonzero(self.counts.sizes))
-        bridges, self.groups = self._grow({*wanted, *(k + 1 for k in wanted)})
-        self.ks = np.array([k for k in wanted if k in bridges], dtype=np.int64)
-        if not len(self.ks):
-            raise ValueError(f"ks={wanted} holds no number of clusters that {n} groups of items can form.")
-        self.bridge = np.array([bridges[k] for k in self.ks.tolist()])
-        after = np.array([bridges.get(k + 1, 1.0) for k in self.ks.tolist()])
-        self.jump = np.log((after + _FLOOR) / (self.bridge + _FLOOR))
-
-    def _grow(self, wanted: set[int]) -> tuple[dict[int, float], dict[int, np.ndarray]]:
-        """Bridge and groups of micro-clusters for each number of clusters that are large enough to count.
-
-        The partition into k is that of the coarsest level with k clusters of at least `_LEAST_SHARE` of the items;
-        smaller clusters, which are outliers, join the cluster with the largest mean co-association.
-        """
-        sums = PairSums(self.counts, self.v)
-        n = self.counts.n_clusters
-        alive = self.counts.sizes > 0
-        group = np.arange(n)
-        upper = np.triu(np.ones((n, n), dtype=bool), 1)
-        least = max(2.0, _LEAST_SHARE * float(self.counts.sizes.sum()))
-        bridges: dict[int, float] = {}
-        groups: dict[int, np.ndarray] = {}
-        for _ in range(int(alive.sum()) - 1):
-            distances = sums.average_distances()
-            large = np.flatnonzero(sums.sizes >= least)
-            if len(large) in wanted:
-                near = 1.0 - distances[np.ix_(large, large)]
-                inside = (sums.values() / np.maximum(sums.sizes, 1.0))[large]
-                np.fill_diagonal(near, 0.0)
-                a, b = np.unravel_index(int(np.argmax(near)), near.shape)
-                densest = max(inside[a], inside[b])
-                bridges[len(large)] = min(1.0, float(near[a, b] / densest)) if densest > 0 else 1.0
-                home = large[np.argmin(distances[:, large], axis=1)]
-                home[large] = large
-                groups[len(large)] = np.unique(home[group], return_inverse=True)[1].astype(np.int32)
-            allowed = np.where(upper & alive[:, None] & alive, distances, np.inf)
-            into, gone = (int(i) for i in np.unravel_index(int(np.argmin(allowed)), allowed.shape))
-            sums.merge(into, gone)
-            alive[gone] = False
-            group[group == gone] = into
-        return bridges, groups
-
-    def on(self, ks: np.ndarray) -> np.ndarray:
-        """`jump` on another tree's numbers of clusters, 0 where this one has none."""
-        own = dict(zip(self.ks.tolist(), self.jump.tolist()))
-        return np.array([own.get(k, 0.0) for k in ks.tolist()])
-
-    def labels(self, k: int) -> np.ndarray:
-        """The partition into k clusters."""
-        found = self.groups[k][self.micro]
-        unlabelled = self.ensemble.unlabelled()
-        if unlabelled is not None:
-            found[unlabelled] = -1
-        return found
-
-
 # -- small pieces ------------------------------------------------------------------------------------------
 
 
@@ -429,14 +378,6 @@ def _compare(statistic: float, references: np.ndarray) -> tuple[float, float]:
     spread = float(references.std(ddof=1))
     z = (statistic - float(references.mean())) / max(spread, 1e-12)
     return z, (1 + int(np.count_nonzero(references >= statistic))) / (len(references) + 1)
-
-
-def _mean_agreement(ensemble: Ensemble, engine: Any) -> float:
-    p = ensemble.n_partitions
-    if p < 2:
-        raise ValueError("a reference of permuted labels needs at least two partitions to compare.")
-    table = pairwise_nmi(ensemble, engine=engine)
-    return float(table[np.triu_indices(p, 1)].mean())
 
 
 def _pac_of(ensemble: Ensemble, columns: np.ndarray, rng: np.random.Generator) -> float:
@@ -460,12 +401,22 @@ def _covariance_root(X: np.ndarray) -> np.ndarray:
     return (scale / math.sqrt(len(X) - 1))[:, None] * directions
 
 
-def _looks_like_labels(X: Any) -> bool:
-    """Ensembles, strings and whole numbers are labels; other numbers are features."""
+def _are_labels(X: Any) -> bool:
+    """True for ensembles and strings, False for numbers with fractions; whole numbers may be either."""
     if isinstance(X, Ensemble):
         return True
     values = np.asarray(X)
-    if values.dtype.kind in "iub" or values.dtype.kind in "OUS":
+    if values.dtype.kind in "OUS":
         return True
     finite = values[np.isfinite(values)]
-    return bool((finite == np.floor(finite)).all())
+    if (finite != np.floor(finite)).any():
+        return False
+    raise ValueError(
+        "X holds whole numbers, which may be labels or features: pass coassoc.Ensemble(X) or reference='permuted' if "
+        "its columns are clusterings, reference='gaussian' if they are measurements."
+    )
+
+
+def _finite(x: Any) -> Any:
+    """None instead of a float that JSON cannot hold."""
+    return None if isinstance(x, float) and not math.isfinite(x) else x

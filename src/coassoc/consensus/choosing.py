@@ -34,11 +34,11 @@ class Refits:
     def __init__(self, micro: MicroClusters, pairs: MemberPairs, weights: np.ndarray, seed: int):
         self.micro, self.weights = micro, weights
         self.left_out: list[np.ndarray] = []  # (p,) True for the partitions a refit does not use
-        p = len(weights)
+        counted = np.flatnonzero(weights > 0)  # partitions without weight must not make the halves unequal
         for split in range(N_SPLITS):
-            first = np.zeros(p, dtype=bool)
-            first[stream(seed, 3, split).permutation(p)[: p // 2]] = True
-            self.left_out += [~first, first]
+            first = np.zeros(len(weights), dtype=bool)
+            first[stream(seed, 3, split).permutation(counted)[: len(counted) // 2]] = True
+            self.left_out += [~first, first | (weights == 0)]
         halves = [np.where(absent, 0.0, weights) + _OTHER_HALF for absent in self.left_out]
         self.whole, *self.halves = [WeightedMicro(micro, w, pairs.cluster_entropy, seed) for w in (weights, *halves)]
         self._fits = cache(self._fit_halves)
@@ -71,6 +71,12 @@ class Refits:
     def _fine(self, k: int) -> bool:
         """Whether a typical partition has many more clusters than k: exp(mean entropy) of them, effectively."""
         return bool(np.exp(np.average(self._entropy, weights=self.weights)) / k > FINE)
+
+    def release(self) -> None:
+        """Free the matrices; no further fits are possible."""
+        self.halves.clear()
+        self._fits.cache_clear()
+        del self.whole
 
     def passes_from(self, of_leaf: np.ndarray, k: int) -> list[np.ndarray]:
         """K-means passes from a given partition, with each half: refits of a method that is not a candidate."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from .micro import MicroClusters
 
 FOUND_AGAIN = 0.5  # Jaccard index from which a cluster of a refit is the same cluster
 TYPICAL = 0.9  # quantile of the association with the own cluster that counts as full
-_CHUNK = 1 << 18  # rows whose codes are read at a time
+_CHUNK = 1 << 17  # rows whose codes are read at a time
 _LEVELS = 1 << 12  # associations are kept as multiples of 1 / _LEVELS
 _BITS = 20  # fixed point of the associations in single partitions
 
@@ -76,13 +76,21 @@ def item_confidence(
         How often each item counts.
     """
     levels = own_association(rows, labels, counts, weights)
-    mass = np.bincount(levels, weights=copies, minlength=_LEVELS + 1)
-    reached = np.cumsum(mass) >= TYPICAL * mass.sum()
-    full = max(int(np.argmax(reached)), 1)
+    mass = np.zeros(_LEVELS + 1)
+    for part in _chunks(len(labels)):
+        mass += np.bincount(levels[part], weights=None if copies is None else copies[part], minlength=_LEVELS + 1)
+    full = max(int(np.argmax(np.cumsum(mass) >= TYPICAL * mass.sum())), 1)
     table = np.sqrt(of_leaf[:, None] * np.minimum(np.arange(_LEVELS + 1) / full, 1.0)).astype(np.float32)
-    found = table[leaf, levels]
-    found[(labels < 0) | (leaf < 0)] = 0.0
+    found = np.empty(len(labels), np.float32)
+    for part in _chunks(len(labels)):
+        found[part] = table[leaf[part], levels[part]]
+        found[part][(labels[part] < 0) | (leaf[part] < 0)] = 0.0
     return found
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    """Slices of n rows, so that temporary arrays stay small."""
+    return (slice(start, min(start + _CHUNK, n)) for start in range(0, n, _CHUNK))
 
 
 def own_association(rows: Rows, labels: np.ndarray, counts: Counts, weights: np.ndarray) -> np.ndarray:
@@ -96,14 +104,13 @@ def own_association(rows: Rows, labels: np.ndarray, counts: Counts, weights: np.
     fixed = np.rint(weights * 2.0**_BITS).astype(np.int64)
     table = np.rint(share * fixed[per_code][:, None]).astype(np.int64)
     found = np.empty(len(labels), np.uint16)
-    for start in range(0, len(labels), _CHUNK):
-        stop = min(start + _CHUNK, len(labels))
-        codes, own = rows.codes_at(np.arange(start, stop)), labels[start:stop]
-        together, observed = np.zeros((2, stop - start), np.int64)
+    for part in _chunks(len(labels)):
+        codes, own = rows.codes_at(np.arange(part.start, part.stop)), labels[part]
+        together, observed = np.zeros((2, len(own)), np.int64)
         for j, (first, k) in enumerate(zip(layout.offsets.tolist(), layout.n_clusters.tolist())):
             code = codes[:, j].astype(np.int64)
             seen = code < k
             together += np.where(seen, table[first + np.minimum(code, k - 1), own], 0)
             observed += fixed[j] * seen
-        found[start:stop] = (_LEVELS * together) // np.maximum(observed, 1)
+        found[part] = (_LEVELS * together) // np.maximum(observed, 1)
     return found

@@ -67,8 +67,8 @@ class EAC(ConsensusEstimator):
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
         Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
-        How much a co-occurrence in each base cluster counts. ``"uncertainty"`` with average linkage is LWEA: see
-        `cluster_uncertainty`.
+        How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
+        :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -213,7 +213,7 @@ class EAC(ConsensusEstimator):
         if square:
             self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
             return
-        u = resolve_cluster_weights(self.cluster_weights, rows)
+        u = self._cluster_weights(rows)
         triangle, scale = row_similarities(codes, rows.layout, ensemble.has_missing, v, self._blocks(rows), u)
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
@@ -247,7 +247,7 @@ class EAC(ConsensusEstimator):
         if absent is not None:
             leaf_of_item[absent] = -1
         counts = Counts(np.ascontiguousarray(over.counts.alpha[:, found]), over.counts.sizes[found], rows.layout)
-        u = resolve_cluster_weights(self.cluster_weights, rows)
+        u = self._cluster_weights(rows)
         together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)
         upper = np.triu_indices(len(found), 1)
         triangle, pairs = together[upper], observed[upper]
@@ -263,6 +263,10 @@ class EAC(ConsensusEstimator):
         if not self.enhanced:
             return None
         return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
+
+    def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
+        """How much a co-occurrence in each base cluster counts (d,); None: 1 each."""
+        return resolve_cluster_weights(self.cluster_weights, rows)
 
     def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
         self._merges = merges

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.sparse import csr_matrix
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Layout, ScoreTable
 from ..core.tables import fix_table
+from ..engines import Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies, check_labels
 from .base import ConsensusEstimator, PredictMixin
@@ -32,7 +34,10 @@ class MCLA(PredictMixin, ConsensusEstimator):
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of meta-clusters. Some may get no item; ``n_clusters_`` counts those that do.
+        Number of meta-clusters. One that wins no item is placed anew, on the labels of the item with the lowest
+        association, until all have items.
+    at_most : bool, default=False
+        Leave out meta-clusters that win no item instead, as in the publication: fewer clusters are common then.
     max_bytes : int, default=2147483648
         Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
@@ -47,7 +52,7 @@ class MCLA(PredictMixin, ConsensusEstimator):
     labels_ : ndarray of shape (n_samples,)
         Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition.
     n_clusters_ : int
-        Meta-clusters with at least one item; often fewer than asked for.
+        Clusters that hold items: `n_clusters`, unless ``at_most=True`` or too few items differ (with a warning).
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
     density_, cluster_density_, cluster_sizes_
@@ -75,8 +80,9 @@ class MCLA(PredictMixin, ConsensusEstimator):
     2
     """
 
-    def __init__(self, n_clusters=8, *, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
+    def __init__(self, n_clusters=8, *, at_most=False, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
         self.n_clusters = n_clusters
+        self.at_most = at_most
         self.max_bytes = max_bytes
         self.random_state = random_state
         self.engine = engine
@@ -91,22 +97,24 @@ class MCLA(PredictMixin, ConsensusEstimator):
             _refuse(f"MCLA over {d} base clusters", (16 + _EDGE_BYTES) * d * d, self.max_bytes)
             overlap = rows.overlap()
             present = np.flatnonzero(np.diagonal(overlap))
-            warn_if_fewer(k, len(present), "base clusters")
-            k = min(k, len(present))
+            if self.at_most:
+                warn_if_fewer(k, len(present), "base clusters")
+            asked, k = k, min(k, len(present))
             graph = mcla_graph(overlap[np.ix_(present, present)])
             if self.verbose:
                 print(f"MCLA: {len(present)} base clusters, {graph.nnz // 2} edges")
             meta = np.full(d, -1, dtype=np.int64)
             meta[present] = partition_graph(graph, np.ones(len(present), np.int64), k, seed)
 
-            table = association_table(meta, k, rows.layout)
-            labelling = rows.labelling(k)
-            rows.assign(labelling, table)
+            members = meta[:, None] == np.arange(k)
+            tries = 0 if self.at_most else 2 * k
+            members, origin, labelling = place_items(rows, members, tries, association_table)
             found = np.flatnonzero(rows.counts(labelling).sizes)
             # meta-clusters without items are never the best, so dropping them changes no label
             new_name = np.full(k + 1, -1, dtype=np.int64)
-            new_name[found] = np.arange(len(found))
-            table = ScoreTable(np.ascontiguousarray(table.values[:, found]), table.bits)
+            kept = origin[found] >= 0
+            new_name[origin[found[kept]]] = np.flatnonzero(kept)
+            table = association_table(members[:, found], rows.layout)
             labelling = rows.labelling(len(found))
             rows.assign(labelling, table)
             self._keep_model(ensemble, table)
@@ -114,6 +122,8 @@ class MCLA(PredictMixin, ConsensusEstimator):
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
             self.meta_clusters_ = new_name[meta]
+            if not self.at_most:
+                warn_if_fewer(asked, self.n_clusters_, "meta-clusters that get an item")
 
 
 class CSPA(ConsensusEstimator):
@@ -225,22 +235,47 @@ def mcla_graph(overlap: np.ndarray) -> csr_matrix:
     return csr_matrix(np.rint(100.0 * jaccard_graph(overlap)).astype(np.int64))
 
 
-def association_table(meta: np.ndarray, k: int, layout: Layout) -> ScoreTable:
-    """Scores |M ∩ i| / |M|, times the common multiple of the sizes where the products fit int32.
+def place_items(
+    rows: Rows, members: np.ndarray, tries: int, table_of: Callable[[np.ndarray, Layout], ScoreTable]
+) -> tuple[np.ndarray, np.ndarray, Labelling]:
+    """Label the items by the table of sets of base clusters, the columns of `members` (d, k), and fill empty clusters.
 
-    These are integers, so equal associations have equal scores. A base cluster without meta-cluster (−1) scores 0.
+    An empty cluster gets the labels of the item with the lowest score as its set, and becomes the first one, which wins
+    ties. At most `tries` times. Gives the sets, which of the given ones each is (−1: a new one), and the labels.
     """
-    sizes = np.bincount(meta[meta >= 0], minlength=k)
-    rows = np.flatnonzero(meta >= 0)
-    multiple = math.lcm(*(int(s) for s in sizes if s > 0))
-    smallest = int(sizes[sizes > 0].min())
-    if layout.n_partitions * (multiple // smallest + 1) < 2**31:
-        exact = np.zeros((layout.n_codes, k), dtype=np.int32)
-        exact[rows, meta[rows]] = multiple // sizes[meta[rows]]
-        return ScoreTable(exact, 0)
-    scores = np.zeros((layout.n_codes, k))
-    scores[rows, meta[rows]] = 1.0 / sizes[meta[rows]]
-    return fix_table(scores, layout)
+    origin, labelling = np.arange(members.shape[1]), rows.labelling(members.shape[1])
+    table = table_of(members, rows.layout)
+    while True:
+        rows.assign(labelling, table)
+        empty = np.flatnonzero(rows.counts(labelling).sizes == 0)
+        if tries == 0 or not len(empty):
+            return members, origin, labelling
+        codes, _ = rows.worst_rows(labelling, ScoreTable(-table.values, table.bits), 1)
+        columns = rows.layout.columns_of(codes[0])
+        fresh = np.zeros((len(members), 1), dtype=bool)
+        fresh[columns] = True
+        members = np.concatenate([fresh, np.delete(members, empty[0], axis=1)], axis=1)
+        origin = np.concatenate([[-1], np.delete(origin, empty[0])])
+        table = table_of(members, rows.layout)
+        tries -= 1
+
+
+def vote_table(members: np.ndarray, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| of sets M of base clusters, the columns of `members` (d, k)."""
+    return ScoreTable(members.astype(np.int32), 0)
+
+
+def association_table(members: np.ndarray, layout: Layout) -> ScoreTable:
+    """Scores |M ∩ i| / |M| of sets M of base clusters, the columns of `members` (d, k).
+
+    Whole numbers over the common multiple of the sizes where int32 holds them: then equal shares are equal scores.
+    """
+    sizes = members.sum(axis=0)
+    filled = np.maximum(sizes, 1)
+    multiple = math.lcm(*(int(s) for s in filled))
+    if layout.n_partitions * (multiple // int(filled.min()) + 1) < 2**31:
+        return ScoreTable((members * (multiple // filled)).astype(np.int32), 0)
+    return fix_table(members / filled, layout)
 
 
 def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -95,7 +95,7 @@ class GrowingMixin:
         keep = self in _GROWING and _GROWING.pop(self) is None
         with super()._opened(X, sample_weight) as opened:  # type: ignore[misc]
             if keep:
-                _GROWING[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_card=True))
+                _GROWING[self] = (opened[0], check_copies(sample_weight, opened[0].n_samples, on_gpu=True))
             yield opened
 
     @property

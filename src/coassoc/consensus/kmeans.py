@@ -58,7 +58,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
         if isinstance(self.init, str):
             return check_choice(self.init, "init", ("k-means++", "random"))
-        labels, found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
+        labels, found = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
         if found > k:
             raise ValueError(f"init has {found} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
         return labels
@@ -89,7 +89,7 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
         other partitions.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
-        `cluster_uncertainty`. Scores such as ``density_`` do not use it.
+        :func:`coassoc.metrics.cluster_uncertainty`. Scores such as ``density_`` do not use it.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"

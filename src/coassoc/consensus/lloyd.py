@@ -26,8 +26,7 @@ class TooFewRows(ValueError):
     def __init__(self, n_clusters: int, n_different: int, seeded: bool = False):
         super().__init__(
             f"n_clusters={n_clusters} is larger than the number of different label rows, {n_different}; "
-            f"ask for at most {n_different} clusters."
-            + (EQUAL_ROWS if seeded else "")
+            f"ask for at most {n_different} clusters." + (EQUAL_ROWS if seeded else "")
         )
         self.n_different = n_different
 

@@ -7,14 +7,20 @@ the engine verbs, so it works wherever the items are kept and takes time linear 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.checks import stream
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.tables import KMeansObjective
-from ..engines import Engine, Fit, Labelling, Rows
+from ..engines import Engine, Fit, Labelling, Rows, resolve
+from ..ensemble import Ensemble
 from .starts import Starts, best_start, with_fewer_clusters
+
+LARGE = 100_000  # items above which micro-clusters are found on a sample
+SAMPLE = 50_000
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class MicroClusters:
     table: ScoreTable  # whose argmax the leaves are, for new rows; base clusters in the order of the ensemble
     counts: Counts  # (d, m), partitions and base clusters in the order below
     partitions: np.ndarray  # (p,) positions in the ensemble
-    codes: np.ndarray  # (d,) positions in the ensemble
+    codes: np.ndarray  # (d,) positions in the ensemble; d counts the base clusters that have items
 
     @property
     def n_leaves(self) -> int:
@@ -60,7 +66,7 @@ class MicroClusters:
 
     def in_given_order(self, counts: Counts, layout: Layout) -> Counts:
         """Counts with base clusters in the order of the ensemble."""
-        alpha = np.empty_like(counts.alpha)
+        alpha = np.zeros((layout.n_codes, counts.n_clusters), np.int64)
         alpha[self.codes] = counts.alpha
         return Counts(alpha, counts.sizes, layout)
 
@@ -72,33 +78,50 @@ class MicroClusters:
 
 
 def micro_clusters(rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed: int) -> MicroClusters:
-    """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty."""
+    """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty.
+
+    Above LARGE items, the centers are found on SAMPLE items drawn at random, and all items join the nearest one.
+    """
+    sample, where = rows, engine
+    if rows.n_copies > LARGE:
+        targets = np.sort(stream(seed, 5).integers(rows.n_copies, size=SAMPLE))
+        drawn = rows.seeding(np.ones(rows.layout.n_partitions, np.int64)).locate(targets)
+        ensemble = Ensemble.from_codes(np.ascontiguousarray(drawn), rows.layout.n_clusters)
+        where = resolve("auto", ensemble)
+        sample = where.load(ensemble)
     v = np.ones(rows.layout.n_partitions)
 
     def one_start(k: int) -> Fit:
-        return best_start(rows, engine, KMeansObjective(v), v, Starts(k, 1, max_iter, seed))
+        return best_start(sample, where, KMeansObjective(v), v, Starts(k, 1, max_iter, seed))
 
     fit, _ = with_fewer_clusters(one_start, n_micro, silent=True)
     table, labelling, counts = fit.table, fit.labelling, fit.counts
-    while (counts.sizes == 0).any():  # refills may have stopped short; the items that count are not affected
-        table = ScoreTable(np.ascontiguousarray(table.values[:, counts.sizes > 0]), table.bits)
+    kept = np.ones(table.n_clusters, dtype=bool) if sample is not rows else counts.sizes > 0
+    while sample is not rows or not kept.all():
+        sample = rows
+        table = ScoreTable(np.ascontiguousarray(table.values[:, kept]), table.bits)
         labelling = rows.labelling(table.n_clusters)
         rows.assign(labelling, table)
         counts = rows.counts(labelling)
-    partitions, codes = _order(counts)
-    n_clusters = rows.layout.n_clusters[partitions]
+        kept = counts.sizes > 0
+    partitions, codes, n_clusters = _order(counts)
     layout = Layout(n_clusters, np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64))
     ordered = Counts(np.ascontiguousarray(counts.alpha[codes]), counts.sizes, layout)
     return MicroClusters(labelling, table, ordered, partitions, codes)
 
 
-def _order(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of partitions and of base clusters, sorted by their counts alone."""
-    layout, keys, rows = counts.layout, [], []
-    for a, b in zip(layout.offsets[:-1].tolist(), layout.offsets[1:].tolist()):
+def _order(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions of partitions and of base clusters sorted by their counts alone, and base clusters per partition.
+
+    Base clusters without an item (all of theirs have multiplicity 0) are left out, but for one per partition.
+    """
+    offsets, keys, rows = counts.layout.offsets.tolist(), [], []
+    for a, b in itertools.pairwise(offsets):
         block = counts.alpha[a:b]
         order = np.lexsort(block.T[::-1])
+        order = order[min(int((~block.any(axis=1)).sum()), len(order) - 1) :]  # rows of zeros come first
         rows.append(a + order)
-        keys.append((b - a, hashlib.sha256(block[order].tobytes()).digest()))
-    partitions = sorted(range(layout.n_partitions), key=keys.__getitem__)
-    return np.array(partitions), np.concatenate([rows[j] for j in partitions])
+        keys.append((len(order), hashlib.sha256(block[order].tobytes()).digest()))
+    partitions = sorted(range(len(keys)), key=keys.__getitem__)
+    codes = [rows[j] for j in partitions]
+    return np.array(partitions), np.concatenate(codes), np.array([len(own) for own in codes], dtype=np.int64)

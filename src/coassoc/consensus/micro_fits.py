@@ -25,12 +25,20 @@ class CutTree:
     """Average linkage of micro-clusters, and its cuts."""
 
     def __init__(self, together: np.ndarray, observed: np.ndarray, sizes: np.ndarray, complete: bool):
-        self.sizes, self._together, self._observed = sizes, together, observed
-        upper = np.triu_indices(len(sizes), 1)
-        # without missing labels, pairs observed are products of sizes, up to a factor
+        self.sizes, self._together = sizes, together
+        # without missing labels, the pairs observed are products of sizes, up to a factor
         self._scale = float(observed[0, 0]) / float(sizes[0]) ** 2 if complete else 1.0
+        self._pairs = None if complete else observed
+        upper = np.triu_indices(len(sizes), 1)
         pairs = None if complete else observed[upper]
         self.merges: Merges = agglomerate(together[upper], sizes, "average", observed=pairs)
+
+    @property
+    def _observed(self) -> np.ndarray:
+        """Pairs of items that a partition labels both, summed over partitions (m, m)."""
+        if self._pairs is not None:
+            return self._pairs
+        return self._scale * np.outer(self.sizes, self.sizes)
 
     @cached_property
     def similarity(self) -> np.ndarray:

@@ -83,7 +83,8 @@ def describe(value: Any, arrays: list[np.ndarray], where: str) -> Any:
                           for k, v in value.items()]}  # fmt: skip
     if isinstance(value, np.random.Generator | np.random.RandomState | np.random.SeedSequence):
         return None  # a stream that has been drawn from cannot be continued from a file
-    tag = _tag_of(type(value))
+    # parts may be of a subclass that an engine made
+    tag = next((part for part, (cls, _) in _PARTS.items() if isinstance(value, cls)), None) or _tag_of(type(value))
     if tag is None:
         raise TypeError(
             f"{where} holds a {type(value).__module__}.{type(value).__qualname__}, which a model file cannot hold; "
@@ -160,15 +161,15 @@ def rebuild(stored: Any, arrays: list[np.ndarray]) -> Any:
 
 def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
     """Parameters and attributes of a file of version 1 under their present names."""
-    renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_"}
+    renamed = {"base": "clusterer", "n_clusters_found_": "n_clusters_", "meta_cluster_": "meta_clusters_"}
     values = {renamed.get(name, name): value for name, value in values.items()}
     if "over_segment" in values:
         asked, starts = values.pop("over_segment"), values.pop("n_over_segment", 1)
         values["micro_clusters"] = None if starts == 0 else "auto" if asked is None else asked
     if "finish" in values:
         values["refine"] = "kmeans" if values.pop("finish") else None
-    if "_centres" in values and values.get("_table") is None:
-        values["_table"] = _table_of_centers(values["_vectors"], values["_centres"], values["_vocabulary"])
+    if "_centres" in values:
+        values["_table"] = _table_of_centers(values.pop("_vectors"), values.pop("_centres"), values["_vocabulary"])
     return values
 
 
@@ -327,10 +328,7 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "leaf_of_item_": ("i", "n", -1, "m"),
     "_leaf_of_item": ("i", "n", -1, "m"),
     "_unlabelled": ("i", "u", 0, "n"),
-    "_vectors": ("f", "dq", None, None),
-    "_centres": ("f", "kq", None, None),
     "eigenvalues_": ("f", "q", None, None),
-    "meta_cluster_": ("i", "d", -1, None),
     "meta_clusters_": ("i", "d", -1, None),
     "partition_weights_": ("f", "p", 0, None),
     "partition_agreement_": ("f", "p", 0, 1),
@@ -339,7 +337,7 @@ _ARRAYS: dict[str, tuple[str, str, float | None, float | str | None]] = {
     "_cluster_of_leaf": ("i", "m", 0, "k"),
 }
 _INTEGERS = ("n_features_in_", "n_iter_", "n_clusters_", "n_clusters_found_", "n_leaves_", "n_rounds_", "n_ties_",
-             "n_vertices_")  # fmt: skip
+             "n_sampled_", "n_vertices_")  # fmt: skip
 _SHARES = ("density_", "ensemble_nmi_", "agreement_")
 _REALS = ("loss_", "stability_", *_SHARES)
 
@@ -356,8 +354,9 @@ def _check_estimator(model: Any) -> None:
     for name in ("losses_", "densities_"):
         if name in state and not (isinstance(state[name], list) and all(map(_is_real, state[name]))):
             _bad(f"{name} must be a list of numbers")
-    if "n_features_in_" not in state or "labels_" not in state:
-        _bad(f"{type(model).__name__} has no labels_ or n_features_in_")
+    for name in ("n_features_in_", "labels_"):
+        if state.get(name) is None:
+            _bad(f"{type(model).__name__} has no {name}")
     if "consensus_" in state:
         _check_features_model(model)
         return
@@ -371,6 +370,8 @@ def _check_estimator(model: Any) -> None:
     needed = ["_alpha", "_weights_of_partitions", "cluster_sizes_"]
     needed += ["n_leaves_", "_leaf_of_item"] if "tree_" in state else []
     needed += ["n_leaves_", "leaf_of_item_", "linkage_"] if "_merges" in state else []
+    if "_table" not in state:
+        _bad(f"{type(model).__name__} has no _table")
     for name in needed:
         if state.get(name) is None:
             _bad(f"{type(model).__name__} has no {name}")
@@ -378,7 +379,7 @@ def _check_estimator(model: Any) -> None:
         if state.get(name) is not None:
             check_array(state[name], name, kinds, shape, sizes, low, high)
     if state.get("_table") is None:
-        if hasattr(model, "predict") and not {"tree_", "_centres", "_micro_table"} & set(state):
+        if hasattr(model, "predict") and not {"tree_", "_micro_table"} & set(state):
             _bad("_table is missing")
     else:
         check_array(_instance(model._table, ScoreTable, "_table").values, "_table", "i", "dk", sizes)
@@ -443,7 +444,7 @@ def _check_features_model(model: Any) -> None:
     if not all(isinstance(one, list) and len(one) == consensus.n_features_in_ for one in lists):
         _bad("base_models_ and base_features_ must have an entry for every partition")
     for base, columns in zip(*lists):
-        if base is not None and not isinstance(base, BaseEstimator):
+        if not isinstance(base, BaseEstimator):
             _bad("base_models_ must be estimators")
         n_columns = model.n_features_in_
         if columns is not None:

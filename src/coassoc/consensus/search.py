@@ -239,7 +239,7 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         return end, steps, rounds
 
     def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> Found:
-        labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_card=True)
+        labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
         if n_found > k or (n_found < k and not fewer):
             raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
         return search.climb(search.rows.labelling(n_found, fill_missing(labels, 0)))

@@ -3,117 +3,80 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_integer, seed_from, stream
-from ..core.counts import Layout, ScoreTable
-from ..engines import Rows
-from ..ensemble import Ensemble
-from ..ensemble.ensemble import distinct_rows, row_chunks
-from ..metrics.labels import check_copies
-from .base import ConsensusEstimator
-from .lloyd import TooFewRows
+from ..core.counts import Counts
+from ..core.embedding import EmbeddingObjective, lengths_of, round_vectors
+from ..engines import Fit
+from ..metrics.weights import THETA
+from .base import ConsensusEstimator, PredictMixin
+from .embedding import Sample, StartRows, graph_vectors
+from .graph import place_items, vote_table
+from .lloyd import lloyd
 from .similarity import jaccard_graph
-from .weights import THETA, uncertainty_from_overlap
+from .starts import warn_if_fewer, with_fewer_clusters
 
-_DENSE = 3000  # base clusters up to which all of the spectrum is computed
-_SAMPLE = 25_000  # items the embedding is clustered on; all others get the nearest centre
-_MAX_BYTES = 1 << 32  # HᵀH beyond this is refused
+_MAX_BYTES = 1 << 32  # ECPCS refuses similarities of base clusters beyond this
 
 
-class _SpectralConsensus(ConsensusEstimator):
-    """Shared by the methods that embed items by the eigenvectors of base clusters."""
+class SpectralConsensus(PredictMixin, ConsensusEstimator):
+    """Shared by the methods that embed items by the eigenvectors of base clusters: k-means by score tables."""
 
-    def _graph(self, ensemble: Ensemble, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Weights u (d,) of base clusters and G = Bᵀ D_X⁻¹ B (d, d), with B_if = u_f."""
+    def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
+        """Vectors (d, q) whose sum over its labels embeds an item."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None):
-        """Find the consensus partition.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         n_init = check_integer(self.n_init, "n_init")
+        max_iter = check_integer(self.max_iter, "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, _):
-            check_overlap_size(rows.layout)
-            weights, graph = self._graph(ensemble, rows)
-            vectors, self.eigenvalues_ = leading_vectors(graph, k, seed)
-            self._vectors = weights[:, None] * vectors
-            copies = check_copies(sample_weight, ensemble.n_samples)
-            self._centres = self._cluster(ensemble, copies, k, n_init, seed)
-            self._keep_model(ensemble, None)
-            labels = nearest_centres(ensemble, self._vectors, self._centres)
-            counts = rows.counts(rows.labelling(k, labels))
-            self._store_partition(ensemble, labels, counts, np.ones(ensemble.n_partitions))
-            return self
+            sample = Sample(rows, stream(seed, 0))
+            if self.verbose:
+                name, d = type(self).__name__, sample.layout.n_codes
+                print(f"{name}: {sample.n_items} of {rows.n_copies} items sampled, {d} base clusters")
 
-    def _cluster(self, ensemble: Ensemble, copies, k: int, n_init: int, seed: int) -> np.ndarray:
-        """Centres of k-means on the embedding of the different rows among all items, or among a sample of them."""
-        from sklearn.cluster import KMeans
-        from sklearn.exceptions import ConvergenceWarning
-        from threadpoolctl import threadpool_limits
+            def fit(k: int) -> Fit:
+                starts = sample.starts(rows, k, stream(seed, 2))
+                vectors = starts.even(self._embedding(sample, k, stream(seed, 1)))
+                objective = EmbeddingObjective(round_vectors(vectors, rows.whole_counts().alpha[:, 0]))
+                start = starts.settled(objective, self._start(starts, objective, k, n_init, seed))
+                return lloyd(rows, objective, start, max_iter, None, self._reporter())
 
-        taking = np.ones(ensemble.n_samples, dtype=bool) if copies is None else copies > 0
-        absent = ensemble.unlabelled()
-        if absent is not None:
-            taking[absent] = False
-        items = np.flatnonzero(taking)
-        if len(items) > _SAMPLE:
-            items = np.sort(stream(seed, 3).choice(items, _SAMPLE, replace=False))
-        codes = ensemble.codes[items]
-        first, counts, inverse = distinct_rows(codes)
-        if copies is not None:
-            counts = np.bincount(inverse, weights=copies[items])
-        if len(first) < k:
-            raise TooFewRows(k, len(first))
-        points = embed(codes[first], _layout(ensemble), self._vectors)
-        model = KMeans(k, n_init=n_init, random_state=int(stream(seed, 4).integers(2**31)))
-        # one thread: sums would otherwise depend on how many there are
-        with threadpool_limits(limits=1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # different rows may share an embedding
-            return model.fit(points, sample_weight=counts.astype(np.float64)).cluster_centers_
+            # one thread: sums of floats would otherwise depend on how many there are
+            with threadpool_limits(limits=1, user_api="blas"):
+                best, differ = with_fewer_clusters(fit, k, silent=True)
+            self._keep_model(ensemble, best.table)
+            self._store_partition(ensemble, rows.labels(best.labelling), best.counts, np.ones(ensemble.n_partitions))
+            self.loss_, self.losses_, self.n_iter_ = best.loss, best.losses, best.n_iter
+            self.converged_ = best.stop == "fixed_point"
+            self.stop_reason_ = best.stop
+            self.n_sampled_ = sample.n_items
+            what = "different label rows" if self.n_clusters_ == differ else "clusters that the embedding tells apart"
+            warn_if_fewer(k, self.n_clusters_, what)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels: the nearest centre in the embedding.
+    def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
+        """Counts whose centres k-means on the sample begins with."""
+        return starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
 
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
+    def _reporter(self):
+        if not self.verbose:
+            return None
 
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        X = self._check_new_rows(X)
-        ensemble = self._vocabulary.ensemble_of(X)
-        if ensemble is None:
-            return np.full(X.shape[0] if hasattr(X, "shape") else len(X), -1, dtype=np.int32)
-        labels = nearest_centres(ensemble, self._vectors, self._centres)
-        absent = ensemble.unlabelled()
-        if absent is not None:
-            labels[absent] = -1
-        return labels
+        def report(n_iter: int, loss: float, moved: int) -> None:
+            print(f"{type(self).__name__}: pass {n_iter} over all items, loss {loss:.6g}, {moved} rows moved")
+
+        return report
 
 
-class HBGF(_SpectralConsensus):
+class HBGF(SpectralConsensus):
     r"""Consensus by cutting the bipartite graph of items and base clusters.
 
     Items and base clusters are the nodes, an item is tied to each of its labels, and the graph is cut into
@@ -128,20 +91,37 @@ class HBGF(_SpectralConsensus):
     n_clusters : int, default=8
         Number of clusters in the consensus.
     n_init : int, default=10
-        Starts of k-means on the embedding.
+        Starts of k-means, on a sample of the items; the best one goes on to all items.
+    max_iter : int, default=20
+        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on one machine; eigenvectors may differ in the last bit elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
-        Where the overlap pass runs.
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
     verbose : int, default=0
-        Kept for symmetry with the other methods; nothing is printed.
+        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : str
+        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
+    n_clusters_ : int
+        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -151,9 +131,12 @@ class HBGF(_SpectralConsensus):
 
     Notes
     -----
-    One pass for the overlap, an eigenproblem of the size of d (the number of base clusters, refused when d² numbers
-    exceed 4 GiB), k-means on the different rows among at most 25 000 items drawn at random, and one pass that gives
-    every item its nearest centre: linear in the number of items, and no n × k array is ever whole in memory.
+    An item's embedding is a sum over its labels, so that k-means on it is the pass of :class:`KMeansConsensus` with
+    another table: O(n_samples * n_partitions * n_clusters), on any engine, within the memory of that engine. Vectors
+    are scaled so that items have lengths near 1, and compared by cosine. The graph comes from at most two million
+    labels (items times partitions; all items when they are fewer, else a sample spread evenly over them), the starts
+    from at most 4096 of those items or 50 per cluster. Up to 4096 base clusters the graph is an array; above,
+    eigenvectors come from products with sparse matrices, and memory grows with d * n_clusters.
 
     References
     ----------
@@ -171,24 +154,24 @@ class HBGF(_SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, n_clusters=8, *, n_init=10, random_state=None, engine="auto", verbose=0):
+    def __init__(self, n_clusters=8, *, n_init=10, max_iter=20, random_state=None, engine="auto", verbose=0):
         self.n_clusters = n_clusters
         self.n_init = n_init
+        self.max_iter = max_iter
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
 
-    def _graph(self, ensemble: Ensemble, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        u = np.ones(ensemble.n_codes)
-        return u, rows.overlap(u) if ensemble.has_missing else rows.overlap() / ensemble.n_partitions
+    def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
+        vectors, self.eigenvalues_ = sample.vectors(np.ones(sample.layout.n_codes), k, rng)
+        return vectors
 
 
-class LWGP(_SpectralConsensus):
+class LWGP(SpectralConsensus):
     r"""Locally weighted graph partitioning: `HBGF` with uncertain base clusters weighted down.
 
     A base cluster that the other partitions cut into many pieces is uncertain. Ties to base cluster f weigh
-    :math:`ECI(f)` (see :func:`cluster_uncertainty`), and the bipartite graph is cut as in `HBGF`. Items have different
-    total weights now, so one more streaming pass is needed, with the factor :math:`1 / \sum_j ECI` per item.
+    :math:`ECI(f)` (see :func:`coassoc.metrics.cluster_uncertainty`), and the bipartite graph is cut as in `HBGF`.
 
     Parameters
     ----------
@@ -197,33 +180,49 @@ class LWGP(_SpectralConsensus):
     theta : float, default=0.4
         How fast the weight of a base cluster falls with its uncertainty.
     n_init : int, default=10
-        Starts of k-means on the embedding.
+        Starts of k-means, on a sample of the items; the best one goes on to all items.
+    max_iter : int, default=20
+        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on one machine; eigenvectors may differ in the last bit elsewhere.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
-        Where the overlap passes run.
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
     verbose : int, default=0
-        Kept for symmetry with the other methods; nothing is printed.
+        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
+        Consensus labels; −1 for items without a label in any partition.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : str
+        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
+    n_clusters_ : int
+        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
     See Also
     --------
-    cluster_uncertainty : The weights.
-    EAC : With ``cluster_weights`` from `cluster_uncertainty` this is LWEA, the linkage variant.
+    LWEA : The same weights in average linkage.
 
     Notes
     -----
-    As `HBGF`, with a second overlap pass.
+    As `HBGF`. Above 4096 base clusters the weights are estimated from at most 32 of the partitions.
 
     References
     ----------
@@ -239,51 +238,72 @@ class LWGP(_SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, n_clusters=8, *, theta=THETA, n_init=10, random_state=None, engine="auto", verbose=0):
+    def __init__(
+        self, n_clusters=8, *, theta=THETA, n_init=10, max_iter=20, random_state=None, engine="auto", verbose=0
+    ):
         self.n_clusters = n_clusters
         self.theta = theta
         self.n_init = n_init
+        self.max_iter = max_iter
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
 
-    def _graph(self, ensemble: Ensemble, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        u = uncertainty_from_overlap(rows.overlap(), rows.layout.offsets, self.theta)
-        self.cluster_weights_ = u
-        return u, (u[:, None] * rows.overlap(u)) * u
+    def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
+        self.cluster_weights_ = u = sample.uncertainty(self.theta)
+        vectors, self.eigenvalues_ = sample.vectors(u, k, rng)
+        return u[:, None] * vectors
 
 
-class ECPCS(ConsensusEstimator):
-    r"""Consensus from random walks over base clusters, in its meta-cluster form (ECPCS-MC).
+class ECPCS(SpectralConsensus):
+    r"""Consensus from random walks over base clusters.
 
     A random walk moves between base clusters with probabilities proportional to their Jaccard index. The
     trajectory of a base cluster lays its 1..t-step distributions side by side; two base clusters are as alike as the
-    cosine :math:`Z_{fg}` of their trajectories. The graph :math:`Z` is cut into `n_clusters` meta-clusters by
-    normalised cut, and an item goes to the meta-cluster that holds most of its labels (the lowest one on ties).
+    cosine :math:`Z_{fg}` of their trajectories. The leading eigenvectors of the normalised graph :math:`Z` embed the
+    base clusters. k-means groups them into meta-clusters, and an item starts in the meta-cluster that holds most of its
+    labels (a meta-cluster without items is placed on the item with the fewest votes). From there the items are
+    clustered as in `HBGF`, an item being the sum of its labels; the publication stops at the votes, which often leave
+    fewer clusters than asked for.
 
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of meta-clusters. Some may win no item; ``n_clusters_`` counts those that do.
+        Number of clusters in the consensus.
     steps : int, default=20
         Length t of the walks.
     n_init : int, default=10
-        Starts of k-means on the embedding of base clusters.
+        Starts of k-means on the base clusters.
+    max_iter : int, default=20
+        Passes over all items at most. They begin where k-means on a sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on one machine.
-    engine : {"auto", "native", "numpy"} or Engine, default="auto"
-        Where the overlap pass and the voting pass run.
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
     verbose : int, default=0
-        Kept for symmetry with the other methods; nothing is printed.
+        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items no partition labels.
-    meta_cluster_ : ndarray of shape (d,)
-        Meta-cluster of each base cluster.
+        Consensus labels; −1 for items without a label in any partition.
+    eigenvalues_ : ndarray of shape (n_clusters,)
+        Leading eigenvalues, largest first.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : str
+        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
     n_clusters_ : int
-        Clusters that hold items.
+        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -293,7 +313,7 @@ class ECPCS(ConsensusEstimator):
 
     Notes
     -----
-    One overlap pass, O(d³) on base clusters, one voting pass: linear in the number of items.
+    As `HBGF`, and O(d³) for the d base clusters, which are refused when d² numbers exceed 4 GiB.
 
     References
     ----------
@@ -310,116 +330,43 @@ class ECPCS(ConsensusEstimator):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, n_clusters=8, *, steps=20, n_init=10, random_state=None, engine="auto", verbose=0):
+    def __init__(self, n_clusters=8, *, steps=20, n_init=10, max_iter=20, random_state=None, engine="auto", verbose=0):
         self.n_clusters = n_clusters
         self.steps = steps
         self.n_init = n_init
+        self.max_iter = max_iter
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ECPCS:
-        """Find the consensus partition.
+    def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
+        steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes
+        if 8 * d * d > _MAX_BYTES:
+            raise ValueError(
+                f"ECPCS compares all pairs of {d} base clusters, which needs {8 * d * d} bytes, above {_MAX_BYTES}; "
+                "use LWGP or HBGF, or partitions with fewer clusters."
+            )
+        used = np.flatnonzero(np.diagonal(sample.overlap))
+        similarity = walk_similarity(jaccard_graph(sample.overlap[np.ix_(used, used)]), steps)
+        vectors = np.zeros((d, min(k, len(used))))
+        vectors[used], self.eigenvalues_ = graph_vectors(similarity, k, rng)
+        lengths = lengths_of(vectors)[:, None]
+        return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored, for scikit-learn's sake.
-        sample_weight : array-like of int, default=None
-            How often each item counts; 0 removes it.
-
-        Returns
-        -------
-        self
-        """
-        from sklearn.cluster import KMeans
-        from sklearn.exceptions import ConvergenceWarning
-        from threadpoolctl import threadpool_limits
-
-        k = check_integer(self.n_clusters, "n_clusters")
-        steps = check_integer(self.steps, "steps")
-        n_init = check_integer(self.n_init, "n_init")
-        seed = seed_from(self.random_state)
-        with self._opened(X, sample_weight) as (ensemble, rows, _):
-            check_overlap_size(rows.layout)
-            overlap = rows.overlap()
-            used = np.flatnonzero(np.diagonal(overlap) > 0)
-            if len(used) < k:
-                raise ValueError(
-                    f"n_clusters={k} is larger than the number of base clusters, {len(used)}; "
-                    f"ask for at most {len(used)}."
-                )
-            with threadpool_limits(limits=1):
-                similarity = walk_similarity(jaccard_graph(overlap[np.ix_(used, used)]), steps)
-            vectors, _ = leading_vectors(similarity, k, seed)
-            model = KMeans(k, n_init=n_init, random_state=int(stream(seed, 4).integers(2**31)))
-            with threadpool_limits(limits=1), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                meta = model.fit_predict(_unit(vectors))
-            self.meta_cluster_ = np.zeros(ensemble.n_codes, dtype=np.int32)
-            self.meta_cluster_[used] = meta
-            votes = np.zeros((ensemble.n_codes, k), dtype=np.int32)
-            votes[used, meta] = 1
-            table = ScoreTable(votes, 0)
-            labelling = rows.labelling(k)
-            rows.assign(labelling, table)
-            counts = rows.counts(labelling)
-            self._keep_model(ensemble, table)
-            self._store_partition(ensemble, rows.labels(labelling), counts, np.ones(ensemble.n_partitions))
-            self.n_clusters_ = int(np.count_nonzero(counts.sizes))
-            return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Consensus label of each row of base labels, by the vote of its labels.
-
-        Parameters
-        ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows; labels unseen at fit count as missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            −1 for rows without a single known label. On the rows of `fit` this is ``labels_``.
-        """
-        return self._predict(X)
-
-
-# -- the pieces --------------------------------------------------------------------------------------------
-
-
-def leading_vectors(graph: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leading k eigenvectors of D^{-1/2} G D^{-1/2}, scaled back by D^{-1/2} (d, k), and their eigenvalues.
-
-    Base clusters without weight get zero rows. Fewer than k columns come back when fewer have weight.
-    """
-    from scipy.linalg import eigh
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.linalg import eigsh
-    from threadpoolctl import threadpool_limits
-
-    degree = graph.sum(axis=1)
-    used = np.flatnonzero(degree > 0)
-    scale = 1.0 / np.sqrt(degree[used])
-    matrix = (scale[:, None] * graph[np.ix_(used, used)]) * scale
-    matrix = (matrix + matrix.T) / 2.0
-    n = len(used)
-    k = min(k, n)
-    with threadpool_limits(limits=1):
-        if n <= _DENSE or k >= n - 1:
-            values, vectors = eigh(matrix, subset_by_index=(n - k, n - 1), overwrite_a=True, check_finite=False)
-        else:
-            start = stream(seed, 5).standard_normal(n)
-            values, vectors = eigsh(csr_matrix(matrix), k=k, which="LA", v0=start)
-    order = np.argsort(-values, kind="stable")
-    values, vectors = values[order], vectors[:, order]
-    peak = np.argmax(np.abs(vectors), axis=0)
-    vectors = vectors * np.where(vectors[peak, np.arange(k)] < 0, -1.0, 1.0)
-    full = np.zeros((len(graph), k))
-    full[used] = scale[:, None] * vectors
-    return full, values
+    def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
+        lengths = lengths_of(objective.vectors)
+        used = np.flatnonzero(lengths)
+        if len(used) < k:
+            return super()._start(starts, objective, k, n_init, seed)
+        unit = objective.vectors[used] / lengths[used, None]
+        groups = KMeans(k, n_init=n_init, random_state=int(stream(seed, 3).integers(2**31)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # base clusters may share a vector
+            meta = groups.fit_predict(unit)
+        members = np.zeros((len(lengths), k), dtype=bool)
+        members[used, meta] = True
+        _, _, labelling = place_items(starts.rows, members, 2 * k, vote_table)
+        return starts.rows.counts(labelling)
 
 
 def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
@@ -446,55 +393,3 @@ def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
     cosine = np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0)
     np.fill_diagonal(cosine, 1.0)
     return cosine
-
-
-def embed(codes: np.ndarray, layout: Layout, vectors: np.ndarray) -> np.ndarray:
-    """Unit rows in the direction of the weighted mean of each row's base clusters; `vectors` are weighted already."""
-    from scipy.sparse import csr_matrix
-
-    observed = codes < layout.n_clusters
-    columns = (codes.astype(np.int64) + layout.offsets[:-1])[observed]
-    ends = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
-    shape = (len(codes), layout.n_codes)
-    points = csr_matrix((np.ones(len(columns)), columns, ends), shape=shape) @ vectors
-    return _unit(points)
-
-
-def nearest_centres(ensemble: Ensemble, vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Label of every item, a chunk of rows at a time; the lowest of equally near centres."""
-    from threadpoolctl import threadpool_limits
-
-    layout = _layout(ensemble)
-    labels = np.empty(ensemble.n_samples, dtype=np.int32)
-    half = 0.5 * (centres * centres).sum(axis=1)
-    with threadpool_limits(limits=1):
-        for start, stop in _bounded_chunks(ensemble, vectors.shape[1]):
-            points = embed(ensemble.codes[start:stop], layout, vectors)
-            labels[start:stop] = (points @ centres.T - half).argmax(axis=1)
-    return labels
-
-
-def check_overlap_size(layout: Layout) -> None:
-    need = layout.n_codes**2 * 8
-    if need > _MAX_BYTES:
-        raise ValueError(
-            f"the overlap of {layout.n_codes} base clusters needs {need} bytes, above {_MAX_BYTES}; use partitions "
-            "with fewer clusters, or KMeansConsensus, which needs no overlap."
-        )
-
-
-def _unit(points: np.ndarray) -> np.ndarray:
-    norms = np.sqrt((points * points).sum(axis=1, keepdims=True))
-    return np.divide(points, norms, out=np.zeros_like(points), where=norms > 0)
-
-
-def _layout(ensemble: Ensemble) -> Layout:
-    return Layout(ensemble.n_clusters, ensemble.offsets)
-
-
-def _bounded_chunks(ensemble: Ensemble, width: int) -> Iterator[tuple[int, int]]:
-    """Row ranges whose codes and embedding stay small."""
-    step = max(1, (1 << 22) // max(width, ensemble.n_partitions))
-    for start, stop in row_chunks(ensemble.codes):
-        for first in range(start, stop, step):
-            yield first, min(first + step, stop)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import gamma
+from scipy.special import gammaincc
 
 from ..core.counts import Layout
 
@@ -126,7 +126,7 @@ def independence_p_values(squares, n, r, c, inverse_rows, inverse_columns) -> np
     variance = 2 * n / (n - 3) * (v1 - w1) * (v2 - w2) + n * n / (n - 1) * w1 * w2
     testable &= variance > 0
     mean, variance = np.where(testable, mean, 1.0), np.where(testable, variance, 1.0)
-    found = gamma.sf(np.maximum(statistic, 0.0), mean**2 / variance, scale=variance / mean)
+    found = gammaincc(mean**2 / variance, np.maximum(statistic, 0.0) * mean / variance)
     return np.where(testable, found, 1.0)
 
 
@@ -136,6 +136,7 @@ class Support:
 
     supported: bool
     core: np.ndarray  # (p,) True for the partitions of the largest group that agrees
+    p_value: float  # of the pair that agrees most, times the number of pairs of different partitions; at most 1
 
 
 def find_support(pairs: MemberPairs) -> Support:
@@ -148,15 +149,18 @@ def find_support(pairs: MemberPairs) -> Support:
     p = len(pairs.copy_of)
     different = np.flatnonzero((pairs.copy_of == np.arange(p)) & ~pairs.trivial)
     n_pairs = max(len(different) * (len(different) - 1) // 2, 1)
-    group = different[_largest_component(pairs.p_values[np.ix_(different, different)] < ALPHA / n_pairs)]
+    p_values = pairs.p_values[np.ix_(different, different)]
+    group = different[_largest_component(p_values < ALPHA / n_pairs)]
+    others = p_values[np.triu_indices(len(different), 1)]
+    p_value = min(1.0, n_pairs * float(others.min(initial=1.0)))
     core = np.isin(pairs.copy_of, group)
     if len(group) >= 2 and core.sum() >= LEAST_CORE * p:
-        return Support(True, core)
+        return Support(True, core, p_value)
     most = np.bincount(pairs.copy_of[~pairs.trivial], minlength=p).argmax()
     copies = np.flatnonzero(pairs.copy_of == most)
     if len(copies) > max(p / 2, 1) and pairs.p_values[copies[0], copies[1]] < ALPHA:
-        return Support(True, pairs.copy_of == most)
-    return Support(False, core if len(group) > 1 else np.zeros(p, dtype=bool))
+        return Support(True, pairs.copy_of == most, min(p_value, float(pairs.p_values[copies[0], copies[1]])))
+    return Support(False, core if len(group) > 1 else np.zeros(p, dtype=bool), p_value)
 
 
 def _largest_component(adjacent: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ class ClusterWeightObjective:
 
     @classmethod
     def of(cls, rows: Rows, u: np.ndarray) -> ClusterWeightObjective:
-        shares = np.diagonal(rows.overlap(u))  # Σ_i h_if / r_i
+        shares = np.diagonal(rows.weighted_overlap(u))  # Σ_i h_if / r_i
         return cls(u, math.fsum((u * u * shares).tolist()))
 
     def _centers(self, counts: Counts) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Named data sets in, features and classes out."""
+"""Loading data sets by name, or from a CSV file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .table import MISSING_CELLS, RawTable, cell_digests, is_number, parse_csv, 
 
 
 class DatasetUnavailable(ValueError):
-    """No source holds the set; the message tells what each one said."""
+    """No source has the data set; the message gives the reason for each source."""
 
 
 SOURCES = ("folder", "package", "rule", "network")
@@ -150,7 +150,7 @@ def from_csv(
 
 
 def _word_columns(text: str, label: str | None) -> list[str]:
-    """Columns that hold a word somewhere (other than a sign for a missing cell)."""
+    """Columns with a cell that is neither a number nor missing."""
     reader = csv.reader(io.StringIO(text))
     header = next(reader, [])
     wordy: set[int] = set()
@@ -165,8 +165,8 @@ def _word_columns(text: str, label: str | None) -> list[str]:
 def _first_source(
     info: DatasetInfo, source: str | None, folder: Any, network: bool, check: bool, opener: Any
 ) -> tuple[RawTable, str]:
-    """The first source that holds the set, checked; else an error that tells what each one said."""
-    said = []
+    """The table of the first source that has it, checked; else an error with the reason for each source."""
+    reasons = []
     for one in SOURCES if source is None else (source,):
         try:
             if one == "folder":
@@ -182,13 +182,13 @@ def _first_source(
             else:
                 return _checked_download(info, check, opener), "network"
         except SourceUnavailable as reason:
-            said.append(f"{one}: {reason}")
+            reasons.append(f"{one}: {reason}")
             continue
         if check:
             check_table(info, table, one)
         return table, one
     note = f" ({info.note})" if info.note else ""
-    raise DatasetUnavailable(f"dataset {info.name!r} is not available here{note}. Tried " + "; ".join(said) + ".")
+    raise DatasetUnavailable(f"dataset {info.name!r} is not available here{note}. Tried " + "; ".join(reasons) + ".")
 
 
 def _checked_download(info: DatasetInfo, check: bool, opener: Any) -> RawTable:
@@ -206,7 +206,7 @@ def _checked_download(info: DatasetInfo, check: bool, opener: Any) -> RawTable:
 
 
 def check_table(info: DatasetInfo, table: RawTable, source: str) -> None:
-    """Refuse a table that is not the recorded one, cell for cell (row order aside)."""
+    """Reject a table whose cells differ from the recorded ones; the order of rows does not matter."""
     shape = (table.n_samples, len(np.unique(table.labels)))
     if shape != (info.n_samples, info.n_classes):
         raise ValueError(

@@ -10,7 +10,7 @@ _CC_BY = "CC BY 4.0 as stated by the UCI repository; check the set's own page be
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a data set before any of it is read.
+    """Facts about a data set that are known before it is read.
 
     `n_features` counts the columns after preparation; `digest` is the sha256 of the cells row by row, `digest_free`
     that of the sorted rows (see ``cell_digests``); both are empty where no copy could be checked.
@@ -36,7 +36,7 @@ class DatasetInfo:
 
     @property
     def available_here(self) -> str:
-        """Where an installation without files of its own finds the set."""
+        """Where the set is found without files of the user."""
         if self.name == "nursery":
             return "generated from its rules"
         if self.package:

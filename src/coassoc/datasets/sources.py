@@ -36,7 +36,7 @@ _FORMATS: dict[str, dict] = {
 
 
 class SourceUnavailable(Exception):
-    """A source that does not hold the data set; the next one is tried."""
+    """The source does not have the data set; the next one is tried."""
 
 
 def from_folder(info: DatasetInfo, folder: str | os.PathLike) -> RawTable:
@@ -89,7 +89,7 @@ def parse_original(info: DatasetInfo, texts: list[str]) -> RawTable:
 def from_network(
     info: DatasetInfo, cache: Path | None = None, opener: Callable[..., io.BufferedIOBase] | None = None
 ) -> tuple[RawTable, bytes]:
-    """The set from its archive on the network, with the bytes that came; nothing is trusted or kept yet."""
+    """The set from its archive on the network, and the downloaded bytes, which are not checked or stored yet."""
     if not info.url:
         raise SourceUnavailable("no address to download it from" + (f" ({info.note})" if info.note else ""))
     stored = None if cache is None else cache / f"{info.name}.zip"

@@ -23,6 +23,7 @@ import numpy as np
 
 from ..core.counts import Counts, Layout, ScoreTable, check_total_copies
 from ..core.moves import Moves, MoveTable
+from ..core.overlaps import RowShares
 from .settling import settle
 
 
@@ -132,8 +133,8 @@ class Rows(ABC):
         """A label for each row: the position in `leaves` of the subset that holds it."""
 
     @abstractmethod
-    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """HᵀH (d, d), int64; with base-cluster `weights` u, float64 Σ_i h_i h_iᵀ / Σ_{f∈i} u_f."""
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
+        """HᵀH (d, d), int64, in which a row counts its copies, times what `shares` gives it."""
 
     @abstractmethod
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
@@ -155,6 +156,11 @@ class Rows(ABC):
     def whole_counts(self) -> Counts:
         """Counts of all rows as one cluster."""
         return self.counts(self.labelling(1, np.zeros(self.n_rows, np.int32)))
+
+    def weighted_overlap(self, weights: np.ndarray) -> np.ndarray:
+        """Σ_i h_i h_iᵀ / Σ_{f∈i} u_f (d, d), float64, for weights u >= 0 (d,) of base clusters."""
+        shares = RowShares.of(weights, self.layout.n_partitions, self.n_copies)
+        return self.overlap(shares) * shares.scale
 
     def renumbered(self, labelling: Labelling, numbers: np.ndarray, k: int) -> Labelling:
         """A new labelling with `k` clusters that holds ``numbers[label]`` for every row."""
@@ -179,9 +185,6 @@ class Rows(ABC):
         kept = moves.some(accepted)
         self.relabel(labelling, kept.indices, kept.targets)
         return len(kept)
-
-    def labelling_of(self, labels: np.ndarray, k: int) -> Labelling:
-        return self.labelling(k, labels)
 
     def distinct(self, n_starts: int) -> Rows:
         """The different rows, with their multiplicities, where that makes k-means starts faster; else these rows.

@@ -10,9 +10,10 @@ import numpy as np
 from ..core.checks import check_integer
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.moves import Moves, MoveTable, propose_chunk
+from ..core.overlaps import RowShares
 from .contract import Engine, Labelling, Rows, Seeding, participating_copies
 
-OVERLAP_ROWS = 65536  # rows in one part of a weighted overlap
+OVERLAP_ROWS = 1 << 20  # float64 sums of this many numbers below 2**31 are exact
 
 
 class Numpy(Engine):
@@ -119,28 +120,23 @@ class NumpyRows(Rows):
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
         return labels
 
-    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d, padded = self.layout.n_codes, self._padded
-        total = np.zeros((d + len(padded), d + len(padded)), dtype=np.int64 if weights is None else np.float64)
-        # floats are added in row order within fixed parts, then part by part: one answer on every engine
-        for part in self._chunks(None if weights is None else OVERLAP_ROWS):
+        total = np.zeros((d + len(padded), d + len(padded)), dtype=np.int64)
+        for part in self._chunks(min(self.chunk_rows, OVERLAP_ROWS)):
             columns = self.codes[part] + padded
-            copies = self._copies(part)
-            factor = None if copies is None else copies.astype(np.float64)
-            if weights is not None:
-                shares = self._pad(np.asarray(weights, dtype=np.float64)[:, None])[:, 0]
-                spread = np.zeros(len(columns))
-                for j in range(len(padded)):
-                    spread += shares[columns[:, j]]
-                share = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+            factor = self._copies(part)
+            if shares is not None:
+                units = self._pad(shares.units[:, None])[:, 0]
+                share = shares.of_sums(units[columns].sum(axis=1))
                 factor = share if factor is None else factor * share
             for j in range(len(padded)):
                 for g in range(len(padded)):
                     first, second = padded[j], padded[g]
                     kj, kg = self.layout.n_clusters[j] + 1, self.layout.n_clusters[g] + 1
                     pairs = (columns[:, j] - first) * kg + (columns[:, g] - second)
-                    block = np.bincount(pairs, weights=factor, minlength=kj * kg).reshape(kj, kg)
-                    total[first : first + kj, second : second + kg] += block.astype(total.dtype, copy=False)
+                    block = _exact_bincount(pairs, factor, kj * kg).reshape(kj, kg)
+                    total[first : first + kj, second : second + kg] += block
         missing = padded + self.layout.n_clusters
         return np.delete(np.delete(total, missing, axis=0), missing, axis=1)
 
@@ -275,6 +271,13 @@ def distance_chunk(codes, row, n_clusters, weights) -> np.ndarray:
 def _bincount(values: np.ndarray, copies: np.ndarray | None, n: int) -> np.ndarray:
     # float64 sums of integers below 2**53 are exact
     return np.bincount(values, weights=copies, minlength=n).astype(np.int64)
+
+
+def _exact_bincount(values: np.ndarray, factor: np.ndarray | None, n: int) -> np.ndarray:
+    """Sums of whole numbers below 2**62, in two halves that float64 holds exactly."""
+    if factor is None:
+        return np.bincount(values, minlength=n)
+    return _bincount(values, factor & ((1 << 31) - 1), n) + (_bincount(values, factor >> 31, n) << 31)
 
 
 def first_different(codes, rows, costs, m) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,15 @@ class Recipe:
     predict_rest: bool
 
 
+@dataclass(frozen=True)
+class Draw:
+    """The random choices of one partition."""
+
+    estimator: Any
+    columns: np.ndarray | None  # None: every feature
+    rows: np.ndarray | None  # None: every row
+
+
 def make_ensemble(
     X: Any,
     n_partitions: int = 20,
@@ -187,29 +196,31 @@ def _partition(X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence) -> 
 def fit_partition(
     X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence
 ) -> tuple[np.ndarray, Any, np.ndarray | None]:
-    """Labels of partition `j`, the clusterer that gave them and the features it saw (None: all of them).
-
-    Every draw is made here, in a fixed order.
-    """
+    """Labels of partition `j`, the clusterer that gave them and the features it saw (None: all of them)."""
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    rng = np.random.default_rng(seed)
-    k = int(rng.integers(recipe.low, recipe.high, endpoint=True))
-    estimator = configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
-    n_rows, n_features = X.shape
-    columns = draw_some(rng, n_features, recipe.n_features)
-    rows = draw_some(rng, n_rows, recipe.n_rows)
+    drawn = draw_partition(recipe, j, seed, X.shape)
+    estimator, columns = drawn.estimator, drawn.columns
     # one thread: sums inside BLAS and OpenMP loops would otherwise depend on how many there are
     with threadpool_limits(limits=1), warnings.catch_warnings():
         # fewer distinct rows than clusters: the ensemble's n_clusters tells
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = _labels(estimator, X, rows, columns, recipe.predict_rest, j)
+        labels = _labels(estimator, X, drawn.rows, columns, recipe.predict_rest, j)
     if (labels < 0).all():
         raise ValueError(
             f"partition {j}: {type(estimator).__name__} labels no row at all (only noise); change its settings."
         )
     return labels, estimator, columns
+
+
+def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> Draw:
+    """The random choices of partition `j`, made in a fixed order."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(recipe.low, recipe.high, endpoint=True))
+    estimator = _configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
+    columns = _some(rng, shape[1], recipe.n_features)
+    return Draw(estimator, columns, _some(rng, shape[0], recipe.n_rows))
 
 
 def _compact(labels: np.ndarray) -> tuple[np.ndarray, int]:
@@ -223,7 +234,7 @@ def _compact(labels: np.ndarray) -> tuple[np.ndarray, int]:
     return rank[np.maximum(labels, -1)].astype(smallest_unsigned(k + missing)), k
 
 
-def draw_some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
+def _some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
     """`wanted` of `total` indices in ascending order; None, and no draw, when that is all of them."""
     return np.sort(rng.choice(total, wanted, replace=False)) if wanted < total else None
 
@@ -253,7 +264,7 @@ def _labels(estimator: Any, X: Any, rows: Any, columns: Any, predict_rest: bool,
     return labels
 
 
-def configured(clusterer: Any, k: int, seed: int) -> Any:
+def _configured(clusterer: Any, k: int, seed: int) -> Any:
     """A copy of the clusterer with its number of clusters and its seed set, where it has such parameters."""
     from sklearn.base import clone
 

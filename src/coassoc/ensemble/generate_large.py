@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .generate import Recipe, check_clusterers, configured, draw_some, partition_seeds, plan
+from .generate import Draw, check_clusterers, draw_partition, partition_seeds, plan
 from .io.blocks import Source, source_of
 from .stored import StoredEnsemble
 
@@ -94,7 +94,8 @@ def make_ensemble_large(
     shape = (sum(sizes), len(source.names))
     clusterers = check_clusterers(clusterer, mini_batch, n_init)
     recipe = plan(shape, n_clusters, None, clusterers, feature_fraction, 1.0, "predict", fit_sample)
-    drawn = [_draw(recipe, j, seed, shape) for j, seed in enumerate(partition_seeds(random_state, n_partitions))]
+    seeds = partition_seeds(random_state, n_partitions)
+    drawn = [draw_partition(recipe, j, seed, shape) for j, seed in enumerate(seeds)]
     work = _Here(source, sizes) if client is None else _OnCluster(source, sizes, client)
     models = work.fit(drawn)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -109,15 +110,6 @@ def make_ensemble_large(
         else:
             partial.unlink(missing_ok=True)
     return StoredEnsemble(target)
-
-
-@dataclass(frozen=True)
-class _Draw:
-    """All random choices of one partition, made as `make_ensemble` makes them."""
-
-    estimator: Any
-    columns: np.ndarray | None
-    rows: np.ndarray | None  # None: every row
 
 
 @dataclass(frozen=True)
@@ -139,15 +131,6 @@ class _Model:
         first, last = np.searchsorted(self.rows, [start, start + len(X)])
         labels[self.rows[first:last] - start] = self.labels[first:last]
         return labels
-
-
-def _draw(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> _Draw:
-    rng = np.random.default_rng(seed)
-    k = int(rng.integers(recipe.low, recipe.high, endpoint=True))
-    estimator = configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
-    n_rows, n_features = shape
-    columns = draw_some(rng, n_features, recipe.n_features)
-    return _Draw(estimator, columns, draw_some(rng, n_rows, recipe.n_rows))
 
 
 def _block_sizes(source: Source, client: Any) -> list[int]:
@@ -188,7 +171,7 @@ def _pick(block: Any, inside: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [X[rows] for rows in inside]
 
 
-def _fit(draw: _Draw, parts: Sequence[np.ndarray], n_rows: int) -> _Model:
+def _fit(draw: Draw, parts: Sequence[np.ndarray], n_rows: int) -> _Model:
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
@@ -224,7 +207,7 @@ def _write_part(block: Any, start: int, models: Sequence[_Model], path: str) -> 
     return len(table)
 
 
-def _inside(draws: Sequence[_Draw], start: int, size: int) -> list[np.ndarray]:
+def _inside(draws: Sequence[Draw], start: int, size: int) -> list[np.ndarray]:
     """Positions in a block of the rows each partition sampled."""
     found = []
     for draw in draws:
@@ -243,7 +226,7 @@ class _Here:
         self.source, self.sizes = source, sizes
         self.starts = np.cumsum([0, *sizes[:-1]]).tolist()
 
-    def fit(self, draws: list[_Draw]) -> list[_Model]:
+    def fit(self, draws: list[Draw]) -> list[_Model]:
         parts = []
         for block, start, size in zip(self.source.blocks, self.starts, self.sizes):
             parts.append(_pick(block, _inside(draws, start, size)))
@@ -278,7 +261,7 @@ class _OnCluster(_Here):
             blocks = self.client.compute([block.delayed for block in blocks])
         return [self.client.submit(function, block, *rest, pure=False) for block, *rest in zip(blocks, *columns)]
 
-    def fit(self, draws: list[_Draw]) -> list[Any]:
+    def fit(self, draws: list[Draw]) -> list[Any]:
         inside = [_inside(draws, start, size) for start, size in zip(self.starts, self.sizes)]
         picked = self._tasks(_pick, inside)
         submit = self.client.submit

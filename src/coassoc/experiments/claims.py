@@ -21,7 +21,7 @@ class Paired:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what was counted, and the verdict."""
+    """A claim of the paper, what was found, and the verdict."""
 
     text: str
     finding: str
@@ -62,7 +62,7 @@ def _means(rows: Sequence[Row], score: str) -> dict[str, dict[str, float]]:
 
 
 def check_claims(rows: Sequence[Row]) -> list[Claim]:
-    """The five claims, those for which there are rows."""
+    """Those of the five claims that can be tested with these rows."""
     claims = [_highest_density(rows), _comparable_nmi(rows), _bisecting_close(rows), _average_best(rows), _helps(rows)]
     return [claim for claim in claims if claim is not None]
 

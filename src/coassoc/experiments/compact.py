@@ -1,4 +1,4 @@
-"""Rows of an evaluation as one small table, for keeping beside a report."""
+"""Rows of an evaluation as one small compressed table."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def base_ensemble(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Ensemble:
-    """The ensemble of one repeat: from the cache when it is the same in every respect, else made and kept."""
+    """The ensemble of one repeat: read from the cache when its fingerprint matches, else made and cached."""
     X = features(dataset)
     fingerprint = ensemble_fingerprint(dataset, X, protocol, repeat)
     path = None
@@ -52,7 +52,7 @@ def base_ensemble(
 
 
 def read_cached(path: Path, fingerprint: str) -> Ensemble | None:
-    """The stored ensemble, or None when there is none, it is damaged, or it was made otherwise."""
+    """The stored ensemble, or None when there is none, it is damaged, or its fingerprint differs."""
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as stored:
             if str(stored["fingerprint"]) != fingerprint:
@@ -63,7 +63,7 @@ def read_cached(path: Path, fingerprint: str) -> Ensemble | None:
 
 
 def write_cached(path: Path, ensemble: Ensemble, fingerprint: str) -> None:
-    """Store an ensemble: written under another name first, so that a file is whole or absent."""
+    """Store an ensemble under a temporary name and rename it, so that no partial file remains."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.part")
     try:

@@ -1,4 +1,4 @@
-"""A file of features -> a float matrix: CSV, TSV, Parquet or NPY."""
+"""Reading features from CSV, TSV, Parquet or NPY files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_features(
     id_column: str | None = None,
     class_column: str | None = None,
 ) -> Features:
-    """Read a table of numbers; columns in `exclude` and those of ids and classes are no features.
+    """Read a table of numbers; columns in `exclude` and those of ids and classes are not features.
 
     CSV and TSV (gzip too) need a header, Parquet has one; an NPY file is mapped, not loaded. An empty cell is NaN.
     """
@@ -107,7 +107,7 @@ def _from_parquet(path: Path) -> dict[str, Any]:
 
 
 def _numbers(name: str, column: Any, path: Path) -> np.ndarray:
-    """A column as float64, or which cell is not a number."""
+    """A column as float64, or an error that names the cell that is not a number."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
         return column.astype(np.float64)
     values = np.empty(len(column))

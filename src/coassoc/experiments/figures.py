@@ -1,4 +1,4 @@
-"""The drawings of the evaluation: numbers first (small functions of rows), then their picture."""
+"""The drawings of the evaluation."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _t95(freedom: int) -> float:
 def mean_ranks(rows: Sequence[Row], score: str, methods: Sequence[str]) -> tuple[dict[str, float], int, float]:
     """Mean rank of each method over the data sets that have all of them, how many, and the critical difference.
 
-    Two methods whose mean ranks differ by more than the critical difference are told apart at 5 % by the Nemenyi
+    Two methods whose mean ranks differ by more than the critical difference differ significantly at 5 % by the Nemenyi
     test.
     """
     from scipy.stats import rankdata, studentized_range
@@ -111,7 +111,7 @@ def rank_plot(rows: Sequence[Row], score: str) -> str:
     """Mean ranks on a line with the critical difference beside them."""
     methods = [m for m in ordered_methods(rows) if m not in ("Max", "Mean")]
     ranks, n_sets, critical = mean_ranks(rows, score, methods)
-    if not ranks:  # linkage stops early: compare what runs everywhere
+    if not ranks:  # linkage did not run on the largest sets: compare the other methods
         methods = [m for m in methods if m[:2] not in ("R-", "E-")]
         ranks, n_sets, critical = mean_ranks(rows, score, methods)
     picture = Drawing(680, 60 + 15 * len(ranks), f"{SCORES[score]}: mean rank of each method over {n_sets} data sets")

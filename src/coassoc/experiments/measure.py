@@ -1,4 +1,4 @@
-"""What a run cost: seconds and peak memory of one call, and the versions that ran it."""
+"""Seconds and peak memory of one call, and the versions of the packages."""
 
 from __future__ import annotations
 

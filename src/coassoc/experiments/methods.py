@@ -1,4 +1,4 @@
-"""The consensus methods of the evaluation by the names the paper prints, and methods of one's own."""
+"""The consensus methods of the evaluation, by the names in the paper, and methods of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..consensus.metis import load_pymetis
 from ..consensus.registry import columns
 from ..ensemble import Ensemble
 
-# above the largest set the paper linked (landstat) a linkage is marked; it stays exact while its different rows fit
+# linkage of more items than the paper linked (landstat) is marked; it is exact up to so many different rows
 PAPER_LINKAGE_LIMIT = 6435
 DISTINCT_ROWS_LIMIT = 15000
 MICRO_CLUSTERS = 100
@@ -25,7 +25,7 @@ PAPER_METHODS = ("KM", "H-KM", *NON_HIERARCHICAL, *HIERARCHICAL)
 
 @dataclass(frozen=True)
 class Method:
-    """One column of the tables: a name, what it was written as, an estimator class and its settings."""
+    """One column of the tables: its name, how the user wrote it, an estimator class and its settings."""
 
     name: str
     spec: str
@@ -33,15 +33,15 @@ class Method:
     settings: Mapping[str, Any]
 
     def run(self, ensemble: Ensemble, n_clusters: int, seed: int) -> tuple[np.ndarray, str]:
-        """Labels of the consensus, and a word on how it goes beyond what the paper ran ("" when it does not)."""
+        """Labels of the consensus, and the variant of the method where the paper could not run it ("" otherwise)."""
         settings, variant = dict(self.settings), ""
         if self.name in HIERARCHICAL:
             variant = _linkage_variant(ensemble)
             if variant not in ("", DISTINCT):
                 settings["micro_clusters"] = MICRO_CLUSTERS
         elif self.name == "ECC":
-            # one start from random labels: 1.4 points from the paper's column over 13 sets, random rows 3.3,
-            # k-means++ 4.8
+            # mean distance to the paper's column over 13 sets: 1.4 points from random labels, 3.3 from random rows,
+            # 4.8 from k-means++
             settings["init"] = np.random.default_rng(seed).integers(n_clusters, size=ensemble.n_samples)
         estimator = self.make(**settings)
         known = estimator.get_params(deep=False)

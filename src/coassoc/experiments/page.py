@@ -46,7 +46,7 @@ def write_page(
     methods: Sequence[str],
     cache: Path | None,
 ) -> str:
-    """The whole page as text; it needs no other file."""
+    """The page as text; it needs no other file."""
     sets = sorted({row["dataset"] for row in rows})
     body = [
         "<h1>The published evaluation, beside the printed tables</h1>",
@@ -153,7 +153,7 @@ def _blocks(
         seed = method_seed(protocol.seed, source.name, 0, method.name)
         try:
             labels, _ = method.run(ensemble, protocol.n_clusters, seed)
-        except Exception:  # the failure is already told by the rows
+        except Exception:  # its row in the table has the error
             continue
         name = html.escape(method.name)
         pictures.append(

@@ -1,4 +1,4 @@
-"""How far a long run is, and how long it will still take, on standard error."""
+"""Progress and remaining time of a long run, on standard error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
+    """A duration in seconds, minutes or hours."""
     seconds = max(0, round(seconds))
     if seconds < 90:
         return f"{seconds} s"
@@ -37,7 +37,7 @@ class Progress:
             self.bar = _rich_bar(self.stream)
 
     def update(self, share: float, text: str) -> None:
-        """Tell what has just been done."""
+        """Show what was done last."""
         if self.quiet:
             return
         now = time.monotonic()

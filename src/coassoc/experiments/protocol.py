@@ -1,4 +1,4 @@
-"""What a run of the published evaluation is: data sets, repeats, base partitions, seeds. No side effects here."""
+"""The protocol of the published evaluation: data sets, repeats, base partitions, seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix, issparse
 
 from ..datasets import Dataset, dataset_info
 
-# the sets the paper prints results for, smallest first; gisette is left out where there is no copy
+# the sets with results in the paper, smallest first, except gisette, of which no copy is available
 PAPER_SETS = (
     "glass",
     "ecoli",
@@ -49,7 +49,7 @@ class Protocol:
     n_init : int
         Restarts of the base k-means.
     scaling : {"paper", "raw", "z", "minmax"}
-        ``"paper"`` is the reading that fits the printed figures: raw features, min-max for abalone.
+        ``"paper"`` reproduces the printed figures: raw features, min-max for abalone.
     """
 
     seed: int = 0
@@ -70,7 +70,7 @@ class Protocol:
 
 
 def scaling_of(dataset: str, scaling: str) -> str:
-    """The scaling a named set gets; ``"paper"`` is resolved, sets of one's own are then raw."""
+    """The scaling of a data set; ``"paper"`` is that of the paper, and raw for the user's own sets."""
     if scaling != "paper":
         return scaling
     try:
@@ -90,7 +90,7 @@ def ensemble_seed(seed: int, dataset: str, repeat: int) -> np.random.SeedSequenc
 
 
 def method_seed(seed: int, dataset: str, repeat: int, method: str) -> int:
-    """The integer seed of one consensus run: a function of what it is, not of when it ran."""
+    """The integer seed of one consensus run, which does not depend on the order of runs."""
     key = (dataset_key(dataset), repeat, dataset_key("method:" + method))
     return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0] >> 1)
 
@@ -104,7 +104,7 @@ def features(dataset: Dataset) -> np.ndarray | csr_matrix:
 
 
 def ensemble_fingerprint(dataset: Dataset, X: np.ndarray | csr_matrix, protocol: Protocol, repeat: int) -> str:
-    """Names everything the base partitions depend on, so that a stored ensemble is never used for another one."""
+    """Text with everything the base partitions depend on: a stored ensemble is used only if this is equal."""
     digest = hashlib.sha256(np.ascontiguousarray(dataset.X).tobytes()).hexdigest()
     facts = {
         "dataset": dataset.name,

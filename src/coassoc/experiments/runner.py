@@ -1,4 +1,4 @@
-"""Runs the evaluation: what is still missing, side by side, one stored row per run, resumable at any moment."""
+"""Runs the evaluation: only runs without a stored row, several at a time, and resumable after any interruption."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ZERO_EFFORT = ("Max", "Mean")
 
 @dataclass(frozen=True)
 class DataSource:
-    """A data set of the evaluation: one of the paper's by name, or a CSV of one's own."""
+    """A data set of the evaluation: one of the paper's by name, or a CSV file of the user."""
 
     name: str
     csv: str | None = None
@@ -49,7 +49,7 @@ class DataSource:
 
 @dataclass(frozen=True)
 class Task:
-    """Some methods on one ensemble; small enough to send to another process."""
+    """Some methods on one ensemble; it is sent to other processes."""
 
     source: DataSource
     protocol: Protocol
@@ -60,7 +60,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What a call of `run_evaluation` did."""
+    """The result of `run_evaluation`."""
 
     rows: list[Row] = field(default_factory=list)
     done_before: int = 0
@@ -71,7 +71,7 @@ class Outcome:
 
 @dataclass
 class Step:
-    """Told to the progress callback after each row."""
+    """Argument of the progress callback, called after each row."""
 
     row: Row
     done: int
@@ -90,7 +90,7 @@ def run_evaluation(
     n_jobs: int = 1,
     progress: Callable[[Step], None] | None = None,
 ) -> Outcome:
-    """Run what the store does not hold yet and return all rows of this evaluation.
+    """Make the rows that the store does not have yet, and return all rows of this evaluation.
 
     Parameters
     ----------
@@ -165,17 +165,17 @@ def _identity(dataset: Dataset, protocol: Protocol, repeat: int, method: str, sp
 
 
 def data_digest(dataset: Dataset) -> str:
-    """Short name of the very features and classes, so that rows of changed data are never mixed up."""
+    """Short digest of features and classes, so that rows of changed data are not reused."""
     digest = hashlib.sha256(np.ascontiguousarray(dataset.X).tobytes())
     digest.update("\n".join(dataset.y.tolist()).encode())
     return digest.hexdigest()[:12]
 
 
-# -- doing it ----------------------------------------------------------------------------------------------
+# -- running tasks ----------------------------------------------------------------------------------------------
 
 
 def _rows(tasks: Sequence[Task], n_jobs: int) -> Iterator[Row]:
-    """Rows as they are made; with one job in this process, else in a pool whose queue is kept short."""
+    """Rows as they are made: in this process with one job, else in a pool with a short queue."""
     if n_jobs == 1 or len(tasks) < 2:
         for task in tasks:
             yield from run_task(task)
@@ -193,7 +193,7 @@ def _rows(tasks: Sequence[Task], n_jobs: int) -> Iterator[Row]:
 
 
 def _leave_with_parent(parent: int) -> None:
-    """In a worker: end when the parent is gone, which a killed parent cannot ask for."""
+    """Run in each worker: exit when the parent process has died."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -204,7 +204,7 @@ def _leave_with_parent(parent: int) -> None:
 
 
 def _one_method_each(tasks: Iterable[Task]) -> Iterator[list[Task]]:
-    """A task cut into one per method; the first one makes the ensemble, so it goes alone."""
+    """One task per method; the first of each group makes the ensemble, so it runs before the others."""
     for task in tasks:
         yield [Task(task.source, task.protocol, task.repeat, (m,), task.cache) for m in task.methods]
 
@@ -221,7 +221,7 @@ def _pooled(pool: ProcessPoolExecutor, groups: Iterator[list[Task]], n_jobs: int
             group = next(groups, None)
             if group is None:
                 exhausted = True
-            elif group[0].cache is None:  # nothing to share: the whole group in one process
+            elif group[0].cache is None:  # no cache to share the ensemble: run the group in one process
                 merged = Task(group[0].source, group[0].protocol, group[0].repeat,
                               tuple(t.methods[0] for t in group), None)  # fmt: skip
                 running[pool.submit(_collect, merged)] = []
@@ -245,7 +245,7 @@ def _loaded(source: DataSource, scaling: str) -> Dataset:
 
 
 def run_task(task: Task) -> Iterator[Row]:
-    """The rows of one task. Everything random is seeded by what the run is."""
+    """The rows of one task. Seeds depend only on the data set, the repeat and the method."""
     dataset = _loaded(task.source, task.protocol.scaling)
     cache = None if task.cache is None else Path(task.cache)
     ensemble = base_ensemble(dataset, task.protocol, task.repeat, cache)
@@ -255,7 +255,7 @@ def run_task(task: Task) -> Iterator[Row]:
         name, spec = (text, text) if method is None else (method.name, method.spec)
         row = _identity(dataset, task.protocol, task.repeat, name, spec)
         row |= {"n_samples": ensemble.n_samples, "ensemble": digest, "versions": versions()}
-        with threadpool_limits(limits=1):  # one thread: times compare, eigenvectors do not depend on the machine
+        with threadpool_limits(limits=1):  # for comparable times, and eigenvectors that do not depend on the machine
             if method is None:
                 row |= _zero_effort_row(ensemble, text)
             else:
@@ -290,7 +290,7 @@ def _method_row(ensemble: Ensemble, method: Method, task: Task) -> Row:
             "clusters": len(np.unique(labels[labels >= 0])),
             "variant": variant,
         }
-    except Exception as error:  # one method's failure must not stop the others: it becomes a row that says so
+    except Exception as error:  # a method that fails gets a row with the error, and the others go on
         scores = {"nmi": None, "density": None, "clusters": 0, "variant": "",
                   "error": f"{type(error).__name__}: {error}"[:500]}  # fmt: skip
     return {**scores, "method_seed": seed, **_cost(meter)}

@@ -1,7 +1,7 @@
-"""Speed, side by side: our fits and what a user could pick instead, on the same data in the same run.
+"""Speed of our fits and of alternatives, on the same data in the same run.
 
-Every measurement runs in a process of its own, methods taking turns, so that peak memory is each method's own and a
-busy moment of the machine hits all of them. Reported figures are ratios of medians, with loss and density beside them.
+Every measurement runs in its own process, so that peak memory is that of one method. Methods take turns, so that other
+load on the machine affects all of them. Reported figures are ratios of medians, with loss and density beside them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def machine() -> str:
-    """What the figures were measured on, in words."""
+    """The machine the figures were measured on, as text."""
     cpu = "unknown CPU"
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: fit one method on one file of codes, print one line of JSON."""
+"""One measurement in its own process: fit one method on one file of codes, print one line of JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     with Meter() as meter:
         labels, n_iter = fit()
     seconds = [meter.seconds]
-    while len(seconds) < _option(arguments, "--fits"):  # the first fit of a size pays for fresh memory
+    while len(seconds) < _option(arguments, "--fits"):  # the first fit also allocates memory
         start = time.perf_counter()
         fit()
         seconds.append(time.perf_counter() - start)
@@ -52,7 +52,7 @@ def _option(arguments: list[str], name: str) -> int:
 
 
 def _prepare(method: str, ensemble: Any, k: int, seed: int, n_init: int) -> Callable[[], tuple[np.ndarray, int]]:
-    """The fit to time, its input made beforehand."""
+    """A function that runs the fit to be timed; its input is prepared here."""
     if method.startswith("coassoc"):
         engine = _engine(method)
         if "bisecting" in method:
@@ -92,11 +92,11 @@ def _engine(method: str) -> Any:
         return ca.engines.Native(simd="baseline")
     if method.endswith("nocopy"):
         return ca.engines.Native(blocked_copy=False)
-    return ca.engines.resolve("auto")  # found beforehand, as the others' imports are
+    return ca.engines.resolve("auto")  # resolved here, so that it is not timed
 
 
 def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:
-    """Median time of one assignment and counting pass that knows nothing of earlier passes."""
+    """Median time of one assignment and counting pass that does not use results of earlier passes."""
     rows = resolve(_engine(method), ensemble).load(ensemble)
     counts = rows.counts(rows.labelling(k, labels))
     table = fix_table(KMeansObjective(np.ones(ensemble.n_partitions)).table(counts), rows.layout)

@@ -1,4 +1,4 @@
-"""One row per run, appended to a JSON-lines file that survives anything: kill, full disk, half a line."""
+"""One row per run, appended to a JSON-lines file that stays readable after a kill or a full disk."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 Row = dict[str, Any]
 
-# what a row is about; two rows with the same values here are the same run
+# what identifies a run: rows with equal values are the same run
 KEY_FIELDS = (
     "dataset", "data", "scaling", "seed", "n_partitions", "n_init", "n_clusters", "repeat", "method", "spec",
 )  # fmt: skip
-# what a run found; equal for equal keys, whatever the number of jobs
+# results of a run, which do not depend on the number of jobs
 RESULT_FIELDS = ("nmi", "density", "clusters", "ensemble", "method_seed", "variant")
 _REQUIRED = (*KEY_FIELDS, "nmi", "density")
 
@@ -25,12 +25,12 @@ class StoreError(ValueError):
 
 
 def row_key(row: Row) -> tuple:
-    """What makes a run that run."""
+    """The values that identify a run."""
     return tuple(row[name] for name in KEY_FIELDS)
 
 
 class RowStore:
-    """Rows in a file, one JSON object a line, written whole or not at all.
+    """Rows in a file, one JSON object per line; no partial line is left by a failed write.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class RowStore:
     Attributes
     ----------
     complaints : list of str
-        What was wrong with lines that could not be read. Those lines stay where they are.
+        Problems of lines that could not be read. Those lines stay in the file.
     """
 
     def __init__(self, path: Path):
@@ -48,7 +48,7 @@ class RowStore:
         self.complaints: list[str] = []
 
     def read(self) -> list[Row]:
-        """All whole rows, the first of each key, results before failures."""
+        """All readable rows, one per key: the first with a result, else the first failure."""
         self.complaints = []
         found: dict[tuple, Row] = {}
         for number, line in enumerate(self._lines(), 1):
@@ -83,7 +83,7 @@ class RowStore:
             if not isinstance(row, dict) or any(name not in row for name in _REQUIRED):
                 raise ValueError("not a row of an evaluation")
         except ValueError as error:
-            self.complaints.append(f"{self.path.name}, line {number} is not readable ({error}); it is passed over.")
+            self.complaints.append(f"{self.path.name}, line {number} is not readable ({error}); it is skipped.")
             return None
         return row
 
@@ -107,13 +107,13 @@ class RowStore:
                     os.ftruncate(handle, size)
                 raise StoreError(
                     f"the store {str(self.path)!r} cannot be written: {error.strerror}. All earlier rows are kept; "
-                    "make room and run the same command again."
+                    "free some space and run the same command again."
                 ) from error
         finally:
             os.close(handle)
 
     def mend(self) -> None:
-        """Cut off half a line at the end, so that the next row starts on a line of its own."""
+        """Remove an incomplete last line, so that the next row starts on a new line."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class RowStore:
 
 @contextlib.contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Hold a lock beside the store, so that two runs never write to the same one."""
+    """Lock the store, so that two runs cannot write to it at the same time."""
     try:
         import fcntl
     except ImportError:  # pragma: no cover - no such lock on this system

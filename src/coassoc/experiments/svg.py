@@ -1,4 +1,4 @@
-"""Just enough SVG and PNG to draw the evaluation without a plotting library."""
+"""SVG and PNG drawings for the evaluation page, without a plotting library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..report.charts import ticks
 from ..report.png import png, png_uri
 
-# eight colours that stay apart for colour-blind readers, on light and on dark ground
+# eight colours that colour-blind readers can tell apart, on light and dark backgrounds
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#8c6bb1", "#7f7f7f")
 
 
@@ -86,13 +86,13 @@ class Axis:
 
 
 def padded(values: Sequence[float], share: float = 0.06) -> tuple[float, float]:
-    """A range around values with a little air on both sides."""
+    """A range around values with a margin on both sides."""
     low, high = min(values), max(values)
     air = max((high - low) * share, 0.5)
     return low - air, high + air
 
 
 def gray_png(shades: np.ndarray) -> str:
-    """A picture of values in [0, 1] (1 is dark) as the address of an inline PNG."""
+    """A picture of values in [0, 1] (1 is dark) as the data URI of a PNG."""
     pixels = np.rint(255 * (1.0 - np.clip(shades, 0.0, 1.0))).astype(np.uint8)
     return png_uri(png(pixels))

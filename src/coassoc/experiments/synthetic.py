@@ -1,4 +1,4 @@
-"""Large ensembles made on the spot: Voronoi partitions of a mixture, as k-means would draw them."""
+"""Synthetic large ensembles: Voronoi partitions of a Gaussian mixture, similar to k-means partitions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def voronoi_ensemble(
     """Codes of `n_partitions` Voronoi partitions of a Gaussian mixture, made chunk by chunk.
 
     Partitions have from ``n_clusters[0]`` to ``n_clusters[1]`` cells, evenly spaced, with centres drawn from the
-    mixture, so boundaries cut through blobs and shared structure survives: what base k-means partitions look like,
-    at the price of one product.
+    mixture, so boundaries cut through blobs and partitions share structure, as with k-means, at the cost of one
+    matrix product.
 
     Parameters
     ----------

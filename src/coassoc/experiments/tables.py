@@ -1,4 +1,4 @@
-"""The six tables of the paper from stored rows alone, beside the printed figures."""
+"""The six tables of the paper, from stored rows, with the printed figures."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .store import Row
 
 COMPARISON = ("Max", "Mean", "KM", "H-KM", "Best-NH", "Best-H")
 SCORES = {"nmi": "NMI", "density": "Density"}
-UNAVAILABLE = ("gisette",)  # sets no source at hand has; their printed figures are shown all the same
-# cells of sets the paper gave up on: exact linkage over different rows, or linkage of micro-clusters
+UNAVAILABLE = ("gisette",)  # sets that no source has; only their printed figures are shown
+# marks of sets too large for the paper: exact linkage over different rows, or linkage of micro-clusters
 MARKS = {"": "", DISTINCT: "†"}
 MICRO_MARK = "‡"
 
@@ -48,7 +48,7 @@ class Table:
     score: str
     columns: tuple[str, ...]
     rows: dict[str, dict[str, Cell]] = field(default_factory=dict)
-    # printed figures we have no rows for, and why
+    # printed figures without rows of ours, and the reason
     missing: dict[str, tuple[dict[str, float], str]] = field(default_factory=dict)
 
 
@@ -60,7 +60,7 @@ def paper_tables() -> dict[str, dict[str, dict[str, float | None]]]:
 
 
 def paper_value(score: str, dataset: str, method: str) -> float | None:
-    """The printed figure of one method, whichever table it stands in."""
+    """The printed figure of one method, from whichever table has it."""
     for kind in ("nonhier", "hier", "comparison"):
         value = paper_tables()[f"{score}_{kind}"].get(dataset, {}).get(method)
         if value is not None:
@@ -139,13 +139,13 @@ def _table(key: str, title: str, score: str, columns: tuple[str, ...], cells: di
 
 
 def best_of(cells: dict[str, Cell], group: Iterable[str]) -> Cell | None:
-    """The best cell of a family, as the paper's Best columns take it."""
+    """The best cell of a family, as in the paper's Best columns."""
     have = [cells[m] for m in group if m in cells and not math.isnan(cells[m].mean)]
     return max(have, key=lambda c: c.mean, default=None)
 
 
 def _with_best(cells: dict[str, Cell]) -> dict[str, Cell]:
-    """Mark the highest mean; zero-effort columns do not compete, as in the paper."""
+    """Mark the highest mean; zero-effort columns are left out, as in the paper."""
     rivals = [m for m in cells if m not in ("Max", "Mean") and not math.isnan(cells[m].mean)]
     if not rivals:
         return cells

@@ -15,7 +15,7 @@ from .labels import check_copies, check_labels
 
 
 class ZeroEffort(NamedTuple):
-    """What one gets by picking a base partition instead of computing a consensus."""
+    """Scores of taking one base partition instead of computing a consensus."""
 
     mean: float
     best: float
@@ -94,7 +94,7 @@ def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engin
     """Mean and best score reached by taking one of the base partitions as the consensus.
 
     For ``"nmi"`` a partition is compared with the others, itself excluded; for ``"density"`` with the whole
-    ensemble, itself included: the readings that fit the paper's tables.
+    ensemble, itself included; this reproduces the paper's tables.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Names of clusters: matched to another partition, or in the order of their sizes."""
+"""Renaming clusters: to match another partition, or in the order of their sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .labels import check_labels
 
 
 def align_labels(reference: Any, labels: Any) -> np.ndarray:
-    r"""Rename the clusters of a partition so that they overlap another partition's as much as names allow.
+    r"""Rename the clusters of a partition to match those of another partition as well as possible.
 
     The one-to-one matching :math:`\sigma` of clusters that maximises :math:`\sum_C |C \cap R_{\sigma(C)}|` is found
     by the Hungarian method. A cluster without a match gets a name of its own: integers above the reference's when
@@ -86,7 +86,7 @@ def order_by_size(labels: Any) -> np.ndarray:
     found, first = np.unique(codes[present], return_index=True)
     sizes = np.bincount(codes[present], minlength=k)
     order = found[np.lexsort((first, -sizes[found]))]
-    rank = np.full(k + 1, -1, dtype=np.int32)  # the last entry serves −1
+    rank = np.full(k + 1, -1, dtype=np.int32)  # the last entry is for label −1
     rank[order] = np.arange(len(order))
     return rank[codes]
 

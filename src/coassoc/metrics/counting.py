@@ -21,7 +21,7 @@ def layout_of(ensemble: Ensemble) -> Layout:
 
 
 def counts_of(ensemble: Ensemble, codes: np.ndarray, k: int, copies: np.ndarray | None, engine: Any) -> Counts:
-    """One counting pass; items with a negative label take no part."""
+    """Counts by one pass over the items; those with a negative label are left out."""
     absent = codes < 0
     if absent.any():
         copies = np.ones(len(codes), np.int64) if copies is None else copies.copy()

@@ -14,14 +14,14 @@ from ..ensemble.gpu_inputs import copies_on_card, labels_on_card
 
 
 def check_labels(
-    labels: Any, n_samples: int | None, name: str = "labels", *, on_card: bool = False
+    labels: Any, n_samples: int | None, name: str = "labels", *, on_gpu: bool = False
 ) -> tuple[np.ndarray, int]:
     """Labels as codes 0..k-1 in the sorted order of their names, −1 where missing; and k.
 
-    None for `n_samples` takes any number of items. With `on_card`, labels that lie on a card are coded there.
+    None for `n_samples` takes any number of items. With `on_gpu`, labels on the GPU are coded there.
     """
     if lies_on_card(labels):
-        _check_place(name, on_card)
+        _check_place(name, on_gpu)
         return labels_on_card(labels, n_samples, name)
     values = np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asanyarray(labels)
     if values.ndim != 1:
@@ -31,7 +31,7 @@ def check_labels(
         raise ValueError(f"{name} must have {wanted}, got {len(values)}.")
     try:
         column = encode_column(values, None, name)
-    except (TypeError, ValueError) as error:  # speak of this argument, not of a table's column
+    except (TypeError, ValueError) as error:  # name this argument instead of a column of a table
         text = str(error).replace(f"partitions: column {name}", name).replace(f"column {name}, ", "")
         raise type(error)(text.replace("partitions", name).replace("; drop that column", "")) from None
     codes = column.codes.astype(np.int32)
@@ -41,26 +41,26 @@ def check_labels(
 
 
 def fill_missing(labels: Any, instead: int) -> Any:
-    """A copy of labels with `instead` where they are negative, wherever they lie."""
+    """A copy of labels with `instead` where they are negative, in the memory where they are."""
     labels = labels.copy()
     labels[labels < 0] = instead
     return labels
 
 
-def _check_place(name: str, on_card: bool) -> None:
-    if not on_card:
-        raise TypeError(f"{name} must lie in the host's memory here, got an array on a card; copy it to the host.")
+def _check_place(name: str, on_gpu: bool) -> None:
+    if not on_gpu:
+        raise TypeError(f"{name} must lie in the host's memory here, got an array on the GPU; copy it to the host.")
 
 
-def check_copies(sample_weight: Any, n_samples: int, *, on_card: bool = False) -> np.ndarray | None:
+def check_copies(sample_weight: Any, n_samples: int, *, on_gpu: bool = False) -> np.ndarray | None:
     """Multiplicities as int64, or None when every item counts once.
 
-    With `on_card`, those that lie on a card are checked there and stay there, as uint32.
+    With `on_gpu`, those on the GPU are checked there and stay there, as uint32.
     """
     if sample_weight is None:
         return None
     if lies_on_card(sample_weight):
-        _check_place("sample_weight", on_card)
+        _check_place("sample_weight", on_gpu)
         found = copies_on_card(sample_weight, n_samples, check_copy_range)
         if found is None or found.ndim:
             return found
@@ -82,12 +82,12 @@ def check_copies(sample_weight: Any, n_samples: int, *, on_card: bool = False) -
             )
         weight = as_float
     lowest, highest = int(weight.min()), int(weight.max())
-    check_copy_range(lowest, highest)  # before a cast could wrap it
+    check_copy_range(lowest, highest)  # before the conversion to int64 could overflow
     return None if lowest == highest == 1 else weight.astype(np.int64)
 
 
 def check_copy_range(lowest: int, highest: int) -> None:
-    """Refuse multiplicities that are negative, beyond exact counts, or all zero."""
+    """Reject multiplicities that are negative, too large for exact counts, or all zero."""
     if lowest < 0:
         raise ValueError(f"sample_weight must not be negative, got {lowest}; 0 removes an item.")
     if highest > MAX_COPIES:
@@ -110,7 +110,7 @@ def check_partition_weights(weights: Any, n_partitions: int) -> np.ndarray:
         raise ValueError(f"partition_weights must be finite, not negative, and not all zero, got {v.tolist()}.")
     if (v == v[0]).all():
         return np.ones(n_partitions)
-    total = math.fsum((v / v.max()).tolist())  # of shares, so that no sum overflows
+    total = math.fsum((v / v.max()).tolist())  # of ratios, so that the sum cannot overflow
     return v / v.max() * (n_partitions / total)
 
 

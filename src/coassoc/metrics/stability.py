@@ -1,4 +1,4 @@
-r"""How sure the answer is: of each item, of each cluster, of each base partition. All from counts, in linear time."""
+r"""Stability of items, clusters and base partitions, from counts, in linear time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK_CELLS = 1 << 21  # cells of a chunk of item × cluster strengths
 
 @dataclass(frozen=True)
 class ItemStability:
-    """Of each item, how strongly it belongs to its own cluster and to the next best one.
+    """For each item, how strongly it belongs to its own cluster and to the best other one.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ItemStability:
 
     @property
     def margin(self) -> np.ndarray:
-        """`own` − `other`: how clear the choice was; negative where another cluster is closer on average."""
+        """`own` − `other`: large where the cluster of the item is clear, negative where another cluster is closer."""
         return self.own - self.other
 
     @property
@@ -61,7 +61,7 @@ class ItemStability:
 
     @property
     def outliers(self) -> np.ndarray:
-        """Indices of outliers, singletons among them."""
+        """Indices of outliers, including singletons."""
         return np.flatnonzero(self.role == OUTLIER)
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ def item_stability(
 def item_memberships(
     X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
 ) -> np.ndarray:
-    """Mean co-association of every item with every cluster, itself left out, shape (n_samples, n_clusters).
+    """Mean co-association of every item with the other items of every cluster, shape (n_samples, n_clusters).
 
     Parameters are those of :func:`item_stability`; clusters come in the sorted order of their labels. For large n
     prefer :func:`item_stability`, whose result has no column per cluster.
@@ -256,13 +256,13 @@ def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> n
 
 
 class WorseThanMemberWarning(UserWarning):
-    """A consensus agrees less with the ensemble than the ensemble's own best member does."""
+    """A consensus agrees less with the ensemble than the best base partition does."""
 
 
 def warn_if_worse_than_member(X: Any, labels: Any, *, sample_weight: Any = None, engine: Any = "auto") -> bool:
-    """Warn when `labels` agree less with the ensemble than its best member does with the others; whether they do.
+    """Warn, and return True, when `labels` agree less with the ensemble than its best member with the others.
 
-    Parameters are those of :func:`ensemble_nmi`. The cost is one overlap pass, which is why fits do not do this.
+    Parameters are those of :func:`ensemble_nmi`. It costs one overlap pass, so `fit` does not do it.
     """
     ensemble = check_ensemble(X)
     scores = member_scores(ensemble, "nmi", sample_weight=sample_weight, engine=engine)
@@ -284,7 +284,7 @@ def warn_if_worse_than_member(X: Any, labels: Any, *, sample_weight: Any = None,
 
 
 def membership_strengths(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Mean co-association of rows with the clusters behind `alpha`, shape (n_samples, k)."""
+    """Mean co-association of rows with the clusters whose counts are `alpha`, shape (n_samples, k)."""
     cells = np.add.reduceat(alpha, ensemble.offsets[:-1], axis=0)
     together = np.empty((ensemble.n_samples, alpha.shape[1]))
     for part in _parts(ensemble, alpha.shape[1]):
@@ -294,7 +294,7 @@ def membership_strengths(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -
 
 
 class _Prepared:
-    """Counts of a labelled ensemble, and its item × cluster strengths chunk by chunk, each item itself left out."""
+    """Counts of a labelled ensemble, and its item × cluster strengths, a chunk of items at a time."""
 
     def __init__(self, X, labels, sample_weight, partition_weights, engine):
         self.ensemble = check_ensemble(X)
@@ -307,13 +307,13 @@ class _Prepared:
     def strengths(self) -> Iterator[tuple[slice, np.ndarray]]:
         for part in _parts(self.ensemble, self.k):
             above, below = _sums(self.ensemble, part, self.counts.alpha, self.counts.cells, self.v)
-            # one copy of the item itself is taken out of its own cluster
+            # an item is not compared with itself: subtract one copy of it from its cluster
             there = np.flatnonzero(self.inside[part])
             itself = (self.ensemble.observed(part) * self.v).sum(axis=1)[there]
             mine = self.labels[part][there]
             above[there, mine] -= itself
             below[there, mine] -= itself
-            # differences of equal sums may leave a crumb
+            # the difference of equal sums may be a rounding error
             positive = below > 1e-9
             yield part, np.clip(np.divide(above, below, out=np.zeros_like(above), where=positive), 0.0, 1.0)
 

@@ -13,7 +13,7 @@ from ..ensemble import Ensemble, check_ensemble
 from .counting import mean_with_others, member_nmi
 from .labels import check_copies, check_partition_weights
 
-THETA = 0.4  # of Huang, Wang and Lai
+THETA = 0.4  # the value of Huang, Wang and Lai
 
 
 def resolve_partition_weights(
@@ -32,7 +32,7 @@ def resolve_partition_weights(
 
 
 def cluster_uncertainty(X: Any, *, theta: float = THETA, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    r"""Ensemble-driven weight of each base cluster: 1 when the others never cut it, falling as they do.
+    r"""Weight of each base cluster: 1 when no other partition splits it, smaller the more they do.
 
     .. math:: ECI(f) = \exp\Big(-\frac{E(f)}{\theta p}\Big), \qquad
               E(f) = -\sum_m \sum_{g \in m} q_{fg} \log_2 q_{fg}
@@ -72,7 +72,7 @@ def cluster_uncertainty(X: Any, *, theta: float = THETA, sample_weight: Any = No
 
 
 def uncertainty_from_overlap(overlap: np.ndarray, offsets: np.ndarray, theta: float = THETA) -> np.ndarray:
-    """ECI of every base cluster from HᵀH; a partition that labels nothing of f says nothing about it."""
+    """ECI of every base cluster from HᵀH; partitions that label no item of f are ignored."""
     if not (math.isfinite(theta) and theta > 0):
         raise ValueError(f"theta must be a positive number, got {theta!r}.")
     entropy = np.zeros(len(overlap))

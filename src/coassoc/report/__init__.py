@@ -1,4 +1,4 @@
-"""Numbers first, then drawings and the page. The package can be called: ``coassoc.report(X, 20, path="page.html")``."""
+"""Summaries, drawings and the report page. The package is callable: ``coassoc.report(X, 20, path="page.html")``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-# public name -> module; loaded on first use, so that only drawing imports matplotlib and only the page jinja2
+# public name -> module, imported on first use: drawings need matplotlib and the page needs jinja2
 _EXPORTS = {
     "Summary": "summary",
     "summarize": "summary",

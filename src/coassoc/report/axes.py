@@ -1,4 +1,4 @@
-"""Where drawings go: the axes given, or those of a new figure."""
+"""Axes to draw on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def axes_or_new(axes: Any = None, columns: int = 1, **settings: Any) -> Any:
-    """`axes`, or new ones beside each other when None; a missing matplotlib is named with what to install."""
+    """`axes`, or `columns` new ones when None; without matplotlib the error says what to install."""
     if axes is not None:
         return axes
     try:

@@ -1,4 +1,4 @@
-"""The co-association matrix small enough to look at: means over blocks of items, ordered by a partition."""
+"""The co-association matrix reduced to means over blocks of items, ordered by a partition."""
 
 from __future__ import annotations
 

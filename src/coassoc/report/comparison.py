@@ -1,4 +1,4 @@
-"""Every consensus method on one ensemble, side by side: numbers first, then a table, JSON and a plot."""
+"""Several consensus methods on one ensemble, with their scores as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Row:
     class_nmi: float | None = None
     clusters: int | None = None
     seconds: float | None = None
-    peak_bytes: int | None = None  # above what the process held before; None where the system does not say
+    peak_bytes: int | None = None  # increase over the memory held before; None where the system has no such figure
     error: str | None = None  # why the method could not run
 
 
@@ -71,7 +71,7 @@ class Comparison:
         raise KeyError(method)
 
     def notes(self) -> list[str]:
-        """What a reader of the numbers should know."""
+        """Remarks on the numbers: methods below the best single clustering, with fewer clusters, or that failed."""
         found = []
         best = self.zero_effort_nmi["best"]
         below = [r.method for r in self.rows if r.ensemble_nmi is not None and r.ensemble_nmi < best]
@@ -130,9 +130,9 @@ def compare(
     max_bytes: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Run several consensus methods on one ensemble and score them alike.
+    """Run several consensus methods on one ensemble and compute the same scores for each.
 
-    A method that cannot run at this size, or is not installed, says why in its row; the others go on.
+    When a method cannot run at this size, or is not installed, its row has the reason, and the others still run.
 
     Parameters
     ----------
@@ -159,8 +159,8 @@ def compare(
 
     Notes
     -----
-    Density and ensemble NMI say how well a partition stands for the ensemble, and different methods optimise
-    different ones. Neither measures agreement with true classes.
+    Density and ensemble NMI measure how well a partition represents the ensemble; some methods optimise one of them,
+    some the other. Neither measures agreement with true classes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Drawings by matplotlib: functions that take numbers and ``ax=``, draw, and return the axes."""
+"""Drawings by matplotlib; each function takes ``ax=`` and returns the axes."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
 
 
 def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None):
-    """Histogram of item stability: mean co-association with the own cluster minus that with the best other.
+    """Histogram of item stability: mean co-association with its own cluster minus that with the best other.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def _values(ensemble: Ensemble, left: np.ndarray, right: np.ndarray) -> np.ndarr
 def distribution_over_k(
     ensemble: Ensemble, features: Any, k_range: Any, seed: int, say: Callable[[str], None]
 ) -> tuple[list[Distribution], str]:
-    """One distribution for each k, and how they were made or why not."""
+    """One distribution for each k, and a note on how they were made, or why there are none."""
     if features is not None:
         return _from_features(features, k_range, seed, say)
     groups = {

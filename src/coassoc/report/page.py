@@ -118,7 +118,7 @@ def _by_chance(s: Summary) -> str | None:
 
 
 def verdict(s: Summary) -> list[tuple[str, str]]:
-    """What a reader should know first: (kind, sentence), kind good, note or warn."""
+    """The main findings as (kind, sentence); kind is good, note or warn."""
     found = []
     by_chance = _by_chance(s)
     if by_chance:
@@ -137,10 +137,10 @@ def verdict(s: Summary) -> list[tuple[str, str]]:
             f"(best {best:.3f}, mean {mean:.3f})."
         )
         found.append(("good", text))
-    torn = 1.0 - _certain_share(s)
-    if torn > 0:
-        text = f"{torn:.1%} of the items are at least as often together with another cluster as with their own."
-        found.append(("warn" if torn > 0.1 else "note", text))
+    ambiguous = 1.0 - _certain_share(s)
+    if ambiguous > 0:
+        text = f"{ambiguous:.1%} of the items are at least as often together with another cluster as with their own."
+        found.append(("warn" if ambiguous > 0.1 else "note", text))
     outliers = [s.input["partitions"][j]["name"] for j in np.flatnonzero(s.partitions.outlier)]
     if outliers:
         more = f" and {len(outliers) - 5} more" if len(outliers) > 5 else ""
@@ -236,7 +236,7 @@ def _data_script(data: Any) -> str:
 
 
 def _matrix_script(s: Summary) -> str:
-    """What the pictures need to answer when pointed at."""
+    """Data of the pictures for the texts shown under the pointer."""
     agreement, names = _agreement(s)
     blocks = s.blocks
     ends = np.cumsum(blocks.sizes)

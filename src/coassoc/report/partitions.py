@@ -1,4 +1,4 @@
-"""How the base partitions agree with each other and with the consensus, and which of them stand apart."""
+"""Agreement of the base partitions with each other and with the consensus, and outliers among them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..ensemble import Ensemble
 from ..metrics import pairwise_nmi, partition_agreement
 
 _SCALE = 1.4826  # makes the median absolute deviation of a normal sample its standard deviation
-_LEAST_SPREAD = 0.01  # partitions that agree almost perfectly have no outliers a hundredth away
+_LEAST_SPREAD = 0.01  # smallest deviation: partitions that agree almost perfectly have no outliers
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PartitionAgreement:
         NMI with the consensus.
     outlier : ndarray of bool of shape (n_partitions,)
         Far below the others: more than 3 scaled median absolute deviations under the median of `mean`. With fewer
-        than four partitions nothing can be said, and none is marked.
+        than four partitions none is marked.
     """
 
     matrix: np.ndarray

@@ -30,7 +30,7 @@ def colours(values: np.ndarray) -> np.ndarray:
 
 
 def heat_map_png(values: np.ndarray, scale: int = 1, lines: Sequence[int] = ()) -> bytes:
-    """PNG of a matrix of values in [0, 1]: `scale` pixels a cell, white lines before the rows and columns `lines`."""
+    """PNG of a matrix of values in [0, 1], `scale` pixels per cell, white lines before rows and columns `lines`."""
     pixels = np.repeat(np.repeat(colours(values), scale, axis=0), scale, axis=1)
     for line in lines:
         place = line * scale
@@ -41,7 +41,7 @@ def heat_map_png(values: np.ndarray, scale: int = 1, lines: Sequence[int] = ()) 
 
 
 def png_uri(image: bytes) -> str:
-    """A PNG file as an address that can stand inside a page."""
+    """A PNG file as a data URI."""
     return "data:image/png;base64," + base64.b64encode(image).decode()
 
 

@@ -1,4 +1,4 @@
-"""The numbers of a report, and nothing but numbers: no drawing, no HTML. Everything is linear in the items."""
+"""The numbers of a report, computed in time linear in the number of items."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Summary:
     distribution : Distribution
         CDF of the co-association over pairs, and PAC.
     over_k : list of Distribution
-        The same for a range of k; empty when that cannot be computed honestly.
+        The same for a range of k; empty when the ensemble does not allow it.
     over_k_note : str
         How `over_k` was made, or why it was not.
     comparison : list of dict
@@ -245,7 +245,7 @@ def _clusters(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> list[dict[
 
 def _uncertain(ensemble: Ensemble, labels, stability: ItemStability, how_many: int) -> list[dict[str, Any]]:
     margin = np.where(labels >= 0, stability.own - stability.other, np.inf)
-    # an item alone in its cluster has nobody to be together with: it is odd, not torn between two
+    # items alone in their cluster have own = 0, so they come first
     worst = np.lexsort((np.arange(len(margin)), margin))[:how_many]
     rows = []
     for i in worst.tolist():
@@ -278,7 +278,7 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
 
 
 def leaf_positions(nodes: dict[str, Any]) -> np.ndarray:
-    """Horizontal place of every node: leaves at 0.5, 1.5, ... from left to right, parents between their children."""
+    """Horizontal position of every node: leaves at 0.5, 1.5, ... from left to right, parents between their children."""
     position = np.zeros(len(nodes["node"]))
     place = 0
     stack = [(0, False)]
@@ -296,7 +296,7 @@ def leaf_positions(nodes: dict[str, Any]) -> np.ndarray:
 
 
 def _comparison(ensemble, consensus, k: int, compare, seed: int, engine, say) -> list[dict[str, Any]]:
-    """Other methods at the same k; one that cannot run says why."""
+    """Other methods at the same k; a method that cannot run has the reason in its note."""
     scores = ("density", "ensemble_nmi", "class_nmi", "class_ari")
     first = {"method": consensus["method"], "chosen": True, "clusters": k, "seconds": consensus["seconds"], "note": ""}
     rows = [{**first, **{name: consensus[name] for name in scores}}]
@@ -307,10 +307,10 @@ def _comparison(ensemble, consensus, k: int, compare, seed: int, engine, say) ->
     names = [n for n in names if n not in known or known[n][0].class_name != consensus["method"] or known[n][1]]
     if not names:
         return rows
-    told = run_methods(
+    result = run_methods(
         ensemble, k, names, random_state=seed, engine=engine, progress=lambda name: say(f"comparing: {name}")
     )
-    for row in told.rows:
+    for row in result.rows:
         facts = {"method": row.method, "chosen": False, "clusters": row.clusters, "seconds": row.seconds}
         rows.append({**facts, "note": row.error or "", **{name: getattr(row, name) for name in scores}})
     return rows

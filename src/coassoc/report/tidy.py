@@ -1,4 +1,4 @@
-"""Stability as tidy tables: one row per item, cluster or base partition, as columns any data frame takes."""
+"""Stability tables with one row per item, cluster or base partition, as dictionaries of columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROLES = np.array(["core", "boundary", "outlier"])
 
 
 def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.ndarray]:
-    """How sure the ensemble is of each item, one row per item.
+    """Stability of each item, one row per item.
 
     Parameters
     ----------

@@ -289,6 +289,18 @@ def test_parquet_dictionaries_and_row_groups(tmp_path):
     assert pq.ParquetFile(tmp_path / "out.parquet").metadata.num_row_groups == 3
 
 
+def test_texts_of_many_batches_of_a_row_group(tmp_path, monkeypatch):
+    """pyarrow gives each batch the texts of all earlier ones too."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("coassoc.ensemble.io.parquet._BATCH_BYTES", 1)
+    ids = [f"i{i}" for i in range(5000)]
+    words = [None if i % 7 == 0 else f"w{i % 1100}" for i in range(5000)]
+    pq.write_table(pa.table({"id": ids, "a": words}), tmp_path / "t.parquet")
+    read = ca.read_ensemble(tmp_path / "t.parquet")
+    assert read.item_ids.tolist() == ids
+    assert [row[0] for row in rows(read)] == words
+
+
 def test_labels_go_back_into_the_table_they_came_from(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text('id,a,note\n007,0,"x, y"\n\n008,1.0,"say ""hi"""\n')

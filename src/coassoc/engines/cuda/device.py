@@ -19,7 +19,7 @@ import numpy as np
 from .memory import DeviceMemory
 from .moves import pack_counts, sums_are_integers, unpack_counts
 
-_NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
+_NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _THREADS = 1024
 _QUEUE_BYTES = (_THREADS // 32) * 160 * 4
 _STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launches
@@ -337,39 +337,33 @@ class CupyDevice(DeviceMemory):
         self._run(f"mark_unlabelled<{_type(codes)}>", n, args, threads=256)
         return int(found.get()[0])
 
-    def overlap_rows(self, codes, pairs, n_cells, copies, flat) -> None:
-        ends, first = np.append(pairs[1:, 3], n_cells), 0
+    def overlap_rows(self, codes, pairs, n_cells, factor, flat) -> None:
+        """Add `factor` of every row (None: 1), of the type of `flat`, to the cells of its pairs of labels."""
+        ends, first, size = np.append(pairs[1:, 3], n_cells), 0, flat.dtype.itemsize
         while first < len(pairs):
             origin, last = int(pairs[first, 3]), first + 1
-            while last < len(pairs) and (ends[last] - origin) * 4 <= self.shared_limit:
+            while last < len(pairs) and (ends[last] - origin) * size <= self.shared_limit:
                 last += 1
             cells = int(ends[last - 1]) - origin
-            fits = cells * 4 <= self.shared_limit
+            fits = cells * size <= self.shared_limit
             some = self.put(pairs[first:last].astype(np.uint32))
             args = (
                 codes, _i8(len(codes)), _i4(codes.shape[1]), some, _i4(last - first), np.uint32(origin),
-                np.uint32(cells), _or_null(copies), flat,
+                np.uint32(cells), _or_null(factor), flat,
             )  # fmt: skip
-            self._run(f"overlap_rows<{_type(codes)}, {_bool(fits)}>", len(codes), args, cells * 4 if fits else 0)
+            name = f"overlap_rows<{_type(codes)}, {_type(flat)}, {_bool(fits)}>"
+            self._run(name, len(codes), args, cells * size if fits else 0)
             first = last
 
-    def overlap_weighted(self, codes, pairs, starts, weights, n_clusters, part_rows, copies, flat) -> None:
-        n, p, cells = len(codes), codes.shape[1], len(flat)
-        widest = int(((n_clusters[pairs[:, 0]] + 1) * pairs[:, 2]).max()) * 8
-        fits = widest <= self.shared_limit
-        on_card, sizes = self.put(pairs.astype(np.uint32)), self.put(n_clusters.astype(np.uint32))
-        weights, at_once = self.put(weights), max(1, min(64, (1 << 28) // (8 * cells)))
-        shares, parts = self.empty(at_once * part_rows, np.float64), self.empty(at_once * cells, np.float64)
-        kernel = self._kernel(f"overlap_part<{_type(codes)}, {_bool(fits)}>", widest if fits else 0)
-        for start in range(0, n, at_once * part_rows):
-            here = codes[start : start + at_once * part_rows]
-            some = None if copies is None else copies[start : start + at_once * part_rows]
-            args: tuple = (here, _i8(len(here)), _i4(p), self._constant(starts), weights, _or_null(some), shares)
-            self._run(f"row_shares<{_type(codes)}>", len(here), args, threads=256, blocks_per_unit=8)
-            n_parts = -(-len(here) // part_rows)
-            args = (here, _i8(len(here)), _i4(p), _i4(part_rows), on_card, sizes, _i8(cells), shares, parts)
-            kernel((len(pairs), n_parts), (32,), args, shared_mem=widest if fits else 0)
-            self._run("add_parts", cells, (parts, _i4(n_parts), _i8(cells), flat), threads=256, blocks_per_unit=8)
+    def row_shares(self, codes, starts, shares, units, copies) -> Any:
+        """What each row counts by `shares` (uint64); `units` are padded."""
+        out = self.empty(len(codes), np.uint64)
+        args = (
+            codes, _i8(len(codes)), _i4(codes.shape[1]), self._constant(starts), self.put(units.astype(np.uint64)),
+            _i4(shares.bits), np.uint64(shares.most), _or_null(copies), out,
+        )  # fmt: skip
+        self._run(f"row_shares<{_type(codes)}>", len(codes), args, threads=256, blocks_per_unit=8)
+        return out
 
     def count_codes(self, codes, n_clusters) -> np.ndarray:
         """How often each code occurs, missing ones included, partition after partition."""

@@ -19,8 +19,8 @@ import numpy as np
 
 from ...core.counts import Counts, Layout, ScoreTable, check_total_copies
 from ...core.moves import MoveTable
+from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows, participating_copies
-from ..numpy import OVERLAP_ROWS
 from .device import open_device
 from .moves import DeviceMoves
 from .seeding import SEED_ROWS, CudaSeeding
@@ -30,6 +30,7 @@ _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # the byte table is used when gaps are at least this many times its error bound
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
 _PROPOSE_ROWS = 1 << 21  # rows examined in one launch of `propose_rows`
+_SHARE_ROWS = 1 << 26  # rows whose shares in a weighted overlap are in memory at once
 _MAX_CLUSTERS = 65_535
 
 
@@ -338,27 +339,26 @@ class CudaRows(Rows):
             self.device.scatter_labels(part.ids, first, None if own is None else own.labels, new.labels)
         return new
 
-    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d, p = self.layout.n_codes, self.layout.n_partitions
         widths = self.layout.n_clusters + 1
         first, second = np.triu_indices(p)
         ends = np.cumsum(widths[first] * widths[second])
         pairs = np.stack([first, second, widths[second], ends - widths[first] * widths[second]], axis=1)
-        flat = self.device.zeros(int(ends[-1]), np.uint32 if weights is None else np.float64)
-        if weights is None:
-            for part, codes in self._pieces():
-                self.device.overlap_rows(codes, pairs, int(ends[-1]), self._copies(part), flat)
-        else:
-            weights = self._pad(np.asarray(weights, dtype=np.float64))
-            for part, codes in self._pieces(multiple=OVERLAP_ROWS):
-                self.device.overlap_weighted(
-                    codes, pairs, self.starts, weights, self.layout.n_clusters, OVERLAP_ROWS, self._copies(part), flat
-                )
+        flat = self.device.zeros(int(ends[-1]), np.uint32 if shares is None else np.uint64)
+        units = None if shares is None else self._pad(shares.units)
+        for part, codes in self._pieces():
+            for start in range(0, len(codes), _SHARE_ROWS):
+                here = codes[start : start + _SHARE_ROWS]
+                factor = self._copies(slice(part.start + start, part.start + start + len(here)))
+                if shares is not None:
+                    factor = self.device.row_shares(here, self.starts, shares, units, factor)
+                self.device.overlap_rows(here, pairs, int(ends[-1]), factor, flat)
         counts = self.device.get(flat)
-        total = np.zeros((d, d), dtype=np.int64 if weights is None else np.float64)
+        total = np.zeros((d, d), dtype=np.int64)
         columns = [slice(a, b) for a, b in zip(self.layout.offsets[:-1], self.layout.offsets[1:])]
         for j, g, _, at in pairs:
-            block = counts[at : at + widths[j] * widths[g]].reshape(widths[j], widths[g])[:-1, :-1].astype(total.dtype)
+            block = counts[at : at + widths[j] * widths[g]].reshape(widths[j], widths[g])[:-1, :-1]
             total[columns[j], columns[g]] = block
             total[columns[g], columns[j]] = total[columns[j], columns[g]].T
         return total
@@ -416,15 +416,15 @@ class CudaRows(Rows):
 
     # -- pieces --------------------------------------------------------------------------------------------
 
-    def _parts(self, start: int = 0, multiple: int = 1) -> list[slice]:
-        step = -(-self.engine.piece_rows // multiple) * multiple if self.streaming else max(self.n_rows, 1)
+    def _parts(self, start: int = 0) -> list[slice]:
+        step = self.engine.piece_rows if self.streaming else max(self.n_rows, 1)
         first = start - start % step
         return [slice(a, min(a + step, self.n_rows)) for a in range(first, self.n_rows, step)] or [slice(0, 0)]
 
-    def _pieces(self, start: int = 0, multiple: int = 1) -> Iterator[tuple[slice, Any]]:
+    def _pieces(self, start: int = 0) -> Iterator[tuple[slice, Any]]:
         """The codes on the GPU, whole or piece by piece; pieces that end before `start` are left out."""
         if self.streaming:
-            yield from self.device.stream(self.codes, self._parts(start, multiple), self.pinned)
+            yield from self.device.stream(self.codes, self._parts(start), self.pinned)
         else:
             yield slice(0, self.n_rows), self.codes
 

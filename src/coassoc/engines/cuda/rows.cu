@@ -274,78 +274,41 @@ __global__ void mark_unlabelled(const CODE* __restrict__ codes, i64 n, int p, co
 
 struct Pair { int first, second, width; u32 at; };  // counts of (a, b) are at `at + a * width + b`, missing ones included
 
-// Copies of each pair of base clusters for some pairs of partitions. SHARED: gathered per block.
-template <class CODE, bool SHARED>
+// Sums over each pair of base clusters for some pairs of partitions, of `factor` (null: 1) of each row: copies (u32) or
+// shares (u64). SHARED: gathered per block.
+template <class CODE, class SUM, bool SHARED>
 __global__ void overlap_rows(const CODE* __restrict__ codes, i64 n, int p, const Pair* __restrict__ pairs, int n_pairs,
-                             u32 origin, u32 cells, const u32* __restrict__ copies, u32* out) {
-    extern __shared__ u32 memory[];
-    u32* counts = SHARED ? memory : out + origin;
+                             u32 origin, u32 cells, const SUM* __restrict__ factor, SUM* out) {
+    extern __shared__ u64 pair_sums[];
+    SUM* sums = SHARED ? (SUM*)pair_sums : out + origin;
     if (SHARED) {
-        for (u32 i = threadIdx.x; i < cells; i += blockDim.x) memory[i] = 0;
+        for (u32 i = threadIdx.x; i < cells; i += blockDim.x) sums[i] = 0;
         __syncthreads();
     }
     for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n; row += (i64)gridDim.x * blockDim.x) {
         const CODE* here = codes + row * p;
-        const u32 weight = copies ? copies[row] : 1;
+        const SUM weight = factor ? factor[row] : 1;
         for (int i = 0; i < n_pairs; ++i) {
             const Pair pair = pairs[i];
-            atomicAdd(counts + pair.at - origin + (u32)__ldg(here + pair.first) * pair.width + (u32)__ldg(here + pair.second), weight);
+            atomicAdd(sums + pair.at - origin + (u32)__ldg(here + pair.first) * pair.width + (u32)__ldg(here + pair.second), weight);
         }
     }
     if (SHARED) {
         __syncthreads();
         for (u32 i = threadIdx.x; i < cells; i += blockDim.x)
-            if (memory[i]) atomicAdd(out + origin + i, memory[i]);
+            if (sums[i]) atomicAdd(out + origin + i, sums[i]);
     }
 }
 
-// What each row counts in a weighted overlap: copies / (sum of its base clusters' weights), 0 when that is 0.
+// What each row counts in a weighted overlap: copies * min(2**bits / (sum of its labels' units), most); 0 without a label.
 template <class CODE>
 __global__ void row_shares(const CODE* __restrict__ codes, i64 n, int p, const int* __restrict__ starts,
-                           const double* __restrict__ weights, const u32* __restrict__ copies, double* shares) {
+                           const u64* __restrict__ units, int bits, u64 most, const u32* __restrict__ copies, u64* shares) {
     for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n; row += (i64)gridDim.x * blockDim.x) {
-        double spread = 0.0;
-        for (int j = 0; j < p; ++j) spread += __ldg(weights + __ldg(starts + j) + (int)__ldg(codes + row * p + j));
-        const double share = spread > 0.0 ? 1.0 / spread : 0.0;
-        shares[row] = copies ? (double)copies[row] * share : share;
-    }
-}
-
-// One warp adds the shares of one part of PART_ROWS rows over one pair of partitions, each cell in row order, as
-// every engine does: lanes that meet in a cell take turns, lowest row first. `parts` holds `cells` sums a part.
-template <class CODE, bool SHARED>
-__global__ void overlap_part(const CODE* __restrict__ codes, i64 n, int p, int part_rows, const Pair* __restrict__ pairs,
-                             const u32* __restrict__ n_clusters, i64 cells, const double* __restrict__ shares, double* parts) {
-    extern __shared__ double sums[];
-    const Pair pair = pairs[blockIdx.x];
-    const int lane = threadIdx.x, size = (n_clusters[pair.first] + 1) * pair.width;
-    double* out = parts + blockIdx.y * cells + pair.at;
-    double* cell = SHARED ? sums : out;
-    for (int i = lane; i < size; i += 32) cell[i] = 0.0;
-    __syncwarp();
-    const i64 begin = (i64)blockIdx.y * part_rows, end = min(n, begin + part_rows);
-    for (i64 base = begin; base < end; base += 32) {
-        const i64 row = base + lane;
-        const bool here = row < end;
-        const CODE* codes_of = codes + (here ? row : begin) * p;
-        const int at = here ? (int)__ldg(codes_of + pair.first) * pair.width + (int)__ldg(codes_of + pair.second) : -1;
-        const double share = here ? shares[row] : 0.0;
-        const u32 same = __match_any_sync(ALL, at);
-        const int turn = __popc(same & ((1u << lane) - 1)), last = __reduce_max_sync(ALL, here ? turn : 0);
-        for (int now = 0; now <= last; ++now) {
-            if (here && turn == now) cell[at] += share;
-            __syncwarp();
-        }
-    }
-    if (SHARED)
-        for (int i = lane; i < size; i += 32) out[i] = cell[i];
-}
-
-__global__ void add_parts(const double* __restrict__ parts, int n_parts, i64 cells, double* out) {
-    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < cells; i += (i64)gridDim.x * blockDim.x) {
-        double sum = out[i];
-        for (int part = 0; part < n_parts; ++part) sum += parts[part * cells + i];
-        out[i] = sum;
+        u64 sum = 0;
+        for (int j = 0; j < p; ++j) sum += __ldg(units + __ldg(starts + j) + (int)__ldg(codes + row * p + j));
+        const u64 whole = sum ? (1ull << bits) / sum : 0, share = whole < most ? whole : most;
+        shares[row] = copies ? copies[row] * share : share;
     }
 }
 

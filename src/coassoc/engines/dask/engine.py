@@ -351,12 +351,6 @@ class DaskChunks(Chunks):
         places = None if self.places is None else [self.places[c] for c in wanted]
         return self.session.map(function, *columns, places=places)
 
-    def fold(self, function: Callable, *args: Any) -> Any:
-        result = None
-        for chunk in self.futures:
-            result = self.session.submit(function, chunk, result, *args)
-        return self.session.gather(result)
-
     def share(self, value: Any) -> Any:
         n_tasks = len(self.futures) if self.places is None else min(len(self.futures), self.session.n_threads())
         if n_tasks <= FAN_IN:  # sent with each task, which saves one task to wait for

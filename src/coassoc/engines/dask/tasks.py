@@ -191,9 +191,6 @@ class _OneChunk(Chunks):
     def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which: Any = None) -> list:
         return [function(self.chunk, *arguments_for(args, None if per_chunk is None else per_chunk[0]))]
 
-    def fold(self, function: Callable, *args: Any) -> Any:
-        return function(self.chunk, None, *args)
-
     def forget(self, key: str) -> None:
         pass  # the caller, who gets the labelling, will ask for its labels
 

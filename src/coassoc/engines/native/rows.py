@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.counts import Counts, ScoreTable
 from ...core.moves import Moves, MoveTable
+from ...core.overlaps import RowShares
 from ..compiled import kernels as _kernels
 from ..contract import Labelling, Rows, Seeding
 from ..numpy import first_different
@@ -151,15 +152,14 @@ class NativeRows(Rows):
         _kernels.scatter([leaf.ids for leaf in leaves], labels, self.settings["n_threads"])
         return labels
 
-    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d = self.layout.n_codes
-        if weights is None:
-            total = np.empty((d, d), dtype=np.int64)
+        total = np.empty((d, d), dtype=np.int64)
+        if shares is None:
             self.core.overlap(total)
-            return total
-        shares = np.empty((d, d), dtype=np.float64)
-        self.core.weighted_overlap(np.ascontiguousarray(weights, dtype=np.float64), shares)
-        return shares
+        else:
+            self.core.weighted_overlap(np.ascontiguousarray(shares.units, np.int64), shares.bits, shares.most, total)
+        return total
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...core.counts import Counts, Layout, ScoreTable
 from ...core.moves import Moves, MoveTable
+from ...core.overlaps import RowShares
 from ..contract import Labelling, Rows, Seeding
 from .chunks import (
     UNLABELLED,
@@ -27,7 +28,6 @@ from .chunks import (
     chunk_overlap,
     chunk_potentials,
     chunk_propose,
-    chunk_weighted_overlap,
     chunk_worst,
     new_version,
     smallest_label_type,
@@ -73,10 +73,6 @@ class Chunks(ABC):
     def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
         """The sum of the results, element by element."""
         return add_results(self.each(function, *args, per_chunk=per_chunk))
-
-    @abstractmethod
-    def fold(self, function: Callable, *args: Any) -> Any:
-        """``function(chunk, result so far or None, *args)``, chunk after chunk in row order."""
 
     def share(self, value: Any) -> Any:
         """A large argument in the form in which it is sent to many chunks."""
@@ -213,10 +209,8 @@ class ChunkedRows(Rows):
     def scatter(self, leaves: Sequence[Rows]) -> Any:
         return self.chunks.scatter([leaf.chunks for leaf in leaves if isinstance(leaf, ChunkedRows)])
 
-    def overlap(self, weights: np.ndarray | None = None) -> np.ndarray:
-        if weights is None:
-            return self.chunks.total(chunk_overlap)[0]
-        return self.chunks.fold(chunk_weighted_overlap, weights)
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
+        return self.chunks.total(chunk_overlap, shares)[0]
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         indices = np.atleast_1d(np.asarray(indices, dtype=np.int64))

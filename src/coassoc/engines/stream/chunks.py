@@ -22,6 +22,7 @@ import numpy as np
 
 from ...core.counts import Layout, ScoreTable
 from ...core.moves import Moves, MoveTable
+from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows, Seeding
 from ..cuda.device import has_device
 from ..cuda.engine import Cuda
@@ -32,7 +33,6 @@ from ..numpy import Numpy
 # not set yet.
 Past = tuple[str, "ScoreTable | None", "np.ndarray | None"]
 UNLABELLED: Past = ("", None, None)
-WEIGHTED_PART = 65536  # rows under one partial sum of weighted overlaps: the unit all engines share
 
 _gpu_lock = threading.RLock()  # chunks of one process share its GPU
 _numbers = itertools.count()
@@ -162,39 +162,33 @@ class Chunk:
 
     def rows(self) -> Rows:
         """The rows, loaded in the local engine."""
-        rows = self._rows or self.part(0, len(self))
+        rows = self._rows or self.local.load(self._as_ensemble(), self.copies)
         if self.lean is None:
             self._rows = rows
         return rows
 
-    def part(self, start: int, stop: int) -> Rows:
-        """Some of the rows, loaded in the local engine."""
-        copies = None if self.copies is None else self.copies[start:stop]
-        return self.local.load(self._as_ensemble(self.codes[start:stop]), copies)
-
-    def _as_ensemble(self, codes: np.ndarray) -> Any:
+    def _as_ensemble(self) -> Any:
         # the attributes that engines read; the codes were validated when the ensemble was opened
-        unlabelled = self.unlabelled(codes)
         sizes = np.zeros(self.layout.n_codes, dtype=np.int64)
-        sizes[self.layout.offsets[:-1]] = np.where(self.missing, 0, len(codes))  # their sums tell where labels miss
+        sizes[self.layout.offsets[:-1]] = np.where(self.missing, 0, len(self))  # their sums tell where labels miss
         return SimpleNamespace(
-            codes=codes,
+            codes=self.codes,
             n_clusters=self.layout.n_clusters,
             offsets=self.layout.offsets,
-            n_samples=len(codes),
-            n_partitions=codes.shape[1],
+            n_samples=len(self),
+            n_partitions=self.layout.n_partitions,
             sizes=sizes,
             exact_sizes=False,
             has_missing=bool(self.missing.any()),
-            unlabelled=lambda: unlabelled,
+            unlabelled=self.unlabelled,
         )
 
-    def unlabelled(self, codes: np.ndarray | None = None) -> np.ndarray | None:
+    def unlabelled(self) -> np.ndarray | None:
         """Positions of rows without a label, None when there are none."""
         if not self.missing.all():  # a partition that labels every row
             return None
-        codes = self.codes if codes is None else codes
-        found = np.flatnonzero((codes == self.layout.n_clusters.astype(codes.dtype)).all(axis=1))
+        missing = self.layout.n_clusters.astype(self.codes.dtype)
+        found = np.flatnonzero((self.codes == missing).all(axis=1))
         return found if len(found) else None
 
     # -- cache ---------------------------------------------------------------------------------------------
@@ -300,18 +294,9 @@ def chunk_locate(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray
         return chunk.seeded(key, weights, chosen).locate(targets)
 
 
-def chunk_overlap(chunk: Chunk) -> tuple[np.ndarray]:
+def chunk_overlap(chunk: Chunk, shares: RowShares | None) -> tuple[np.ndarray]:
     with chunk.lock:
-        return (chunk.rows().overlap(),)
-
-
-def chunk_weighted_overlap(chunk: Chunk, total: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
-    """`total` with the weighted overlap added, in row order and parts of fixed size: these are floating sums."""
-    for start in range(0, len(chunk), WEIGHTED_PART):
-        part = chunk.part(start, min(start + WEIGHTED_PART, len(chunk))).overlap(weights)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+        return (chunk.rows().overlap(shares),)
 
 
 def chunk_codes_at(chunk: Chunk, indices: np.ndarray) -> np.ndarray:

@@ -30,7 +30,6 @@ from .chunks import (
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
 _LEAN_SEEDING = {"native": 2, "numpy": 16}  # seeding when the totals of candidates are computed one by one
 _TRIM_BYTES = 1 << 26  # bytes of codes from which freed memory is returned to the system
-_ALIGN = 65536  # chunks are whole multiples of this many rows, as weighted sums are
 
 
 class Stream(Engine):
@@ -46,8 +45,7 @@ class Stream(Engine):
         Memory the fit may use beyond the program itself. Pages of mapped files do not count, since the system drops
         them when memory is short.
     chunk_rows : int, optional
-        Rows worked on at a time, rounded up to a multiple of 65536 unless smaller; chosen from `memory` when None.
-        Never changes a result.
+        Rows worked on at a time; chosen from `memory` when None. Never changes a result.
     directory : str, optional
         Folder for temporary files; the system's default when None. It should not be a file system in memory.
     local : {"auto", "native", "numpy"}, default="auto"
@@ -112,10 +110,10 @@ class _Plan:
         self.tight = n * (labels + seeding) > engine.memory  # drop the labels of the last start before seeding
         self.keep_distances = self.warm or n * _LEAN_SEEDING.get(self.engine.name, 16) <= engine.memory
         if self.warm:  # mapped codes need no memory of their own: few, long chunks
-            rows = engine.chunk_rows or min(max(n // 16, 1 << 20), 1 << 24)
+            rows = min(max(n // 16, 1 << 20), 1 << 24)
         else:  # the state computed again for each chunk must be small beside the budget
-            rows = engine.chunk_rows or min(max(engine.memory // 256, 1), 1 << 22)
-        self.chunk_rows = -(-rows // _ALIGN) * _ALIGN if rows >= _ALIGN else rows
+            rows = min(max(engine.memory // 256, 1), 1 << 22)
+        self.chunk_rows = engine.chunk_rows or rows
 
     def chunk(self, codes: np.ndarray, copies: np.ndarray | None) -> Chunk:
         return Chunk(
@@ -169,10 +167,6 @@ class StreamChunks(Chunks):
 
         self.each(add, *args, per_chunk=per_chunk)
         return sums[0]
-
-    def fold(self, function: Callable, *args: Any) -> Any:
-        # one chunk of all rows: the function reads parts of its own size from the file
-        return function(self.plan.chunk(self.codes, self.row_copies), None, *args)
 
     def forget(self, key: str) -> None:
         for part in self.parts:

@@ -127,9 +127,11 @@ def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary],
         for name, (values, nulls) in zip(columns, pairs):
             if len(values) != length:
                 raise ValueError(f"{table.path.name} has columns of different lengths; write it again.")
-            column = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows)
-            codes = np.append(np.arange(column.n_clusters, dtype=np.int32), np.int32(-1))[column.codes]
-            pieces[name].append(Dictionary(codes, column.categories))
+            if not isinstance(values, Dictionary):
+                column = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows)
+                codes = np.append(np.arange(column.n_clusters, dtype=np.int32), np.int32(-1))[column.codes]
+                values = Dictionary(codes, column.categories)
+            pieces[name].append(values)
         n_rows += length
     return {name: Dictionary.join(pieces.pop(name)) for name in columns}, n_rows
 

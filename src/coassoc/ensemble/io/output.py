@@ -94,7 +94,7 @@ def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
     try:
         _create(partial, target)
         yield partial
-        with open(partial, "rb") as written:
+        with open(partial, "r+b") as written:  # Windows flushes files that are open for writing only
             os.fsync(written.fileno())
         _publish(partial, target, force)
     except OSError as error:
@@ -152,7 +152,7 @@ def _same_file(first: Any, second: Any) -> bool:
     if os.path.exists(first) and os.path.exists(second):
         return os.path.samefile(first, second)
     if os.path.exists(first) or os.path.exists(second):
-        return False  # the file system tells them apart
+        return False  # the file system distinguishes them
     return _folded(first) == _folded(second)
 
 

@@ -141,9 +141,14 @@ def _column(column: Any) -> Any:
 
     if not isinstance(column, pa.DictionaryArray):
         return column
-    labels = column.dictionary.to_pylist()
+    indices = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    known = column.dictionary
+    if len(known) > len(indices):  # the texts of all batches so far
+        used, indices = np.unique(np.append(indices, -1), return_inverse=True)
+        known, indices = known.take(pa.array(used[1:])), indices[:-1] - 1
+    labels = known.to_pylist()
     lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
-    return Dictionary(lookup[column.indices.fill_null(-1).to_numpy(zero_copy_only=False)], as_objects(labels))
+    return Dictionary(lookup[indices], as_objects(labels))
 
 
 @contextmanager

@@ -1,0 +1,293 @@
+"""Consensus: finds what is there, says when nothing is, and depends on nothing but the ensemble and the seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+
+import coassoc as ca
+from known_truth import blob_ensemble, digits_ensemble, noise_ensemble
+
+
+def planted(seed=0, n=400, k=4, p=9, noise=0.15, missing=0.0):
+    """Members that know the truth but for some noise; half of them have merged two of its clusters."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, k, n)
+    columns = []
+    for j in range(p):
+        labels = np.where(truth == k - 1, 0, truth) if j % 4 == 3 else truth
+        columns.append(np.where(rng.random(n) < noise, rng.integers(0, k, n), labels))
+    table = np.stack(columns, axis=1)
+    table[rng.random(table.shape) < missing] = -1
+    return table, truth
+
+
+def fit(table, **settings):
+    return ca.Consensus(**{"random_state": 1, **settings}).fit(table)
+
+
+def same(a, b):
+    """Equal in everything that a user sees."""
+    facts = [(x.n_clusters_, x.method_, x.supported_, x.verdict_, x.stability_, x.agreement_) for x in (a, b)]
+    arrays = ("labels_", "confidence_", "cluster_confidence_", "partition_weights_", "partition_agreement_")
+    return facts[0] == facts[1] and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in arrays)
+
+
+# -- what is there, and what is not ------------------------------------------------------------------------------
+
+
+def test_planted_clusters_are_found_and_described():
+    table, truth = planted()
+    answer = fit(table)
+    assert answer.n_clusters_ == 4 and answer.supported_
+    assert adjusted_rand_score(truth, answer.labels_) > 0.95
+    assert answer.verdict_.startswith("4 clusters") and "9 of 9 partitions agree beyond chance" in answer.verdict_
+    assert answer.confidence_.shape == (400,) and 0 <= answer.confidence_.min() <= answer.confidence_.max() <= 1
+    assert answer.cluster_confidence_.shape == (4,) and answer.partition_weights_.mean() == pytest.approx(1)
+    assert answer.density_ == pytest.approx(ca.density(table, answer.labels_))
+    assert answer.agreement_ == pytest.approx(
+        np.average([ca.nmi(answer.labels_, member) for member in table.T], weights=answer.partition_weights_)
+    )
+    assert (np.diff(answer.cluster_sizes_) <= 0).all()
+    ks = answer.k_curves_["ks"]
+    assert answer.k_curves_["score"][ks == 4] == answer.k_curves_["score"].max()
+
+
+def wrong_blobs(seeds):
+    return [(kind, seed) for kind in ("wide", "near", "above") for seed in seeds
+            if fit(blob_ensemble(kind, seed)[0]).n_clusters_ != blob_ensemble(kind, seed)[1]]  # fmt: skip
+
+
+def test_the_number_of_blobs_is_found():
+    assert len(wrong_blobs(range(3))) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_number_of_blobs_is_found_in_54_of_60():
+    assert len(wrong_blobs(range(20))) <= 6
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_digits_have_9_to_12_clusters(seed):
+    assert 9 <= fit(digits_ensemble(seed)).n_clusters_ <= 12
+    assert load_digits().target.max() == 9
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(20), pytest.param(range(20, 100), marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
+def test_noise_is_not_supported(seeds):
+    for seed in seeds:
+        answer = fit(noise_ensemble(seed))
+        assert not answer.supported_ and answer.n_clusters_ == 1, seed
+        assert answer.verdict_.startswith(("No consensus", "One partition")), seed
+        assert not answer.confidence_.any()
+
+
+def test_noise_at_a_number_asked_for_is_not_supported_either():
+    answer = fit(noise_ensemble(0), n_clusters=5)
+    assert answer.n_clusters_ == 5 and not answer.supported_
+    assert answer.verdict_.startswith("No consensus")
+
+
+def test_bad_members_lose_their_weight():
+    table, truth = planted(p=10)
+    rng = np.random.default_rng(5)
+    for j in range(5):
+        table[:, j] = rng.permutation(table[:, j])
+    answer = fit(table)
+    assert not answer.partition_weights_[:5].any() and answer.partition_weights_[5:].all()
+    assert "5 of 10 partitions agree beyond chance" in answer.verdict_
+    assert adjusted_rand_score(truth, answer.labels_) > 0.9
+    assert answer.partition_agreement_[:5].max() < answer.partition_agreement_[5:].min()
+
+
+def test_confidence_is_lower_where_labels_were_changed():
+    table, _ = planted(noise=0.02, p=8)
+    table[:40] = np.random.default_rng(0).integers(0, 4, (40, 8))
+    answer = fit(table, n_clusters=4)
+    assert answer.confidence_[:40].mean() < answer.confidence_[40:].mean() - 0.2
+
+
+# -- it depends on nothing else ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_every_engine_gives_the_same_answer(all_engines, missing):
+    table, _ = planted(n=300, missing=missing)
+    table[5] = -1
+    expected = fit(table, engine="numpy")
+    assert expected.labels_[5] == -1 and expected.confidence_[5] == 0
+    for name, engine in all_engines.items():
+        assert same(expected, fit(table, engine=engine)), name
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("method", ["auto", "hbgf"])
+def test_names_of_clusters_and_order_of_partitions_do_not_matter(missing, method):
+    table, _ = planted(missing=missing)
+    rng = np.random.default_rng(3)
+    expected = fit(table, method=method)
+    renamed = table.copy()
+    for j in range(table.shape[1]):
+        names = rng.permutation(9)
+        renamed[:, j] = np.where(table[:, j] < 0, -1, names[table[:, j]])
+    answer = fit(renamed, method=method)
+    assert ca.nmi(answer.labels_, expected.labels_) == 1 and answer.verdict_ == expected.verdict_
+    order = rng.permutation(table.shape[1])
+    answer = fit(table[:, order], method=method)
+    assert ca.nmi(answer.labels_, expected.labels_) == 1 and answer.verdict_ == expected.verdict_
+    assert (answer.partition_weights_ == expected.partition_weights_[order]).all()
+    assert (answer.partition_agreement_ == expected.partition_agreement_[order]).all()
+    if method == "auto":
+        assert (answer.confidence_ == expected.confidence_).all()
+
+
+def test_the_order_of_rows_changes_little():
+    table, _ = planted()
+    order = np.random.default_rng(0).permutation(len(table))
+    a, b = fit(table), fit(table[order])
+    assert a.n_clusters_ == b.n_clusters_ and adjusted_rand_score(a.labels_[order], b.labels_) > 0.97
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("method", ["auto", "density"])
+def test_weights_are_repetitions(missing, method):
+    table, _ = planted(n=200, missing=missing)
+    weight = np.random.default_rng(0).integers(0, 4, 200)
+    weighted = fit(table, method=method).fit(table, sample_weight=weight)
+    repeated = fit(np.repeat(table, weight, axis=0), method=method)
+    assert (np.repeat(weighted.labels_, weight) == repeated.labels_).all()
+    assert (np.repeat(weighted.confidence_, weight) == repeated.confidence_).all()
+    assert weighted.verdict_ == repeated.verdict_
+
+
+def test_a_large_ensemble_is_reduced_on_a_sample(monkeypatch):
+    table, truth = planted(n=3000)
+    monkeypatch.setattr("coassoc.consensus.micro.LARGE", 1000)
+    monkeypatch.setattr("coassoc.consensus.micro.SAMPLE", 800)
+    answer = fit(table)
+    assert adjusted_rand_score(truth, answer.labels_) > 0.95 and answer.n_clusters_ == 4
+    assert same(answer, fit(table, engine="numpy")) and same(
+        answer, fit(table, engine=ca.engines.Stream(chunk_rows=77))
+    )
+    weight = np.random.default_rng(0).integers(0, 3, 3000)
+    weighted, repeated = fit(table).fit(table, sample_weight=weight), fit(np.repeat(table, weight, axis=0))
+    assert (np.repeat(weighted.labels_, weight) == repeated.labels_).all()
+
+
+# -- other ways to ask, and small tables -------------------------------------------------------------------------
+
+
+def test_numbers_of_clusters_may_be_given():
+    table, _ = planted()
+    assert fit(table, n_clusters=3).n_clusters_ == 3
+    assert "suggest 4" in fit(table, n_clusters=7).verdict_
+    assert fit(table, n_clusters=range(2, 9)).n_clusters_ == 4
+    assert fit(table, n_clusters=[5, 6]).n_clusters_ in (5, 6)
+    assert not fit(table, n_clusters=1).labels_.any()
+    for bad, message in (
+        (0, "at least 1"),
+        ("four", '"auto", an integer'),
+        ([], "at least one"),
+        ([2, 0], "at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit(table, n_clusters=bad)
+    with pytest.raises(TypeError, match="n_clusters must be an integer"):
+        fit(table, n_clusters=2.5)
+    with pytest.warns(ConvergenceWarning, match="n_clusters=9 is larger"):
+        assert fit(np.repeat([[0, 0, 0], [1, 1, 1]], 10, axis=0), n_clusters=9).n_clusters_ == 2
+
+
+@pytest.mark.parametrize("method", ["average", "lwea", "kmeans", "density", "hbgf", "bisecting", "eac"])
+def test_a_method_may_be_named(method):
+    table, truth = planted(missing=0.05)
+    answer = fit(table, method=method)
+    assert answer.method_ == method and answer.n_clusters_ == 4 and answer.supported_
+    assert adjusted_rand_score(truth, answer.labels_) > 0.8
+    if method not in ("average", "lwea"):
+        model = ca.consensus.registry.make_method(method, n_clusters=4, random_state=1).fit(table)
+        assert (answer.labels_ == model.labels_).all() and answer.density_ == pytest.approx(model.density_)
+    assert {other.method for other in answer.alternatives_} >= {"average", "lwea"} - {method}
+
+
+def test_unknown_methods_are_refused():
+    with pytest.raises(ValueError, match="did you mean 'density'"):
+        fit(planted()[0], method="densty")
+
+
+def test_alternatives_describe_themselves():
+    table, _ = planted()
+    answer = fit(table)
+    assert answer.alternatives_
+    for other in answer.alternatives_:
+        assert len(np.unique(other.labels)) == other.n_clusters
+        assert other.distance == pytest.approx(1 - adjusted_rand_score(answer.labels_, other.labels))
+        expected = [ca.nmi(other.labels, member) for member in table.T]
+        assert other.agreement == pytest.approx(np.average(expected, weights=answer.partition_weights_))
+        assert f"{other.n_clusters} clusters by {other.method}" in repr(other)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 30])
+def test_small_tables(n, p):
+    table = np.arange(n)[:, None].repeat(p, axis=1) % 3
+    answer = fit(table)
+    assert answer.labels_.shape == answer.confidence_.shape == (n,)
+    assert answer.supported_ == (p > 1 and n == 30)
+    if p == 1:
+        assert answer.verdict_.startswith("One partition")
+        assert adjusted_rand_score(answer.labels_, table[:, 0]) == 1
+        assert not answer.confidence_.any()
+    elif n == 30:
+        assert answer.n_clusters_ == 3 and answer.confidence_.min() == 1
+    assert (answer.predict(table) == answer.labels_).all()
+
+
+def test_constant_members_do_no_harm():
+    table, _ = planted(p=6)
+    answer = fit(np.column_stack([table, np.zeros((400, 2), int)]))
+    assert answer.n_clusters_ == 4 and "6 of 8" in answer.verdict_
+    nothing = fit(np.zeros((20, 3), int))
+    assert nothing.n_clusters_ == 1 and not nothing.supported_
+
+
+def test_items_without_labels_take_no_part():
+    table, _ = planted(missing=0.1)
+    table[[3, 7]] = -1
+    answer = fit(table)
+    assert (answer.labels_[[3, 7]] == -1).all() and not answer.confidence_[[3, 7]].any()
+    for other in answer.alternatives_:
+        assert (other.labels[[3, 7]] == -1).all()
+    without = fit(np.delete(table, [3, 7], axis=0))
+    assert (without.labels_ == np.delete(answer.labels_, [3, 7])).all() and without.verdict_ == answer.verdict_
+
+
+@pytest.mark.parametrize("method", ["auto", "hbgf"])
+def test_a_saved_answer_is_the_same(tmp_path, method):
+    table, _ = planted(missing=0.05)
+    answer = fit(table, method=method)
+    answer.save(tmp_path / "answer.npz")
+    again = ca.load(tmp_path / "answer.npz")
+    assert same(answer, again) and (again.predict(table) == answer.predict(table)).all()
+    for a, b in zip(answer.alternatives_, again.alternatives_, strict=True):
+        assert repr(a) == repr(b) and (a.labels == b.labels).all()
+
+
+def test_new_rows_get_the_cluster_of_the_nearest_micro_cluster():
+    table, truth = planted(noise=0.05)
+    answer = fit(table[:300])
+    assert (answer.predict(table[:300]) == answer.labels_).all()
+    assert adjusted_rand_score(truth[300:], answer.predict(table[300:])) > 0.9
+    assert answer.predict([["never"] * 9]).tolist() == [-1]
+
+
+def test_steps_are_printed(capsys):
+    fit(planted()[0], verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Consensus:") and "4 clusters" in lines[-1]

@@ -1,0 +1,74 @@
+"""Weighted overlaps in integers: against fractions added by hand, at the largest sizes, and in any chunks."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.core.counts import MAX_COPIES
+from coassoc.core.overlaps import RowShares
+
+
+def brute_force(ensemble, weights, copies):
+    """Σ_i copies_i h_i h_iᵀ / Σ_{f∈i} u_f in exact fractions."""
+    d = ensemble.n_codes
+    total = [[Fraction(0)] * d for _ in range(d)]
+    for codes, times in zip(ensemble.codes.tolist(), copies.tolist()):
+        labels = [int(o) + c for c, o, k in zip(codes, ensemble.offsets, ensemble.n_clusters) if c < k]
+        if labels and times:
+            share = Fraction(times) / sum(Fraction(float(weights[f])) for f in labels)
+            for f in labels:
+                for g in labels:
+                    total[f][g] += share
+    return np.array(total, dtype=np.float64)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weighted_overlap_equals_fractions(engine, seed):
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(1, 60)), int(rng.integers(1, 7))
+    table = rng.integers(-1 if seed % 2 else 0, int(rng.integers(1, 6)), size=(n, p))
+    table[0] = 0
+    ensemble = ca.Ensemble(table)
+    weights = rng.random(ensemble.n_codes) ** 3 + 0.01
+    copies = rng.integers(0, 4, size=n) if seed % 3 else np.ones(n, dtype=np.int64)
+    found = engine.load(ensemble, copies).weighted_overlap(weights)
+    assert found == pytest.approx(brute_force(ensemble, weights, copies), rel=1e-6, abs=1e-12)
+    assert (found == found.T).all()
+
+
+def test_equal_weights_give_the_plain_overlap_over_the_number_of_labels(engine):
+    table = np.random.default_rng(0).integers(0, 4, size=(300, 5))
+    rows = engine.load(ca.Ensemble(table))
+    assert rows.weighted_overlap(np.ones(rows.layout.n_codes)) == pytest.approx(rows.overlap() / 5, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_copies", [1, 10**6, 10**9, MAX_COPIES])
+@pytest.mark.parametrize("n_partitions", [1, 20, 2000])
+def test_sums_of_shares_cannot_overflow_and_keep_their_precision(n_copies, n_partitions):
+    rng = np.random.default_rng(0)
+    weights = np.concatenate([rng.random(100) * 1e-9, [1.0]])
+    shares = RowShares.of(weights, n_partitions, n_copies)
+    sums = np.array([shares.units.min(), shares.units.max(), n_partitions * shares.units.max()])
+    counted = shares.of_sums(sums)
+    assert all(int(c) * n_copies < 2**63 for c in counted)
+    assert int(sums[-1]) < 2**34
+    # a row whose labels weigh what the largest weighs, one or all of them
+    for value, total, real in zip(counted[1:], sums[1:], (1.0, n_partitions)):
+        if total >= 2**26:
+            assert value * shares.scale == pytest.approx(1.0 / real, rel=1e-4)
+    assert shares.of_sums(np.array([0])).tolist() == [0]
+
+
+def test_chunks_larger_than_what_floats_can_sum_are_cut(monkeypatch):
+    from coassoc.engines import numpy as module
+
+    table = np.random.default_rng(0).integers(0, 3, size=(500, 4))
+    ensemble, copies = ca.Ensemble(table), np.full(500, 6_000_000)  # 3e9 items: shares are cut by their number
+    weights = np.random.default_rng(1).random(ensemble.n_codes) + 0.1
+    expected = ca.engines.Numpy(chunk_rows=7).load(ensemble, copies).weighted_overlap(weights)
+    monkeypatch.setattr(module, "OVERLAP_ROWS", 100)
+    found = ca.engines.Numpy(chunk_rows=10**6).load(ensemble, copies).weighted_overlap(weights)
+    assert (found == expected).all()
+    assert found == pytest.approx(brute_force(ensemble, weights, copies), rel=1e-4)
