@@ -203,7 +203,7 @@ def test_the_parts_of_a_summary_agree_with_the_library(summary):
     assert [row["margin"] for row in summary.uncertain] == sorted(margins)[:25]
     assert summary.uncertain[0]["item"] == f"row {margins.argmin()}"
     assert summary.tree["density_at"][0] == ca.density(ENSEMBLE, np.zeros(90, int))
-    assert [row["method"] for row in summary.comparison] == ["KMeansConsensus", "bisecting", "sec"]
+    assert [row["method"] for row in summary.comparison] == ["Consensus", "bisecting", "sec"]
     assert summary.comparison[0]["chosen"]
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from .terminal import Progress, note, plain, say, say_json
 
 __all__ = [
-    "Clock", "Progress", "add_input", "add_output", "add_seed_and_engine", "check_paths", "input_paths", "note",
-    "plain", "positive", "read_input", "say", "say_json", "seed", "size", "whole_number",
+    "Clock", "Progress", "add_clusters", "add_input", "add_output", "add_seed_and_engine", "check_paths",
+    "clusters_for", "input_paths", "note", "plain", "positive", "read_input", "say", "say_json", "seed", "size",
+    "whole_number",
 ]  # fmt: skip
 
 MISSING_HELP = (
@@ -107,6 +108,33 @@ def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
 def add_output(parser: argparse.ArgumentParser, help: str, **settings: Any) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help=help, **settings)
     parser.add_argument("--force", action="store_true", help="overwrite the output if it exists")
+
+
+def add_clusters(parser: argparse.ArgumentParser) -> None:
+    """-k, with which `clusters_for` works."""
+    parser.add_argument("-k", "--clusters", type=clusters, metavar="K", help="clusters of the consensus: a number; "
+                        "auto (the default); or 2:12 to choose from 2 to 12. Methods other than auto take a number "
+                        "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
+
+
+def clusters(text: str) -> Any:
+    """An argparse type: a number of clusters, "auto", or a range such as 2:12, whose ends are included."""
+    if text == "auto":
+        return text
+    low, colon, high = text.partition(":")
+    if not colon:
+        return positive(text)
+    first, last = positive(low), positive(high)
+    if last < first:
+        raise argparse.ArgumentTypeError(f"must be a range from small to large, such as 2:12, got {text!r}")
+    return range(first, last + 1)
+
+
+def clusters_for(args: argparse.Namespace) -> Any:
+    """The number of clusters for the method asked for; None leaves it to the method."""
+    if args.method.lower() not in ("auto", "consensus") and not isinstance(args.clusters, (int, type(None))):
+        raise ValueError(f"-m {args.method} takes a number of clusters; -k auto and ranges need -m auto.")
+    return args.clusters
 
 
 def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:

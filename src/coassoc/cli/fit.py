@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,14 @@ from . import fit_large as large
 
 DESCRIPTION = """find the consensus of the clusterings in a label table, and write it back as one more column.
 
-Without --output the scores are printed and nothing is written."""
+Without -k and -m the method and the number of clusters are chosen, and the first lines say how far to believe the
+result. Without --output the scores are printed and nothing is written."""
 
 EPILOG = """examples:
-  coassoc fit labels.csv -k 10 -o with-consensus.csv
+  coassoc fit labels.csv
+  coassoc fit labels.csv --confidence -o with-consensus.csv
+  coassoc fit labels.csv -k 2:12 -o with-consensus.csv
+  coassoc fit labels.csv -k 10 -m kmeans -o with-consensus.csv
   coassoc fit run1.csv run2.csv run3.csv --id cell -k 8 -o consensus.csv
   coassoc fit cells.h5ad --columns 'leiden*' -k 12 -o cells-consensus.h5ad
   coassoc fit big.parquet -k 50 --memory 2GB -o consensus.parquet
@@ -29,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ..consensus.registry import method_names
 
     common.add_input(parser)
-    parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters of the consensus "
-                        "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
+    common.add_clusters(parser)
     parser.add_argument(
-        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(method_names())} (default: kmeans)"
-    )
+        "-m", "--method", default="auto", metavar="NAME", help=f"one of {', '.join(method_names())} (default: auto, "
+        "which chooses the method and says whether to believe it)"
+    )  # fmt: skip
     parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
     common.add_seed_and_engine(parser)
     common.add_output(parser, "where the consensus goes: the input with one more column when both are of one kind, "
@@ -41,6 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="consensus", help="name of the new column (default: consensus)")
     parser.add_argument(
         "--order", choices=("method", "size"), default="size", help="number clusters by size, largest 0 (default)"
+    )
+    parser.add_argument(
+        "--confidence", action="store_true", help="also write the confidence of each item, in a column NAME_confidence"
     )
     parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.npz), for coassoc.load")
     large.add_arguments(parser)
@@ -51,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     clock = common.Clock()
     with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress:
         if large.is_wanted(args, paths):
+            if args.confidence:
+                raise ValueError("--confidence needs a table that fits in memory, without --memory, --workers, --dask.")
             result = large.run(args, paths[0], progress)
             common.say_json(result) if args.json else common.say(large.text(result))
             return 0
@@ -63,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         result = summary(args, ensemble, labels, model, read, clock.seconds - read)
         if args.output is not None:
             progress.step("writing")
-            _write(args, paths, ensemble, labels)
+            _write(args, paths, ensemble, labels, model.confidence_ if args.confidence else None)
         if args.save is not None:
             model.save(args.save, force=args.force)
             result["saved"] = str(args.save)
@@ -83,8 +93,10 @@ def _check_outputs(args: argparse.Namespace) -> None:
     from ..ensemble.io.writing import table_format
 
     common.check_paths(args, {"-o": args.output, "--save": args.save})
-    if args.output is not None:
-        table_format(args.output)
+    if args.output is not None and table_format(args.output) not in ("csv", "tsv", "parquet") and args.confidence:
+        raise ValueError(f"--confidence needs an output in csv, tsv or parquet, got {args.output}.")
+    if args.confidence and args.method != "auto":
+        raise ValueError(f"--confidence needs -m auto, got -m {args.method}.")
     if args.save is not None:
         check_model_path(args.save)
 
@@ -107,8 +119,9 @@ def fit(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
     from ..metrics import order_by_size
 
     model = make_method(
-        args.method, n_clusters=args.clusters, n_init=args.n_init, random_state=args.seed, engine=args.engine
-    )
+        args.method, n_clusters=common.clusters_for(args), n_init=args.n_init, random_state=args.seed,
+        engine=args.engine,
+    )  # fmt: skip
     model.fit(ensemble)
     labels = model.labels_
     return model, order_by_size(labels) if args.order == "size" else labels
@@ -118,11 +131,11 @@ def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[s
     """What the command reports, as plain values."""
     import numpy as np
 
-    from ..consensus.chance import check_chance
+    from ..consensus.support import check_support
     from ..metrics import cluster_density, density, ensemble_nmi, nmi, zero_effort
 
     low, high = int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())
-    chance = check_chance(ensemble, random_state=args.seed)
+    chance = check_support(ensemble, args.engine).as_dict() if ensemble.n_partitions > 1 else None
     sizes = np.bincount(labels[labels >= 0])
     densities = cluster_density(ensemble, labels, engine=args.engine)
     scores: dict[str, Any] = {
@@ -144,7 +157,8 @@ def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[s
         "clusters": len(sizes),
         "unlabelled_items": int((labels < 0).sum()),
         "scores": scores,
-        "chance": None if chance is None else {**chance.as_dict(), "warning": chance.warning},
+        "chance": chance,
+        **_of_the_answer(model),
         "cluster_sizes": sizes.tolist(),
         "cluster_density": densities.tolist(),
         "seconds": {"read": round(read, 4), "fit": round(fitted, 4)},
@@ -153,15 +167,36 @@ def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[s
     }
 
 
-def _write(args: argparse.Namespace, paths: list[Path], ensemble: Any, labels: Any) -> None:
+def _of_the_answer(model: Any) -> dict[str, Any]:
+    """What `Consensus` says beyond the labels."""
+    if not hasattr(model, "verdict_"):
+        return {}
+    others = [
+        {"clusters": one.n_clusters, "method": one.method, "agreement": one.agreement, "stability": one.stability,
+         "distance": one.distance}
+        for one in model.alternatives_
+    ]  # fmt: skip
+    facts = {"verdict": model.verdict_, "supported": model.supported_, "chosen_method": model.method_}
+    return {**facts, "partition_weights": model.partition_weights_.tolist(), "alternatives": others}
+
+
+def _write(args: argparse.Namespace, paths: list[Path], ensemble: Any, labels: Any, confidence: Any) -> None:
     from ..ensemble import write_labels
+    from ..ensemble.io.writing import joins_source, table_format
 
     source = paths[0] if len(paths) == 1 else None
     kind = "tsv" if args.output == "-" and args.format == "tsv" else None
-    write_labels(
-        args.output, labels, name=args.name, source=source, ids=ensemble.item_ids, format=kind, header=args.header,
-        force=args.force,
-    )  # fmt: skip
+    column = {"name": args.name, "source": source, "ids": ensemble.item_ids, "format": kind, "header": args.header}
+    if confidence is None:
+        write_labels(args.output, labels, **column, force=args.force)
+        return
+    with tempfile.TemporaryDirectory() as folder:  # the labels first, then the confidence as one more column
+        joined = source is not None and joins_source(args.output, source, kind)
+        ending = (source.suffix if source is not None and joined else "") or f".{kind or table_format(args.output)}"
+        middle = Path(folder, f"labels{ending}")
+        write_labels(middle, labels, **column)
+        column.update(name=f"{args.name}_confidence", source=middle)
+        write_labels(args.output, confidence.astype(float).round(4), **column, force=args.force)
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -180,15 +215,16 @@ def _text(result: dict[str, Any]) -> str:
         ["one clustering, on average", base, number(zero_density["mean"]), number(zero_nmi["mean"]), ""],
         ["one clustering, the best", base, number(zero_density["best"]), number(zero_nmi["best"]), ""],
     ]
-    lines = [head, "", plain_text.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows), ""]
-    if scores["ensemble_nmi"] < zero_nmi["best"]:
+    table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows)
+    lines = [head, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
+    if scores["ensemble_nmi"] < zero_nmi["best"] and result.get("supported", True):
         lines.append(
             "The best single clustering agrees more with the others than this consensus does: consider another number "
             "of clusters (-k) or another method (-m)."
         )
     sizes = result["cluster_sizes"]
     shown = ", ".join(map(str, sizes[:12])) + (", ..." if len(sizes) > 12 else "")
-    lines.append(f"{result['clusters']} clusters of {shown} items.")
+    lines.append(f"{result['clusters']} cluster{'s' if result['clusters'] != 1 else ''} of {shown} items.")
     if result["unlabelled_items"]:
         lines.append(f"{result['unlabelled_items']} items have no label in any clustering and get -1.")
     if "class_nmi" in scores:

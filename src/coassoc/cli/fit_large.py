@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
         )
         progress.step(f"{args.method} with {engine!r}")
         model = make_method(
-            args.method, n_clusters=args.clusters, n_init=args.n_init, random_state=args.seed, engine=engine
+            args.method, n_clusters=common.clusters_for(args), n_init=args.n_init, random_state=args.seed, engine=engine
         )
         model.fit(ensemble)
         fitted = clock.seconds
@@ -100,6 +100,7 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
         "method": type(model).__name__,
         "engine": repr(engine),
         "clusters": len(sizes),
+        **({"verdict": model.verdict_, "supported": model.supported_} if hasattr(model, "verdict_") else {}),
         "scores": {"density": model.density_},
         "cluster_sizes": sizes[order].tolist(),
         "cluster_density": np.asarray(model.cluster_density_)[order].tolist(),
@@ -120,6 +121,8 @@ def text(result: dict[str, Any]) -> str:
         f"{result['method']} with {result['engine']}: {result['clusters']} clusters, density "
         f"{plain_text.number(result['scores']['density'])}, {plain_text.seconds(result['seconds']['fit'])}",
     ]
+    if "verdict" in result:
+        lines.insert(1, result["verdict"])
     if result["peak_anonymous_bytes"] is not None:
         lines.append(f"peak memory of this process without mapped files: {format_size(result['peak_anonymous_bytes'])}")
     if result["output"] is not None:

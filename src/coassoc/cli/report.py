@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ..consensus.registry import method_names
 
     common.add_input(parser)
-    parser.add_argument("-k", "--clusters", type=common.positive, metavar="K", help="clusters (default: 8)")
+    common.add_clusters(parser)
     parser.add_argument(
-        "-m", "--method", default="kmeans", metavar="NAME", help=f"one of {', '.join(method_names())} (default: kmeans)"
+        "-m", "--method", default="auto", metavar="NAME", help=f"one of {', '.join(method_names())} (default: auto)"
     )
     parser.add_argument(
         "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
         summary = summarize(
             ensemble,
-            args.clusters,
+            common.clusters_for(args),
             labels=labels,
             method=args.method,
             features=_features(args, ensemble),
@@ -93,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         "partitions": ensemble.n_partitions,
         **{name: summary.consensus[name] for name in ("method", "n_clusters", "density", "ensemble_nmi", "class_nmi")},
         "chance": summary.consensus["chance"],
+        "verdict": summary.consensus.get("verdict"),
         "pac": summary.distribution.pac,
         "outlying_partitions": [
             row["name"] for row, odd in zip(summary.input["partitions"], summary.partitions.outlier) if odd
@@ -101,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         common.say_json(facts)
     else:
+        if "verdict" in summary.consensus:
+            common.say(summary.consensus["verdict"])
         common.say(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
     return 0
 

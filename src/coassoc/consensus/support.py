@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincc
 
 from ..core.counts import Layout
+from ..engines import resolve
+from ..ensemble import Ensemble
+from ..metrics.counting import member_tables
 
 ALPHA = 1e-3  # probability of calling independent partitions supported
 LEAST_CORE = 1 / 3  # share of the partitions that must agree beyond chance with one another
@@ -138,6 +142,29 @@ class Support:
     core: np.ndarray  # (p,) True for the partitions of the largest group that agrees
     p_value: float  # of the pair that agrees most, times the number of pairs of different partitions; at most 1
 
+    @property
+    def warning(self) -> str | None:
+        """One sentence when the agreement is no more than chance, else None."""
+        if self.supported:
+            return None
+        p, group = len(self.core), int(self.core.sum())
+        if p == 1:
+            return "there is one clustering only, so nothing shows that its clusters are more than chance."
+        found = f"at most {group} of {p} agree with one another" if group else f"no two of {p} do more"
+        return (
+            f"the clusterings agree no more than chance ({found}): this consensus shows no structure, whatever the "
+            "other numbers say."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "exceeded": self.supported,
+            "agreeing_partitions": int(self.core.sum()),
+            "p_value": self.p_value,
+            "warning": self.warning,
+        }
+
 
 def find_support(pairs: MemberPairs) -> Support:
     """Supported: different partitions agree beyond chance, and with their copies they are a third of all.
@@ -161,6 +188,13 @@ def find_support(pairs: MemberPairs) -> Support:
     if len(copies) > max(p / 2, 1) and pairs.p_values[copies[0], copies[1]] < ALPHA:
         return Support(True, pairs.copy_of == most, min(p_value, float(pairs.p_values[copies[0], copies[1]])))
     return Support(False, core if len(group) > 1 else np.zeros(p, dtype=bool), p_value)
+
+
+def check_support(ensemble: Ensemble, engine: Any = "auto") -> Support:
+    """Whether the partitions of an ensemble agree beyond chance: one overlap pass."""
+    with resolve(engine, ensemble).load(ensemble) as rows:
+        pairs = compare_members(member_tables(ensemble, rows, range(ensemble.n_partitions)), rows.layout)
+    return find_support(pairs)
 
 
 def _largest_component(adjacent: np.ndarray) -> np.ndarray:

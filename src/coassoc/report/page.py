@@ -123,6 +123,8 @@ def verdict(s: Summary) -> list[tuple[str, str]]:
     by_chance = _by_chance(s)
     if by_chance:
         found.append(("warn", by_chance[:1].upper() + by_chance[1:]))
+    if "verdict" in s.consensus:
+        found.insert(0, ("warn" if by_chance else "note", s.consensus["verdict"]))
     mean, best = s.consensus["zero_effort_nmi"]["mean"], s.consensus["zero_effort_nmi"]["best"]
     score = s.consensus["ensemble_nmi"]
     if s.input["n_partitions"] > 1 and score < best - 1e-9:
@@ -137,7 +139,8 @@ def verdict(s: Summary) -> list[tuple[str, str]]:
             f"(best {best:.3f}, mean {mean:.3f})."
         )
         found.append(("good", text))
-    ambiguous = 1.0 - _certain_share(s)
+    present = s.labels >= 0
+    ambiguous = float((s.stability.own <= s.stability.other)[present].mean()) if present.any() else 0.0
     if ambiguous > 0:
         text = f"{ambiguous:.1%} of the items are at least as often together with another cluster as with their own."
         found.append(("warn" if ambiguous > 0.1 else "note", text))
@@ -154,6 +157,9 @@ def verdict(s: Summary) -> list[tuple[str, str]]:
 
 
 def _certain_share(s: Summary) -> float:
+    """Share of items with a confidence of at least 0.9; without one, of those nearest to their own cluster."""
+    if "sure_share" in s.consensus:
+        return s.consensus["sure_share"]
     present = s.labels >= 0
     return float((s.stability.own > s.stability.other)[present].mean()) if present.any() else 0.0
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..consensus.answer import SURE
 from ..consensus.bisecting import BisectingConsensus
-from ..consensus.chance import check_chance
 from ..consensus.registry import compared_methods, make_method
+from ..consensus.support import check_support
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import density, ensemble_nmi, item_stability, nmi, order_by_size, zero_effort
 from ..metrics.counting import counts_of, nmi_from_counts
@@ -81,10 +82,10 @@ class Summary:
 
 def summarize(
     X: Any,
-    n_clusters: int | None = None,
+    n_clusters: Any = None,
     *,
     labels: Any = None,
-    method: Any = "kmeans",
+    method: Any = "auto",
     features: Any = None,
     k_range: Any = None,
     compare: Any = True,
@@ -101,12 +102,12 @@ def summarize(
     ----------
     X : Ensemble, label table of shape (n_samples, n_partitions), or path of a label file
         The base partitions; its ``item_ids`` and ``classes`` are used where present.
-    n_clusters : int or None, default=None
-        Clusters of the consensus; None is 8, or those of `labels`.
+    n_clusters : int, "auto", iterable of int or None, default=None
+        Clusters of the consensus; None lets the method choose them, or is 8 where it cannot.
     labels : array-like of shape (n_samples,) or None, default=None
         A consensus at hand; None computes one by `method`.
-    method : str or estimator, default="kmeans"
-        How the consensus is found.
+    method : str or estimator, default="auto"
+        How the consensus is found; ``"auto"`` is :class:`coassoc.Consensus`.
     features : array-like of shape (n_samples, n_features) or None, default=None
         Features of the items: then new ensembles are made for each k of `k_range` to see how the co-association
         changes with k, in the manner of ConsensusClusterPlus.
@@ -174,21 +175,22 @@ def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine
         codes, _ = check_labels(labels, ensemble.n_samples)
         return order_by_size(codes), {"method": "given labels", "seconds": None, "parameters": {}}
     if isinstance(method, str):
-        method = make_method(method, n_clusters=n_clusters or 8, random_state=seed, engine=engine)
+        method = make_method(method, n_clusters=n_clusters, random_state=seed, engine=engine)
     start = time.perf_counter()
     method.fit(ensemble)
     spent = time.perf_counter() - start
     plain = {k: v for k, v in method.get_params(deep=False).items() if isinstance(v, (bool, int, float, str))}
     facts = {"method": type(method).__name__, "seconds": spent, "parameters": plain}
-    for name in ("converged_", "n_iter_"):
+    for name in ("converged_", "n_iter_", "verdict_", "method_"):
         if hasattr(method, name):
-            facts[name.rstrip("_")] = getattr(method, name)
+            facts["chosen_method" if name == "method_" else name.rstrip("_")] = getattr(method, name)
+    if hasattr(method, "confidence_"):
+        facts["sure_share"] = float((method.confidence_ >= SURE)[method.labels_ >= 0].mean())
     return order_by_size(method.labels_), facts
 
 
 def _scores(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> dict[str, Any]:
     counts = counts_of(ensemble, labels, int(labels.max()) + 1, None, engine)
-    chance = check_chance(ensemble)
     scores: dict[str, Any] = {
         "n_clusters": int(labels.max()) + 1,
         "unlabelled": int((labels < 0).sum()),
@@ -199,7 +201,7 @@ def _scores(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> dict[str, An
         "zero_effort_nmi": zero_effort(ensemble, engine=engine)._asdict(),
         "class_nmi": None,
         "class_ari": None,
-        "chance": None if chance is None else {**chance.as_dict(), "warning": chance.warning},
+        "chance": check_support(ensemble, engine).as_dict() if ensemble.n_partitions > 1 else None,
     }
     if ensemble.classes is not None:
         scores.update(class_scores(ensemble.classes, labels))
