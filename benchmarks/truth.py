@@ -22,7 +22,6 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-import prototype_answer as proto
 from truth_families import CORRUPTIONS, Case, cases, family_names, truth_folder
 
 CACHE = Path("/tmp/coassoc-truth")
@@ -31,21 +30,6 @@ MICRO = 300  # micro-clusters of the linkage methods
 
 def _micro(k: int, **options):
     return ca.EAC(k, micro_clusters=max(MICRO, 5 * k), random_state=0, **options)
-
-
-class _Answer:
-    """The prototype at a given number of clusters, with the face of an estimator."""
-
-    def __init__(self, n_clusters: int):
-        self.n_clusters = n_clusters
-
-    def fit(self, ensemble: ca.Ensemble) -> _Answer:
-        reduced = proto.reduce_rows(ensemble, max(proto.N_MICRO, 5 * self.n_clusters))
-        weights = proto.partition_weights(proto.blocks(reduced), ensemble.n_partitions)
-        k = min(self.n_clusters, reduced.n_leaves)
-        choice = proto.choose_method(reduced, weights, k)
-        self.labels_ = choice.labels[choice.method][reduced.leaf_of_item]
-        return self
 
 
 METHODS = {
@@ -58,7 +42,7 @@ METHODS = {
     "ECPCS": lambda k: ca.ECPCS(k, random_state=0),
     "AL": _micro,
     "LWEA": lambda k: _micro(k, cluster_weights="uncertainty"),
-    "Answer": _Answer,
+    "Answer": lambda k: ca.Consensus(k, random_state=0),
 }
 
 

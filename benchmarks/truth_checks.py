@@ -1,4 +1,4 @@
-"""Checks of the prototype answer against known truth: noise, numbers of clusters, confidence.
+"""Checks of the default answer against known truth: noise, numbers of clusters, confidence.
 
     python benchmarks/truth_checks.py noise                          # 100 ensembles of nothing, and the real ones
     python benchmarks/truth_checks.py blobs                          # 60 blob ensembles and the digits
@@ -13,15 +13,16 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-import prototype_answer as proto
 from truth import CACHE
 from truth_families import Case, blob_ensembles, cases, digits_ensembles, family_names, noise_ensembles
 
@@ -34,7 +35,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--part", choices=("design", "held-out"), default="design")
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--families", nargs="+", default=None, help="all uncorrupted ones by default")
-    parser.add_argument("--old-rule", action="store_true", help="number: also ca.select_k of the library, slow")
     args = parser.parse_args(argv)
     return {"noise": noise, "blobs": blobs, "number": number, "confidence": confidence}[args.check](args)
 
@@ -47,11 +47,10 @@ def chosen(args: argparse.Namespace, seeds: tuple[int, ...] = (0,)) -> Iterator[
             yield case
 
 
-def prepare(case: Case) -> tuple[ca.Ensemble, proto.Reduced, dict, np.ndarray]:
-    ensemble = ca.Ensemble(case.table)
-    reduced = proto.reduce_rows(ensemble, max(proto.N_MICRO, 5 * case.k))
-    tables = proto.blocks(reduced)
-    return ensemble, reduced, tables, proto.partition_weights(tables, ensemble.n_partitions)
+def fit(case: Case, n_clusters: int | str = "auto", method: str = "auto") -> ca.Consensus:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than clusters
+        return ca.Consensus(n_clusters, method, random_state=0).fit(case.table)
 
 
 def ari(case: Case, labels: np.ndarray) -> float:
@@ -62,17 +61,15 @@ def ari(case: Case, labels: np.ndarray) -> float:
 def noise(args: argparse.Namespace) -> int:
     wrong, count = [], 0
     for case in noise_ensembles():
-        _, reduced, tables, _ = prepare(case)
         count += 1
-        if proto.support(reduced, tables).supported:
+        if fit(case).supported_:
             wrong.append(case.key)
     print(f"noise called supported: {len(wrong)} of {count} {wrong}")
     missed, count = [], 0
     args.families = args.families or family_names()
     for case in chosen(args):
-        _, reduced, tables, _ = prepare(case)
         count += 1
-        if not proto.support(reduced, tables).supported:
+        if not fit(case, case.k).supported_:
             missed.append(case.key)
     print(f"real ensembles, {args.part}, called unsupported: {len(missed)} of {count} {missed}")
     return 0
@@ -81,44 +78,29 @@ def noise(args: argparse.Namespace) -> int:
 def blobs(args: argparse.Namespace) -> int:
     right: dict = defaultdict(list)
     for case in blob_ensembles():
-        _, reduced, _, weights = prepare(case)
-        found = proto.choose_k(reduced, weights)
-        right[case.family].append(found.k == case.k)
-        right["or a runner-up"].append(case.k in [found.k, *found.runners_up])
+        found = fit(case)
+        right[case.family].append(found.n_clusters_ == case.k)
+        right["or a runner-up"].append(case.k in [found.n_clusters_, *found.runners_up_])
     for name, values in right.items():
         print(f"{name}: {sum(values)} of {len(values)}")
     for case in digits_ensembles():
-        _, reduced, _, weights = prepare(case)
-        found = proto.choose_k(reduced, weights)
-        print(f"digits, members of 8 to 15 clusters: {found.k}, runners-up {found.runners_up}")
+        found = fit(case)
+        print(f"digits, members of 8 to 15 clusters: {found.n_clusters_}, runners-up {found.runners_up_}")
     return 0
 
 
 def number(args: argparse.Namespace) -> int:
-    """Average linkage at the true number of clusters, at the one chosen, and at that of today's `select_k`."""
+    """The answer at the true number of clusters and at the one chosen."""
     found: dict = defaultdict(lambda: defaultdict(list))
     for case in chosen(args):
-        ensemble, reduced, _, weights = prepare(case)
-        if reduced.n_leaves <= max(case.k, 3):
-            continue
-        chosen_k = proto.choose_k(reduced, weights)
-        ks = {"true k": case.k, "chosen k": chosen_k.k}
-        if args.old_rule:
-            ks["select_k"] = old_rule(ensemble)
-        for name, k in ks.items():
-            labels = proto.fit_average(reduced, weights, min(k, reduced.n_leaves))[reduced.leaf_of_item]
-            found[case.family][name].append(ari(case, labels))
-        found[case.family]["true k is named, %"].append(100.0 * (case.k in [chosen_k.k, *chosen_k.runners_up]))
-        print(case.key, ks, chosen_k.runners_up, file=sys.stderr, flush=True)
+        answers = {"true k": fit(case, case.k), "chosen k": fit(case)}
+        for name, answer in answers.items():
+            found[case.family][name].append(ari(case, answer.labels_))
+        named = [answers["chosen k"].n_clusters_, *answers["chosen k"].runners_up_]
+        found[case.family]["true k is named, %"].append(100.0 * (case.k in named))
+        print(case.key, case.k, named, file=sys.stderr, flush=True)
     print_table(found)
     return 0
-
-
-def old_rule(ensemble: ca.Ensemble) -> int:
-    try:
-        return max(ca.select_k(ensemble, range(2, 31), reference="permuted", random_state=0).k, 2)
-    except ValueError:  # it fails on some ensembles with few different rows and missing labels
-        return 2
 
 
 def confidence(args: argparse.Namespace) -> int:
@@ -126,12 +108,10 @@ def confidence(args: argparse.Namespace) -> int:
     found: dict = defaultdict(lambda: defaultdict(list))
     ordered = []
     for case in chosen(args):
-        ensemble, reduced, _, weights = prepare(case)
-        if reduced.n_leaves < case.k:
+        answer = fit(case, case.k)
+        if answer.n_clusters_ < case.k:
             continue
-        choice = proto.choose_method(reduced, weights, case.k)
-        sure = proto.confidence(ensemble, reduced, choice, weights).items + 1e-9
-        labels = choice.labels[choice.method][reduced.leaf_of_item]
+        sure, labels = answer.confidence_ + 1e-6, answer.labels_
         scored = case.truth >= 0
         table = np.zeros((int(labels.max()) + 1, case.k))
         np.add.at(table, (labels[scored], case.truth[scored]), 1)
@@ -144,7 +124,7 @@ def confidence(args: argparse.Namespace) -> int:
                 found[case.family][f"{name}, % right"].append(shares[-1])
             found[case.family][f"{name}, % of items"].append(100.0 * (mask & scored).sum() / scored.sum())
         ordered += [all(a >= b for a, b in itertools.pairwise(shares))] if len(shares) > 1 else []
-        print(case.key, choice.method, [round(s, 1) for s in shares], file=sys.stderr, flush=True)
+        print(case.key, answer.method_, [round(s, 1) for s in shares], file=sys.stderr, flush=True)
     print_table(found)
     print(f"\nsurer classes (of {FEWEST} items or more) are right more often on {sum(ordered)} of {len(ordered)} sets")
     return 0

@@ -19,12 +19,22 @@ def fitted(**settings):
 
 
 def test_it_is_make_ensemble_and_a_consensus_method():
-    model = fitted()
     ensemble = ca.make_ensemble(X, 8, n_classes=4, n_init=1, random_state=3)
+    answer = ca.Consensus(4, random_state=3, engine="numpy").fit(ensemble)
+    assert (fitted().labels_ == answer.labels_).all()
+    model = fitted(method="kmeans")
     assert (model.ensemble_.codes == ensemble.codes).all()
     direct = ca.KMeansConsensus(4, random_state=3, engine="numpy").fit(ensemble)
     assert (model.labels_ == direct.labels_).all()
     assert model.density_ == direct.density_
+
+
+def test_the_number_of_clusters_may_be_chosen():
+    model = ca.ConsensusClustering("auto", n_partitions=12, random_state=3, engine="numpy").fit(X)
+    assert model.n_clusters_ == len(set(model.labels_.tolist())) == 4
+    assert model.consensus_.supported_
+    with pytest.raises(TypeError, match="n_clusters"):
+        ca.ConsensusClustering("auto", method="density").fit(X)
 
 
 def test_jobs_change_nothing():
@@ -53,7 +63,8 @@ def test_a_given_method_is_cloned_not_changed():
 )
 def test_any_base_clusterer(base):
     model = fitted(clusterer=base)
-    assert ca.nmi(Y, model.labels_) > 0.7
+    # Ward's clusterings of 5 clusters and more are nested: nothing says which of the 5 to merge
+    assert ca.nmi(Y, model.labels_) > (0.6 if isinstance(base, AgglomerativeClustering) else 0.7)
     assert hasattr(model, "predict") == (not isinstance(base, AgglomerativeClustering))
 
 

@@ -122,6 +122,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
     alternatives_ : list of Alternative
         Other methods at this number of clusters, and other numbers of clusters: each with ``labels``, ``agreement``,
         ``stability`` and ``distance`` from the answer.
+    runners_up_ : list of int
+        Other numbers of clusters that the partitions suggest nearly as much, best first.
     k_curves_ : dict of str to ndarray
         The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their sum.
     density_, cluster_density_, cluster_sizes_
@@ -267,6 +269,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         leaf: np.ndarray,
     ) -> None:  # fmt: skip
         self._leaf_of_item = leaf
+        self.runners_up_ = number.runners_up
         self.k_curves_ = {"ks": number.ks, "score": number.score, **number.curves}
         refits, n_leaves = evidence.refits, evidence.micro.n_leaves
         k = found.k if found.k > 1 else number.k

@@ -22,7 +22,7 @@ _CHUNK_BYTES = 1 << 26
 def _can_predict(self: ConsensusClustering) -> bool:
     """Every base clusterer and the consensus method must be able to label new rows."""
     clusterers = check_clusterers(self.clusterer, False, 1)
-    method = self.method if hasattr(self.method, "fit") else make_method(self.method or "kmeans")
+    method = self.method if hasattr(self.method, "fit") else make_method(self.method or "auto")
     lacking = [one for one in (*clusterers, method) if not hasattr(one, "predict")]
     if lacking:
         raise AttributeError(f"{type(lacking[0]).__name__} has no predict, so new rows cannot be labelled.")
@@ -38,8 +38,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Clusters of the consensus.
+    n_clusters : int or "auto", default=8
+        Clusters of the consensus. ``"auto"``, for methods that choose them, draws base clusterings of 2 clusters on.
     n_partitions : int, default=20
         Base clusterings.
     clusterer : scikit-learn clusterer, list of them or None, default=None
@@ -50,7 +50,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         None is the range above.
     method : str, consensus estimator or None, default=None
         How the consensus is found: a name ("kmeans", "bisecting", "sec", ...) or an estimator, whose ``n_clusters``
-        and ``random_state`` are set where it has them. None is "kmeans".
+        and ``random_state`` are set where it has them. None is "auto": :class:`Consensus`, which chooses.
     feature_fraction : float, default=1.0
         Share of the features each base clustering sees.
     sample_fraction : float, default=1.0
@@ -153,10 +153,11 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         -------
         self
         """
-        k = check_integer(self.n_clusters, "n_clusters")
+        chosen = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
+        k = 2 if chosen else check_integer(self.n_clusters, "n_clusters")
         n_partitions = check_integer(self.n_partitions, "n_partitions")
         seed = seed_from(self.random_state)
-        method = self._method(k, seed)
+        method = self._method("auto" if chosen else k, seed)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         if k > X.shape[0]:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
@@ -211,11 +212,11 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
                     table[start : start + step, j] = model.predict(seen)
         return self.consensus_.predict(table)
 
-    def _method(self, k: int, seed: int) -> Any:
+    def _method(self, k: int | str, seed: int) -> Any:
         """The consensus estimator, with number of clusters, seed and engine set."""
         settings = {"n_clusters": k, "random_state": seed, "engine": self.engine}
         if self.method is None or isinstance(self.method, str):
-            return make_method(self.method or "kmeans", **settings)
+            return make_method(self.method or "auto", **settings)
         if isinstance(self.method, type) or not (hasattr(self.method, "fit") and hasattr(self.method, "get_params")):
             raise TypeError(f"method must be a name or a consensus estimator, got {self.method!r}.")
         method = clone(self.method)

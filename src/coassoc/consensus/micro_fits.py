@@ -31,7 +31,7 @@ class CutTree:
         self._pairs = None if complete else observed
         upper = np.triu_indices(len(sizes), 1)
         pairs = None if complete else observed[upper]
-        self.merges: Merges = agglomerate(together[upper], sizes, "average", observed=pairs)
+        self.merges = _smallest_first(agglomerate(together[upper], sizes, "average", observed=pairs), sizes)
 
     @property
     def _observed(self) -> np.ndarray:
@@ -78,6 +78,22 @@ class CutTree:
         home = keep[np.argmax(near[:, keep], axis=1)]
         home[keep] = keep
         return np.unique(home[labels], return_inverse=True)[1]
+
+
+def _smallest_first(merges: Merges, sizes: np.ndarray) -> Merges:
+    """The same merges down to similarity 0; from there on, where linkage cannot tell, the two smallest clusters merge."""
+    start = int(np.searchsorted(-merges.similarity, 0.0))  # similarities fall
+    if start >= len(merges.first) - 1:
+        return merges
+    left = dict(enumerate(sizes.tolist()))
+    for a, b in zip(merges.first[:start].tolist(), merges.second[:start].tolist()):
+        left[a] += left.pop(b)
+    first, second = merges.first.copy(), merges.second.copy()
+    for step in range(start, len(first)):
+        a, b = sorted(sorted(left, key=lambda c: (left[c], c))[:2])
+        first[step], second[step] = a, b
+        left[a] += left.pop(b)
+    return Merges(first, second, merges.similarity, merges.n_ties)
 
 
 def _ratio(together: np.ndarray, observed: np.ndarray) -> np.ndarray:
