@@ -1,11 +1,11 @@
-"""The CUDA engine beside PyTorch on one card, in one run: passes, seeding and whole fits.
+"""The CUDA engine beside PyTorch on one GPU, in one run: passes, seeding and whole fits.
 
     python benchmarks/gpu.py                      # everything that fits, up to a billion items
     python benchmarks/gpu.py --sizes 1e5 1e7      # chosen sizes
     python benchmarks/gpu.py --torch 1e8 --host 1e8 --density 1e8 --streamed 1e9 --copied 1e9 --settle     # docs/gpu.md
     python benchmarks/gpu.py --sizes --clusters --settle     # moves of the searches alone
 
-Codes are drawn on the card: k hidden classes, each blurred over four clusters of every partition, 30 % of labels
+Codes are drawn on the GPU: k hidden classes, each blurred over four clusters of every partition, 30 % of labels
 replaced by chance. Times are medians between device events after a warm-up; the fit is timed on the host's clock,
 from the loaded rows to labels that stand still. Data: uint8 codes (n, 20) with up to 100 clusters each, d ≈ 1250.
 """
@@ -23,7 +23,7 @@ _TIMED = ("assign", "counts", "worst_rows", "propose_moves", "apply_moves", "spl
 
 
 def draw_codes(n: int, seed: int = 0, p: int = N_PARTITIONS, low: int = 25, high: int = 100, classes: int = K):
-    """Codes (n, p) uint8 on the card, and clusters per partition."""
+    """Codes (n, p) uint8 on the GPU, and clusters per partition."""
     import cupy
 
     from coassoc.engines.cuda.device import open_device
@@ -63,7 +63,7 @@ def draw_codes(n: int, seed: int = 0, p: int = N_PARTITIONS, low: int = 25, high
 
 
 def timed(function, repeats: int = 7) -> float:
-    """Median milliseconds on the card."""
+    """Median milliseconds on the GPU."""
     import cupy
 
     function()
@@ -79,7 +79,7 @@ def timed(function, repeats: int = 7) -> float:
 
 
 class Recorder:
-    """Rows whose verbs are timed, each with the card idle before and after."""
+    """Rows whose verbs are timed, each with the GPU idle before and after."""
 
     def __init__(self, rows):
         self._rows, self.log = rows, []
@@ -172,7 +172,7 @@ def seeding_kernels(rows) -> dict:
 
 
 def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
-    """Seconds of `DensityConsensus(n_init=1)` from codes on the card to labels there, and of its verbs over all items.
+    """Seconds of `DensityConsensus(n_init=1)` from codes on the GPU to labels there, and of its verbs over all items.
 
     Verbs over the items of one cluster, as splitting them in two takes, are not in the parts.
     """
@@ -193,7 +193,7 @@ def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
     seconds = time.perf_counter() - begin
     assert isinstance(model.labels_, cupy.ndarray)
     log, held = engine.rows.log, engine.rows.device.held_bytes()
-    engine.rows = None  # else the rows would hold the engine that holds them, and the card's memory with it
+    engine.rows = None  # else the rows would hold the engine that holds them, and the GPU's memory with it
     parts = {name: [ms for verb, ms, _ in log if verb == name] for name in _TIMED}
     moves = sum(made or 0 for verb, _, made in log if verb == "apply_moves")
     return {
@@ -207,7 +207,7 @@ def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
 def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
     """Milliseconds of an assignment pass by dense one-hot products and by embedding_bag, `chunk` items at a time.
 
-    Whole passes over codes on the card: the median of three, or one pass above 10**8 items, where it takes seconds.
+    Whole passes over codes on the GPU: the median of three, or one pass above 10**8 items, where it takes seconds.
     """
     import cupy
     import torch
@@ -326,7 +326,7 @@ def read_time(codes) -> float:
 
 
 def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
-    """Microseconds per move checked and applied, on the card and fetched to the host, from labels dealt out in turn."""
+    """Microseconds per move checked and applied, on the GPU and fetched to the host, from labels dealt out in turn."""
     import copy
 
     import cupy
@@ -354,7 +354,7 @@ def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
                 made = rows.apply_moves(labelling, state, moves, table.threshold)
                 done = time.perf_counter()
             assert made == accepted.sum() and (plain.alpha == state.alpha).all()
-            spent = {"card_us": done - settled, "fetch_us": fetched - begin, "host_us": settled - fetched}
+            spent = {"gpu_us": done - settled, "fetch_us": fetched - begin, "host_us": settled - fetched}
             row = {"k": k, "state": state.kind, "moves": len(moves), "made": made}
             out.append(row | {name: round(seconds / len(moves) * 1e6, 4) for name, seconds in spent.items()})
     return out
@@ -364,7 +364,7 @@ def from_host(at_home, fit: dict, native: bool, streamed: bool, copied: bool) ->
     """Seconds of the same fit with codes on the host: by its CPU, streamed, and copied first.
 
     10**9 items take 20 GB of codes there and 19 of the CPU's state; its copy of the codes, 20 more, is then left out.
-    `fit` holds the loss, the passes and, for the CPU, the labels of the fit on the card, which may be gone.
+    `fit` holds the loss, the passes and, for the CPU, the labels of the fit on the GPU, which may be gone.
     """
     from coassoc.engines import Cuda, Native
     from coassoc.engines.native.engine import kernels_missing
@@ -404,7 +404,7 @@ def main() -> None:
     parser.add_argument("--host", type=float, default=1e7, help="largest size run on the host's CPU")
     parser.add_argument("--streamed", type=float, default=None, help="largest size streamed from the host; as --host")
     parser.add_argument("--copied", type=float, default=None, help="largest size copied from the host; as --host")
-    parser.add_argument("--settle", action="store_true", help="time moves of the searches, on the card and on the host")
+    parser.add_argument("--settle", action="store_true", help="time moves of the searches, on the GPU and on the host")
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
     limits = [options.host if size is None else size for size in (options.host, options.streamed, options.copied)]
@@ -445,7 +445,7 @@ def main() -> None:
             kept = {"loss": fit["loss"], "n_iter": fit["n_iter"]}
             if n <= options.host:
                 kept["labels"] = fit["rows"].labels(fit["fit"].labelling).get()
-        del codes, ensemble, fit  # the card is free for what comes from the host
+        del codes, ensemble, fit  # the GPU is free for what comes from the host
         for pool in device.pools:
             pool.free_all_blocks()
         if at_home is not None:
@@ -458,7 +458,7 @@ def main() -> None:
     if options.settle:
         results += settle_times()
         for row in results:
-            if "card_us" in row:
+            if "gpu_us" in row:
                 print(json.dumps(row), flush=True)
     for k in options.clusters:
         results.append(many_clusters(int(k)))

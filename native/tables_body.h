@@ -7,8 +7,13 @@ namespace {
 
 // Tables of few columns are worked on several rows at a time, as if those were one row of many columns: what belongs to
 // a column is repeated, and folded again at the end.
-constexpr int64_t kWide = 16;
-inline int64_t wide_columns(int64_t k) { return k <= kWide / 2 ? kWide / k * k : k; }
+constexpr int64_t kFewColumns = 64, kWide = 8 * kFewColumns;
+inline int64_t wide_columns(int64_t k) {
+    if (k > kFewColumns) return k;
+    int64_t rows = 8;  // whole vectors of 8, two at least
+    while (rows > 1 && k * rows / 2 % 8 == 0 && k * rows / 2 >= 16) rows /= 2;
+    return k * rows;
+}
 
 // Calls one(i, v) for every entry i, of the repeated column v.
 template <class One>
@@ -23,7 +28,8 @@ inline void for_entries(int64_t n, int64_t k, One&& one) {
 // Calls fold(c, v) for every repetition v of column c.
 template <class Fold>
 inline void for_repeats(int64_t k, Fold&& fold) {
-    for (int64_t v = 0; v < wide_columns(k); v += k)
+    const int64_t wide = wide_columns(k);
+    for (int64_t v = 0; v < wide; v += k)
         for (int64_t c = 0; c < k; ++c) fold(c, v + c);
 }
 

@@ -314,9 +314,9 @@ def test_block_iterations_find_what_a_whole_decomposition_finds(k, rank):
     expected = eigh(matrix, eigvals_only=True)[::-1][:k]
     for argument in (matrix, lambda X: matrix @ X):
         values, vectors = leading_eigenvectors(argument, basis[:, 0], k, np.random.default_rng(1))
-        assert values == pytest.approx(expected, abs=1e-8)
+        assert values == pytest.approx(expected, abs=1e-6)
         assert vectors.T @ vectors == pytest.approx(np.eye(k), abs=1e-9)
-        assert np.abs(matrix @ vectors - vectors * values).max() < 1e-4
+        assert np.linalg.norm(matrix @ vectors - vectors * values, axis=0).max() < 2e-4
         assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(k)] > 0).all()
 
 

@@ -9,7 +9,7 @@ from coassoc.consensus import base, bisecting, grow, kmeans, lloyd, search, star
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
-from coassoc.ensemble.ensemble import lies_on_card
+from coassoc.ensemble.ensemble import is_on_gpu
 from coassoc.ensemble.gpu import ensemble_from_device
 from coassoc.metrics import labels
 from twins.device import NumpyDevice, OnDevice
@@ -92,6 +92,6 @@ def as_if_on_device(make, patch, device):
         return
     patch.setattr(_cuda_device, "device_of", lambda array: device)
     for module in (base, bisecting, grow, labels):
-        patch.setattr(module, "lies_on_card", lambda array: isinstance(array, OnDevice) or lies_on_card(array))
+        patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
     for module in (base, bisecting, contract, grow, kmeans, labels, lloyd, search, starts):
         patch.setattr(module, "np", Guard())

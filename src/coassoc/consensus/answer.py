@@ -13,7 +13,7 @@ from ..core.counts import Counts
 from ..core.tables import KMeansObjective, fix_table
 from ..engines import Rows
 from ..ensemble import Ensemble
-from ..ensemble.ensemble import lies_on_card
+from ..ensemble.ensemble import is_on_gpu
 from ..metrics.labels import check_copies, fill_missing
 from .base import ConsensusEstimator, PredictMixin
 from .choosing import Evidence, NumberOfClusters, choose_k, gather_evidence, halves_agreement, rand_index
@@ -242,7 +242,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         labelling = rows.labelling(self._micro_table.n_clusters)
         rows.assign(labelling, self._micro_table)
         labels = rows.labels(rows.renumbered(labelling, self._cluster_of_leaf, self.n_clusters_))
-        return labels if lies_on_card(labels) else np.asarray(labels)
+        return labels if is_on_gpu(labels) else np.asarray(labels)
 
     # -- what supports them --------------------------------------------------------------------------------
 
@@ -372,4 +372,4 @@ def _copies(ensemble: Ensemble, sample_weight: Any, leaf: np.ndarray) -> np.ndar
 
 def _host(values: Any) -> np.ndarray:
     """An array in the memory of this process."""
-    return np.asarray(values.get() if lies_on_card(values) else values)
+    return np.asarray(values.get() if is_on_gpu(values) else values)

@@ -14,7 +14,7 @@ from ..core.counts import Counts, ScoreTable
 from ..core.densities import cluster_densities, mean_density
 from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
-from ..ensemble.ensemble import lies_on_card
+from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.gpu_inputs import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
 from ..metrics.labels import check_copies, check_partition_weights
@@ -130,7 +130,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
     def _store_partition(self, ensemble: Ensemble, labels: Any, counts: Counts, v: np.ndarray) -> None:
         """Set ``labels_`` and the scores that follow from counts."""
         if not is_dask(labels):  # Dask's workers have marked the items without a label already
-            labels = _mark_unlabelled(labels if lies_on_card(labels) else np.asarray(labels), ensemble)
+            labels = _mark_unlabelled(labels if is_on_gpu(labels) else np.asarray(labels), ensemble)
         self.labels_ = labels
         self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
@@ -155,7 +155,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         ndarray of shape (n_samples, n_clusters)
             Between 0 and 1; rows do not sum to 1. All 0 for a row without a single known label.
         """
-        if lies_on_card(X):
+        if is_on_gpu(X):
             raise TypeError("transform works in the host's memory, got X on the GPU; copy it to the host.")
         X = self._check_new_rows(X)
         ensemble = self._vocabulary.ensemble_of(X)
@@ -170,7 +170,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _predict(self, X: Any) -> Any:
         """Labels of new rows, in the memory where the rows are."""
-        on_gpu = lies_on_card(X)
+        on_gpu = is_on_gpu(X)
         X = self._check_new_rows(X)
         ensemble = known_rows(self._vocabulary, X) if on_gpu else self._vocabulary.ensemble_of(X)
         if ensemble is None:  # no label of these rows was seen at fit
@@ -186,7 +186,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         labelling = rows.labelling(self._table.n_clusters)
         rows.assign(labelling, self._table)
         labels = rows.labels(labelling)
-        return labels if lies_on_card(labels) else np.asarray(labels)
+        return labels if is_on_gpu(labels) else np.asarray(labels)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -241,7 +241,7 @@ def _check_table(X: Any) -> Any:
 def _check_memory_place(engine: Engine, **given: Any) -> None:
     """Reject arrays on the GPU for engines that work in the host's memory."""
     for name, array in given.items():
-        if lies_on_card(array) and engine.name != "cuda":
+        if is_on_gpu(array) and engine.name != "cuda":
             raise TypeError(
                 f"{name} is on the GPU, but engine {engine.name!r} works in the host's memory; copy it to the host, or "
                 "pass engine=coassoc.engines.Cuda()."

@@ -14,7 +14,7 @@ from ..core.counts import Counts, ScoreTable
 from ..core.densities import cluster_densities, density_from_counts, gain_of_split, loss_from_counts
 from ..core.tables import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
-from ..ensemble.ensemble import lies_on_card
+from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
 from .base import ConsensusEstimator, PredictMixin
@@ -341,7 +341,7 @@ class _Grower:
 
 def _look_up(numbers: np.ndarray, items: Any) -> Any:
     """``numbers[items]``, in the memory where `items` are."""
-    if lies_on_card(items):
+    if is_on_gpu(items):
         return look_up(numbers, items)
     return numbers[np.asarray(items)]
 

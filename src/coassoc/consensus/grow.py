@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.encode import smallest_unsigned
-from ..ensemble.ensemble import lies_on_card
+from ..ensemble.ensemble import is_on_gpu
 from ..metrics.labels import check_copies
 
 # ensemble and multiplicities of estimators that grow, None while a fit is to be kept; never saved or pickled
@@ -110,7 +110,7 @@ class GrowingMixin:
                 f"{method} needs the ensemble of the last fit, which fit does not keep, nor does a saved, pickled or "
                 f"copied model; make the first fit with partial_fit, or {way_out}."
             )
-        if any(map(lies_on_card, kept)):
+        if any(map(is_on_gpu, kept)):
             raise TypeError(
                 f"{method} needs items in the host's memory, got an ensemble or sample_weight on the GPU; {way_out}."
             )

@@ -92,7 +92,7 @@ class HBGF(SpectralConsensus):
         Number of clusters in the consensus.
     n_init : int, default=10
         Starts of k-means, on a sample of the items; the best one goes on to all items.
-    max_iter : int, default=20
+    max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
@@ -154,7 +154,7 @@ class HBGF(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, n_clusters=8, *, n_init=10, max_iter=20, random_state=None, engine="auto", verbose=0):
+    def __init__(self, n_clusters=8, *, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0):
         self.n_clusters = n_clusters
         self.n_init = n_init
         self.max_iter = max_iter
@@ -181,7 +181,7 @@ class LWGP(SpectralConsensus):
         How fast the weight of a base cluster falls with its uncertainty.
     n_init : int, default=10
         Starts of k-means, on a sample of the items; the best one goes on to all items.
-    max_iter : int, default=20
+    max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
@@ -239,7 +239,7 @@ class LWGP(SpectralConsensus):
     """
 
     def __init__(
-        self, n_clusters=8, *, theta=THETA, n_init=10, max_iter=20, random_state=None, engine="auto", verbose=0
+        self, n_clusters=8, *, theta=THETA, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0
     ):
         self.n_clusters = n_clusters
         self.theta = theta
@@ -274,7 +274,7 @@ class ECPCS(SpectralConsensus):
         Length t of the walks.
     n_init : int, default=10
         Starts of k-means on the base clusters.
-    max_iter : int, default=20
+    max_iter : int, default=10
         Passes over all items at most. They begin where k-means on a sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
@@ -330,7 +330,7 @@ class ECPCS(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, n_clusters=8, *, steps=20, n_init=10, max_iter=20, random_state=None, engine="auto", verbose=0):
+    def __init__(self, n_clusters=8, *, steps=20, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0):
         self.n_clusters = n_clusters
         self.steps = steps
         self.n_init = n_init

@@ -158,7 +158,7 @@ class Ensemble:
         names, categories : list, optional
             Names of partitions; original labels behind the codes.
         """
-        if lies_on_card(codes):
+        if is_on_gpu(codes):
             on_device: Any = next(kind for test, kind in _KINDS if test(codes))
             return on_device.from_codes(codes, n_clusters, names=names, categories=categories)
         n_clusters = np.asarray(n_clusters, dtype=np.int64)
@@ -400,7 +400,7 @@ class Ensemble:
         return index
 
 
-def lies_on_card(table: Any) -> bool:
+def is_on_gpu(table: Any) -> bool:
     """Whether the values of `table`, an array or an ensemble, are in the memory of a GPU."""
     if isinstance(table, np.ndarray):
         return False

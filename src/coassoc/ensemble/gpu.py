@@ -10,7 +10,7 @@ import numpy as np
 from ..engines.cuda import device as cuda_device
 from ..engines.cuda.engine import Cuda
 from .encode import smallest_unsigned
-from .ensemble import Ensemble, add_kind, lies_on_card
+from .ensemble import Ensemble, add_kind, is_on_gpu
 
 
 class DeviceEnsemble(Ensemble):
@@ -137,4 +137,4 @@ def look_up(table: np.ndarray, items: Any) -> Any:
     return device.take(device.put(table), items)
 
 
-add_kind(lies_on_card, DeviceEnsemble)
+add_kind(is_on_gpu, DeviceEnsemble)

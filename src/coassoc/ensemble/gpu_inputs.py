@@ -16,7 +16,7 @@ _MOST = 1 << 22  # labels on a GPU must be below: a lookup table has one entry f
 _PART = 1 << 24  # items coded at a time
 
 
-def labels_on_card(labels: Any, n_samples: int | None, name: str) -> tuple[Any, int]:
+def labels_on_gpu(labels: Any, n_samples: int | None, name: str) -> tuple[Any, int]:
     """What `check_labels` gives, int32 on the GPU: codes 0..k-1 in the order of the labels, −1 where negative."""
     device = _cuda_device.device_of(labels)
     labels = device.adopt(labels)
@@ -37,9 +37,9 @@ def labels_on_card(labels: Any, n_samples: int | None, name: str) -> tuple[Any, 
     found = np.flatnonzero(device.get(seen)[:-1])
     numbers = np.full(highest + 2, -1, np.int32)
     numbers[found] = np.arange(len(found))
-    on_card, codes = device.put(numbers), device.empty(len(labels), np.int32)
+    on_gpu, codes = device.put(numbers), device.empty(len(labels), np.int32)
     for where, part in _parts(labels, highest + 1):
-        codes[where] = device.take(on_card, part)
+        codes[where] = device.take(on_gpu, part)
     return codes, len(found)
 
 
@@ -52,7 +52,7 @@ def _parts(labels: Any, missing: int) -> Iterator[tuple[slice, Any]]:
         yield where, part
 
 
-def copies_on_card(weight: Any, n_samples: int, check_range: Callable[[int, int], None]) -> Any:
+def copies_on_gpu(weight: Any, n_samples: int, check_range: Callable[[int, int], None]) -> Any:
     """Multiplicities as uint32 on the GPU; a single number comes back as a host array, unchecked."""
     device = _cuda_device.device_of(weight)
     weight = device.adopt(weight)
@@ -92,8 +92,8 @@ def known_rows(vocabulary: Vocabulary, X: Any) -> DeviceEnsemble | None:
     if not as_is:
         codes = device.empty(X.codes.shape, smallest_unsigned(int(vocabulary.n_clusters.max()) + 1))
         for j, lookup in enumerate(lookups):
-            on_card = device.put(lookup.astype(codes.dtype))
-            codes[:, j] = device.take(on_card, X.codes[:, j].astype(np.int32))
+            on_gpu = device.put(lookup.astype(codes.dtype))
+            codes[:, j] = device.take(on_gpu, X.codes[:, j].astype(np.int32))
     names, categories = vocabulary.names, vocabulary.categories
     return ensemble_from_device(codes, vocabulary.n_clusters, device, names=names, categories=categories)
 

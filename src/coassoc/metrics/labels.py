@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core.counts import MAX_COPIES
 from ..ensemble.encode import encode_column
-from ..ensemble.ensemble import lies_on_card
-from ..ensemble.gpu_inputs import copies_on_card, labels_on_card
+from ..ensemble.ensemble import is_on_gpu
+from ..ensemble.gpu_inputs import copies_on_gpu, labels_on_gpu
 
 
 def check_labels(
@@ -20,9 +20,9 @@ def check_labels(
 
     None for `n_samples` takes any number of items. With `on_gpu`, labels on the GPU are coded there.
     """
-    if lies_on_card(labels):
+    if is_on_gpu(labels):
         _check_place(name, on_gpu)
-        return labels_on_card(labels, n_samples, name)
+        return labels_on_gpu(labels, n_samples, name)
     values = np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asanyarray(labels)
     if values.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {values.shape}.")
@@ -59,9 +59,9 @@ def check_copies(sample_weight: Any, n_samples: int, *, on_gpu: bool = False) ->
     """
     if sample_weight is None:
         return None
-    if lies_on_card(sample_weight):
+    if is_on_gpu(sample_weight):
         _check_place("sample_weight", on_gpu)
-        found = copies_on_card(sample_weight, n_samples, check_copy_range)
+        found = copies_on_gpu(sample_weight, n_samples, check_copy_range)
         if found is None or found.ndim:
             return found
         sample_weight = found
