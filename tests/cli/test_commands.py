@@ -267,7 +267,9 @@ def test_demo_runs_twice_without_a_network(tmp_path, monkeypatch, capsys):
     assert ca.nmi(digits, found) > 0.7
     again = json.loads(run(capsys, "demo", "--json"))
     assert again["files"]["labels"] == "coassoc-demo-2/consensus.csv"
-    assert [row["method"] for row in again["results"]] == ["k-means consensus", "bisecting consensus"]
+    assert [row["method"] for row in again["results"]] == [
+        "default consensus", "k-means consensus", "bisecting consensus"
+    ]  # fmt: skip
     assert again["results"][0]["ensemble_nmi"] > again["zero_effort"]["best"]["ensemble_nmi"]
     # the same seed, the same labels
     assert column(tmp_path / "coassoc-demo-2" / "consensus.csv", "kmeans") == found

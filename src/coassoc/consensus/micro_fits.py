@@ -81,7 +81,7 @@ class CutTree:
 
 
 def _smallest_first(merges: Merges, sizes: np.ndarray) -> Merges:
-    """The same merges down to similarity 0; from there on, the two smallest clusters merge."""
+    """The same merges down to similarity 0; at 0, where linkage cannot tell, the two smallest clusters merge."""
     start = int(np.searchsorted(-merges.similarity, 0.0))  # similarities fall
     if start >= len(merges.first) - 1:
         return merges
