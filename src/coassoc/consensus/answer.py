@@ -110,7 +110,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         From 0 to 1: how far the item keeps its cluster when half of the partitions are left out, times how well its
         own labels fit the cluster, as a geometric mean. 0 for unsupported answers with one cluster, and where there is
         but one partition.
-    cluster_confidence_ : ndarray of shape (n_clusters_,)
+    cluster_confidence_ : ndarray of shape (n_clusters,)
         Share of the refits to half of the partitions in which the cluster is found again (Jaccard index at least 0.5).
     partition_weights_ : ndarray of shape (n_partitions,)
         Weight of each partition, mean 1; 0 for those that agree with the others hardly more than by chance.

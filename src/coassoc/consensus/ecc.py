@@ -64,7 +64,7 @@ class ECC(TableConsensus):
         Density S of the partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters_,)
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
         Density and number of items of each cluster.
     n_iter_ : int
         Passes of the best start.

@@ -105,7 +105,7 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
         Density S of the partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters_,)
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
         Density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
