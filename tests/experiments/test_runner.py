@@ -162,7 +162,7 @@ def test_methods_are_found_or_told():
         find_method("x=absent.module:Thing")
     with pytest.raises(ValueError, match="a name that is not taken"):
         find_method("KM=sklearn.cluster:KMeans")
-    assert len(known_methods()) == 17
+    assert len(known_methods()) == 19
 
 
 # -- the command -----------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_wrong_names_and_places_are_told_before_anything_runs(table, tmp_path, c
         (["--datasets", "glass", "--data", str(tmp_path / "absent")], "is not a folder that can be read"),
         (["--output", str(blocked)], "--output must be a folder"),
         (["--dataset-csv", "mine"], "--dataset-csv must be NAME=FILE"),
-        (["--repeats", "0"], "n_repeats must be at least 1"),
+        (["--repeats", "0"], "--repeats: must be a whole number of at least 1"),
         (["--method", "x=no.such:Thing"], "cannot be imported"),
         (["--dataset-csv", f"other={tmp_path / 'none.csv'}"], "none.csv"),
     ):

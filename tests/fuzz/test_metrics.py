@@ -52,7 +52,7 @@ def broken_rule(rng) -> str | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             warnings.simplefilter("ignore", UserWarning)
-            value = getattr(ca, name)(first if takes_ensemble else hostile_vector(rng, n), labels, **options)
+            value = getattr(ca.metrics, name)(first if takes_ensemble else hostile_vector(rng, n), labels, **options)
     except (ValueError, TypeError) as error:
         clear = type(error) in (ValueError, TypeError) and str(error).startswith(ARGUMENTS)
         return None if clear else f"{call}: {type(error).__name__}: {error}"

@@ -80,7 +80,7 @@ def test_stability_counts_every_item(told, ax):
 def test_comparison_leaves_out_methods_that_did_not_run(told, ax):
     rows = [*told.comparison, {"method": "broken", "density": None, "ensemble_nmi": None}]
     plot_comparison(rows, ax=ax)
-    assert [text.get_text() for text in ax.texts] == ["KMeansConsensus", "bisecting"]
+    assert [text.get_text() for text in ax.texts] == ["Consensus", "bisecting"]
 
 
 def test_a_figure_is_made_when_none_is_given(told):
