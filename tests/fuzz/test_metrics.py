@@ -65,7 +65,6 @@ def broken_rule(rng) -> str | None:
     return None if fits else f"{call} = {value}"
 
 
-@pytest.mark.xfail(reason="issue 14, point 10: NumPy's message comes through", strict=True, raises=AssertionError)
 def test_ragged_weights_are_refused_by_name():
     with pytest.raises(ValueError) as caught:
         ca.density([[0], [1]], [0, 1], sample_weight=[[1], [2, 3]])

@@ -65,7 +65,10 @@ def check_copies(sample_weight: Any, n_samples: int, *, on_gpu: bool = False) ->
         if found is None or found.ndim:
             return found
         sample_weight = found
-    weight = np.asarray(sample_weight)
+    try:
+        weight = np.asarray(sample_weight)
+    except ValueError:  # lists of different lengths
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got lists of different lengths.") from None
     if weight.dtype.kind not in "iubfO":
         raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")
     if weight.ndim == 0:
