@@ -331,7 +331,7 @@ def family_names() -> list[str]:
     return names + [f"{name}+{kind}" for name in CORRUPTED_FROM if name in names for kind in CORRUPTIONS]
 
 
-# -- ensembles whose number of clusters is known beyond doubt, and ensembles of nothing --------------------------------
+# -- ensembles whose number of clusters is known for certain, and ensembles of nothing --------------------------------
 
 
 def blob_ensembles() -> Iterator[Case]:
