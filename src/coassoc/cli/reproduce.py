@@ -15,6 +15,7 @@ from ..experiments.protocol import PAPER_SETS, QUICK_SETS, SCALINGS, Protocol
 from ..experiments.runner import DataSource, Outcome, Step, run_evaluation
 from ..experiments.store import RowStore
 from ..experiments.tables import gaps_markdown, make_tables, to_csv, to_latex, to_markdown
+from ..report.axes import new_figure
 from ..report.plain_text import seconds
 from . import common
 from .common import positive, seed
@@ -84,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
         n_clusters=args.clusters,
         scaling=args.scaling,
     )
+    if not args.no_page:
+        new_figure(1, 1)  # fails before the work when matplotlib is missing
     folder = _output_folder(args.output)
     for text in (*skipped_sets, *skipped_methods):
         common.note(text)
