@@ -226,6 +226,7 @@ def test_archives_that_contradict_themselves_are_refused(tmp_path):
 
 letters = st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00/")
 AWKWARD = ["\r", "a\r\nb", "\u2028", "\x1c", "\ufeff", "nan", "inf", "1e5", "a;b;c", "|", "True", "-"]
+AWKWARD += ["1_0", "\u0663", "index", "barcode", "id", "class", "5", "10", "Infinity", "\t,;|", ".", "n" * 300]
 awkward = st.sampled_from(
     [*AWKWARD, "NA", "None", "null", "", "1", "01", "1.0", "-1", "'", "'1", "''NA", "=cmd|x", "+1", "@a", " a", "a ",
      "\t", "a,b", '"', '""', "a\nb"]
