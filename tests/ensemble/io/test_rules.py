@@ -146,6 +146,15 @@ def test_a_column_without_repeated_values_is_left_out_with_a_warning(read):
         read("customer,b\n" + "".join(f"{i},{-i}\n" for i in range(1, 31)))
 
 
+def test_repeated_ids_are_found_among_unused_categories(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    ids = pd.Categorical.from_codes([0, 1, 1], ["x", "y", "z"])
+    pd.DataFrame({"id": ids, "a": [0, 0, 1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="repeats 'y'"):
+        ca.read_ensemble(tmp_path / "t.parquet")
+
+
 def test_known_classes_are_not_a_clustering(read):
     found = read("a,Truth\n0,x\n0,x\n1,y\n")
     assert found.names == ["a"]
