@@ -274,14 +274,16 @@ def test_linkage_that_would_need_too_much_memory_links_micro_clusters(monkeypatc
     table = rng.integers(0, 200, (3000, 6))
     n, blocks = len(np.unique(table, axis=0)), 1 << 25
     monkeypatch.setattr(_eac, "MANY", 100)
-    for linkage, need in (("average", 8 * n * (n - 1) // 2), ("single", n * n)):  # a byte for each pair of counts
-        model = ca.EAC(3, linkage=linkage, max_bytes=need + blocks - 1, random_state=0).fit(table)
-        asked = ca.EAC(3, linkage=linkage, micro_clusters=100, random_state=0).fit(table)
+    for method, need in (("average", 8 * n * (n - 1) // 2), ("single", n * n)):  # a byte for each pair of counts
+        model = ca.EAC(3, linkage=method, max_bytes=need + blocks - 1, random_state=0).fit(table)
+        asked = ca.EAC(3, linkage=method, micro_clusters=100, random_state=0).fit(table)
         assert model.n_micro_clusters_ == model.n_leaves_ == 100
         assert model.labels_.tolist() == asked.labels_.tolist()
-        exact = ca.EAC(3, linkage=linkage, max_bytes=need + blocks).fit(table)
+        exact = ca.EAC(3, linkage=method, max_bytes=need + blocks).fit(table)
         assert (exact.n_micro_clusters_, exact.n_leaves_) == (0, n)
-    with pytest.raises(MemoryError, match=r"needs \d+ bytes, above max_bytes=1000000; raise max_bytes, or set enhanced"):
+    with pytest.raises(
+        MemoryError, match=r"needs \d+ bytes, above max_bytes=1000000; raise max_bytes, or set enhanced"
+    ):
         ca.EAC(3, enhanced=True, max_bytes=10**6).fit(table)
 
 

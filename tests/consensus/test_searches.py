@@ -255,7 +255,9 @@ def test_many_items_are_searched_on_a_sample(engine, monkeypatch):
     assert found.ensemble_nmi_ == pytest.approx(ca.ensemble_nmi(table, found.labels_), abs=1e-12)
     again = ca.AgreementConsensus(6, init=found.labels_, max_rounds=0).fit(table)
     assert again.labels_.tolist() == found.labels_.tolist()
-    assert found.labels_.tolist() == ca.AgreementConsensus(6, random_state=0, engine="numpy").fit(table).labels_.tolist()
+    assert (
+        found.labels_.tolist() == ca.AgreementConsensus(6, random_state=0, engine="numpy").fit(table).labels_.tolist()
+    )
     # 500 items drawn from equal rows hold one of them: the search runs on all items then
     rare = np.zeros((900, 2), int)
     rare[:4] = [[1, 1], [1, 1], [2, 2], [2, 2]]

@@ -80,9 +80,10 @@ class AgreementConsensus(SearchConsensus):
 
     Notes
     -----
-    Every step is linear in the number of items. Above 100 000 items the search runs on a sample (20 000 items, or 100 for
-    each cluster), which labels all items; passes and moves over all items then raise the agreement further. x log x of counts is kept as 64-bit fixed point, so sums are exact
-    and results do not depend on threads, chunks or the engine.
+    Every step is linear in the number of items. Above 100 000 items the search runs on a sample (20 000 items, or 100
+    for each cluster), which labels all items; passes and moves over all items then raise the agreement further. x log x
+    of counts is kept as 64-bit fixed point, so sums are exact and results do not depend on threads, chunks or the
+    engine.
 
     Examples
     --------

@@ -243,9 +243,7 @@ class CSPA(ConsensusEstimator):
             part, vertex = _majority(part, pieces_of, weights), row
         return np.where(vertex < 0, -1, part[vertex])
 
-    def _parts_of_micro_clusters(
-        self, rows: Rows, engine: Engine, sample_weight: Any, k: int, seed: int
-    ) -> np.ndarray:
+    def _parts_of_micro_clusters(self, rows: Rows, engine: Engine, sample_weight: Any, k: int, seed: int) -> np.ndarray:
         """The same with micro-clusters as vertices."""
         micro = micro_clusters(rows, engine, max(MANY, 5 * k), MICRO_PASSES, seed)
         self.n_micro_clusters_ = micro.n_leaves
