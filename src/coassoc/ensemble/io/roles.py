@@ -24,7 +24,7 @@ from .table import Table
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
 CLASS_NAMES = ("class", "classes", "truth", "ground_truth", "target")
 # names that hold classes beside at least two clusterings; alone they are the clustering
-LIKELY_CLASS_NAMES = ("label", "labels", "true_label", "true_labels", "y", "y_true", "gt", "gnd", "cell_type", "celltype")
+LIKELY_CLASS_NAMES = ("label", "labels", "true_label", "true_labels", "y", "y_true", "gt", "cell_type", "celltype")
 HEAD_ROWS = 4096  # rows in which a clustering repeats its labels
 _FEWEST_ROWS = 20  # so few items may all be clusters of their own
 _MANY_VALUES = 20  # so many different numbers, none of them 0 or 1, are a measurement
