@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from ..core.checks import check_integer
 from .search import AgreementGoal, Found, Search, SearchConsensus
 
 
+@dataclass(eq=False, repr=False)
 class AgreementConsensus(SearchConsensus):
     r"""Consensus partition with a large mean NMI with the base partitions.
 
@@ -84,36 +87,20 @@ class AgreementConsensus(SearchConsensus):
     [3, 3]
     """
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        at_most=False,
-        min_cluster_size=2,
-        n_init=1,
-        micro_clusters="auto",
-        init=None,
-        max_iter=300,
-        max_rounds=50,
-        n_trials=8,
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.at_most = at_most
-        self.min_cluster_size = min_cluster_size
-        self.n_init = n_init
-        self.micro_clusters = micro_clusters
-        self.init = init
-        self.max_iter = max_iter
-        self.max_rounds = max_rounds
-        self.n_trials = n_trials
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    at_most: bool = False
+    min_cluster_size: int = 2
+    n_init: int = 1
+    micro_clusters: Any = "auto"
+    init: Any = None
+    max_iter: int = 300
+    max_rounds: int = 50
+    n_trials: int = 8
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _goal(self, v: np.ndarray) -> AgreementGoal:
         if not isinstance(self.at_most, (bool, np.bool_)):

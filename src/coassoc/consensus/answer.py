@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ class Alternative:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Consensus(PredictMixin, ConsensusEstimator):
     r"""The consensus of an ensemble, with the method and the number of clusters chosen, and a verdict on it.
 
@@ -154,12 +155,12 @@ class Consensus(PredictMixin, ConsensusEstimator):
     [2, 2, 2, 1, 1, 1, 0, 0, 0]
     """
 
-    def __init__(self, n_clusters="auto", method="auto", *, random_state=None, engine="auto", verbose=0):
-        self.n_clusters = n_clusters
-        self.method = method
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: Any = "auto"
+    method: Any = "auto"
+    _: KW_ONLY
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         asked = check_n_clusters(self.n_clusters)
