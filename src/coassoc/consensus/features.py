@@ -167,7 +167,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
                 print(f"ConsensusClustering: base clustering {len(vectors)} of {n_partitions}")
         self.ensemble_ = Ensemble.from_partitions(vectors)
         self.consensus_ = method.fit(self.ensemble_)
-        self.labels_ = self.consensus_.labels_
+        self.labels_ = np.asarray(self.consensus_.labels_)
         self.n_clusters_ = len(np.unique(self.labels_[self.labels_ >= 0]))
         self.density_ = density(self.ensemble_, self.labels_, engine=self.engine)
         return self

@@ -250,7 +250,8 @@ class CSPA(ConsensusEstimator):
         self.n_micro_clusters_ = micro.n_leaves
         part = self._cut(micro_graph(micro.counts), micro.sizes, k, seed)
         labels = part[np.asarray(rows.labels(micro.labelling))]
-        return labels if sample_weight is None else np.where(check_copies(sample_weight, len(labels)) > 0, labels, -1)
+        copies = check_copies(sample_weight, len(labels))
+        return labels if copies is None else np.where(copies > 0, labels, -1)
 
     def _cut(self, graph: csr_matrix, weights: np.ndarray, k: int, seed: int) -> np.ndarray:
         warn_if_fewer(k, len(weights), "items")
