@@ -17,7 +17,9 @@ from ..core.counts import Counts, Layout, ScoreTable
 from ..core.tables import KMeansObjective
 from ..engines import Engine, Fit, Labelling, Rows, resolve
 from ..ensemble import Ensemble
+from ..metrics.counting import member_tables
 from .starts import Starts, best_start, with_fewer_clusters
+from .support import compare_members, kept_partitions
 
 LARGE = 100_000  # items above which micro-clusters are found on a sample
 SAMPLE = 50_000
@@ -36,6 +38,7 @@ class MicroClusters:
     counts: Counts  # (d, m), partitions and base clusters in the order below
     partitions: np.ndarray  # (p,) positions in the ensemble
     codes: np.ndarray  # (d,) positions in the ensemble; d counts the base clusters that have items
+    weights: np.ndarray  # (p,) of the partitions, mean 1: equal, but 0 for those left out
 
     @property
     def n_leaves(self) -> int:
@@ -77,10 +80,13 @@ class MicroClusters:
         return given
 
 
-def micro_clusters(rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed: int) -> MicroClusters:
+def micro_clusters(
+    ensemble: Ensemble, rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed: int
+) -> MicroClusters:
     """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty.
 
-    Above LARGE items, the centers are found on SAMPLE items drawn at random, and all items join the nearest one.
+    Partitions that hardly agree with the others are left out before: items would be joined by chance. Above LARGE
+    items, all this is found on SAMPLE items drawn at random, and all items join the nearest center.
     """
     sample, where = rows, engine
     if rows.n_copies > LARGE:
@@ -89,7 +95,8 @@ def micro_clusters(rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed
         ensemble = Ensemble.from_codes(np.ascontiguousarray(drawn), rows.layout.n_clusters)
         where = resolve("auto", ensemble)
         sample = where.load(ensemble)
-    v = np.ones(rows.layout.n_partitions)
+    tables = member_tables(ensemble, sample, range(ensemble.n_partitions))
+    v = kept_partitions(compare_members(tables, sample.layout).agreement).astype(np.float64)
 
     def one_start(k: int) -> Fit:
         return best_start(sample, where, KMeansObjective(v), v, Starts(k, 1, max_iter, seed))
@@ -107,7 +114,7 @@ def micro_clusters(rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed
     partitions, codes, n_clusters = _order(counts)
     layout = Layout(n_clusters, np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64))
     ordered = Counts(np.ascontiguousarray(counts.alpha[codes]), counts.sizes, layout)
-    return MicroClusters(labelling, table, ordered, partitions, codes)
+    return MicroClusters(labelling, table, ordered, partitions, codes, v[partitions] / v.mean())
 
 
 def _order(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
