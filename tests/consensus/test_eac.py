@@ -218,21 +218,6 @@ def test_missing_labels_follow_the_pairs_observed_together(method):
         assert (np.diff(model.linkage_[:, 2]) >= 0).all()
 
 
-@pytest.mark.parametrize("method", LINKAGES)
-@pytest.mark.parametrize("enhanced", [False, True])
-def test_multiplicity_is_repetition(method, enhanced):
-    rng = np.random.default_rng(41)
-    table = oracle.planted(rng, n=25, p=5, noise=0.4)
-    copies = rng.integers(0, 4, size=25)
-    model = ca.EAC(4, linkage=method, enhanced=enhanced, engine="numpy")
-    weighted = model.fit(table, sample_weight=copies)
-    labels, tree, density = weighted.labels_, weighted.linkage_, weighted.density_
-    repeated = model.fit(np.repeat(table, copies, axis=0))
-    assert (np.repeat(labels, copies) == repeated.labels_).all()
-    assert (tree == repeated.linkage_).all() and density == repeated.density_
-    assert (labels[copies > 0] >= 0).all()
-
-
 def test_weight_zero_is_removal_and_ranks_no_row():
     table = np.array([[1, 1], [0, 0], [1, 0], [1, 1], [0, 1], [2, 2]])
     copies = np.array([0, 1, 1, 1, 1, 0])
