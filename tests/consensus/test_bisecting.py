@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.cluster.hierarchy import fcluster
 from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
@@ -95,19 +94,6 @@ def test_the_leaf_split_next_is_the_one_the_criterion_names(criterion):
             chosen = nodes.rank.index(step)
             others = [leaf for leaf in nodes.leaves(step) if nodes.rank[leaf]]  # leaves at that time, split later
             assert worth[chosen] >= max(worth[leaf] for leaf in others) - 1e-9
-
-
-def test_scipy_cuts_the_linkage_the_same_way():
-    for seed in range(10):
-        tree = fit(random_table(np.random.default_rng(seed), n=150), random_state=seed)
-        leaf_of_item = tree.cut(tree.n_leaves_)
-        seen = leaf_of_item >= 0
-        for k in range(1, tree.n_leaves_ + 1):
-            flat = fcluster(tree.linkage_, k, "maxclust")
-            assert oracle.same_partition(flat[leaf_of_item[seen]], tree.cut(k)[seen])
-            assert len(set(tree.cut(k)[seen])) == k
-            assert (tree.cut(k)[~seen] == -1).all()
-        assert tree.to_newick().count("leaf") == tree.n_leaves_
 
 
 @pytest.mark.parametrize(("n", "leaves"), [(99, 9), (100, 10), (101, 10)])
