@@ -277,7 +277,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         k = found.k if found.k > 1 else number.k
         wanted = [(name, k) for name in stabilities if (name, k) != (found.method, found.k)]
         best = found.method if found.method in stabilities else max(stabilities, key=stabilities.__getitem__)
-        wanted += [(best, other) for other in (number.k, *number.runners_up)[:_MOST_ALTERNATIVES] if other != k]
+        near = [other for other in (number.k, *number.runners_up, k + 1, k - 1) if other != k and other in number.ks]
+        wanted += [(best, other) for other in dict.fromkeys(near)][:_MOST_ALTERNATIVES]
         self._alternatives = []
         for name, other in wanted if n_leaves > 1 else ():
             labels = refits.labels(name, other)
