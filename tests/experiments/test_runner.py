@@ -237,19 +237,6 @@ def test_corrupt_line_is_reported_and_its_run_done_again(table, tmp_path, capsys
     assert (out / "tables.csv").read_bytes() == tables
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
-def test_full_disk_stops_with_a_message(table, tmp_path, capsys):
-    out = tmp_path / "evaluation"
-    out.mkdir()
-    (out / "rows.jsonl").symlink_to("/dev/full")
-    # reading /dev/full never ends, so the store is asked to write without reading first
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RowStore, "read", lambda self: [])
-        patch.setattr(RowStore, "mend", lambda self: None)
-        assert main(command(table, out)) == 2
-    assert "No space left on device. All earlier rows are kept" in capsys.readouterr().err
-
-
 def test_full_disk_in_the_middle_keeps_earlier_rows(table, tmp_path, monkeypatch):
     real, left = RowStore.append, [3]
 
