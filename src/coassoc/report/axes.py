@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from html import escape
 from io import BytesIO
 from typing import Any
 
+_AX = """ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes"""
 _INSTALL = "plots need matplotlib: pip install 'coassoc[report]'."
 
 
@@ -19,6 +26,12 @@ def axes_or_new(axes: Any = None, columns: int = 1, **settings: Any) -> Any:
     except ImportError:
         raise ImportError(_INSTALL) from None
     return plt.subplots(1, columns, layout="constrained", **settings)[1]
+
+
+def with_ax(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace {ax} in the docstring of a drawing by what all of them say about it."""
+    draw.__doc__ = (draw.__doc__ or "").replace("{ax}", _AX)
+    return draw
 
 
 def new_figure(width: float, height: float) -> Any:

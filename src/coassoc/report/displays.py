@@ -11,13 +11,14 @@ from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
 from ..metrics import item_stability
 from ..metrics.labels import check_labels
-from .axes import axes_or_new
+from .axes import axes_or_new, with_ax
 from .blocks import block_means
 from .comparison import Comparison
 from .distribution import Distribution, pair_distribution
 from .summary import Summary
 
 
+@with_ax
 def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
     """Heat map of the co-association matrix, items ordered by a partition, block means when there are many.
 
@@ -31,17 +32,11 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
         Rows of the picture at most.
     cmap : str or Colormap, default="viridis"
         Colours.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ax = ca.report.plot_coassociation([[0, 1], [0, 1], [1, 0]], [0, 0, 1])
     >>> ax.get_xlabel()
     'items, by cluster'
@@ -59,6 +54,7 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
     return ax
 
 
+@with_ax
 def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: Any = None):
     """The bisecting tree: splits from top to bottom in the order they were made, coloured by density.
 
@@ -70,17 +66,11 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
         Draw the line that cuts the tree into this many clusters.
     cmap : str or Colormap, default="viridis"
         Colours of the densities.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> model = ca.BisectingConsensus(max_leaves=2, random_state=0).fit([[0, 1], [0, 1], [1, 0]])
     >>> ca.report.plot_tree(model, cut=2).get_ylabel()
     'clusters'
@@ -103,6 +93,7 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
     return ax
 
 
+@with_ax
 def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     """Cumulative distribution of the co-association over pairs of items, with the range that counts as ambiguous.
 
@@ -112,17 +103,11 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
         The base partitions, or numbers at hand.
     random_state : int, default=0
         Seed of the pairs that are drawn when there are many items.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_cdf([[0, 1], [0, 1], [1, 0]]).get_xlabel()
     'co-association of a pair'
     """
@@ -136,6 +121,7 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     return ax
 
 
+@with_ax
 def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None):
     """Histogram of item stability: mean co-association with its own cluster minus that with the best other.
 
@@ -147,17 +133,11 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
         The consensus; needed unless `X` is a summary.
     bins : int, default=40
         Bars over [−1, 1].
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_stability([[0, 1], [0, 1], [1, 0]], [0, 0, 1]).get_ylabel()
     'items'
     """
@@ -175,6 +155,7 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
     return ax
 
 
+@with_ax
 def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", ax: Any = None):
     """One dot per method, density against agreement with the ensemble; dashed lines mark the best single clustering.
 
@@ -184,17 +165,11 @@ def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", a
         What `compare` returned, or rows with ``method``, `x` and `y`; methods that did not run are left out.
     x, y : str, default="density", "ensemble_nmi"
         Keys of the two scores.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_comparison([{"method": "a", "density": 0.5, "ensemble_nmi": 0.7}]).get_xlabel()
     'density'
     """
