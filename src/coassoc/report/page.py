@@ -156,9 +156,7 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         "k": _table(s.number["curves"]),
         **{f"flow {name}": _flow(columns) for name, columns in s.flows.items()},
         "coassociation": _matrix("block", [f"block {i}" for i in range(len(s.blocks.sizes))], s.blocks.values),
-        "agreement": _matrix(
-            "clustering", s.partitions["partition"].tolist()[:_MOST_DRAWN], s.agreement[:, :_MOST_DRAWN]
-        ),
+        "agreement": _matrix("clustering", drawn, s.agreement[:, :_MOST_DRAWN]),
     }
     if s.confidence is not None:
         found["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
