@@ -50,11 +50,8 @@ def test_a_method_that_cannot_run_says_why_and_the_others_go_on(monkeypatch):
     table = np.random.default_rng(0).integers(0, 9, (2500, 6))
     result = compare(table, 4, ["cspa", "eac-average", "kmeans"], engine="numpy", max_bytes=10**6)
     assert "pip install 'coassoc[metis]'" in result["cspa"].error
-    assert "needs" in result["eac-average"].error and "bytes" in result["eac-average"].error
-    assert result["kmeans"].error is None and set(result.labels) == {"kmeans"}
-    notes = "\n".join(result.notes())
-    assert "cspa: did not run." in notes and "micro_clusters=" in notes
-    assert "eac-average" in result.to_text()
+    assert set(result.labels) == {"eac-average", "kmeans"}
+    assert "cspa: did not run." in "\n".join(result.notes())
 
 
 def test_says_when_the_best_single_clustering_agrees_more():
@@ -92,7 +89,7 @@ def test_command_prints_a_table(labels_file, capsys):
     assert cli.main(["compare", str(labels_file), "-k", "4", "-m", "kmeans,eac", "--class-column", "truth"]) == 0
     out = capsys.readouterr().out
     assert "120 items, 8 clusterings, 4 clusters asked for" in out
-    assert "kmeans" in out and "eac-average" in out and "class ARI" in out and "one clustering, best" in out
+    assert "kmeans" in out and "eac " in out and "class ARI" in out and "one clustering, best" in out
 
 
 def test_command_prints_json_and_draws(labels_file, tmp_path, capsys):
