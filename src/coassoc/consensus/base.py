@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -21,6 +21,8 @@ from ..metrics.labels import check_copies, check_partition_weights
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
+
+T = TypeVar("T")
 
 
 class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -213,6 +215,18 @@ class PredictMixin:
             −1 for rows without a single known label.
         """
         return self._predict(X)  # type: ignore[attr-defined]
+
+
+def shared_docs(sections: dict[str, str]) -> Callable[[type[T]], type[T]]:
+    """A class decorator that puts texts shared by several estimators into a docstring, where it says ``{name}``."""
+
+    def filled(cls: type[T]) -> type[T]:
+        if cls.__doc__ is not None:
+            for name, text in sections.items():
+                cls.__doc__ = cls.__doc__.replace(f"{{{name}}}", text)
+        return cls
+
+    return filled
 
 
 def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:

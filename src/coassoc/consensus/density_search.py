@@ -6,10 +6,12 @@ import numpy as np
 
 from ..core.tables import KMeansObjective
 from ..metrics.labels import check_partition_weights
-from .search import DensityGoal, Found, Search, SearchConsensus, is_large
+from .base import shared_docs
+from .search import SEARCH_DOCS, DensityGoal, Found, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
 
+@shared_docs(SEARCH_DOCS)
 class DensityConsensus(SearchConsensus):
     r"""Consensus partition with a large exact density S.
 
@@ -32,18 +34,7 @@ class DensityConsensus(SearchConsensus):
         A partition to start from instead of these two.
     max_iter : int, default=300
         Largest number of passes of a k-means start, and of sweeps of one exchange.
-    max_rounds : int, default=50
-        Largest number of split–merge rounds from one start; 0 makes none.
-    n_trials : int, default=8
-        Split–merge plans tried in a round before the search ends.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print a line per step.
+    {limits}
 
     Attributes
     ----------
