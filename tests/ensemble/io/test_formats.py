@@ -48,9 +48,10 @@ class JsonFormat(TableFormat):
             columns[name] = np.asarray(values).tolist()
         target.write_bytes(b"JT1 " + json.dumps(columns).encode())
 
-    def append(self, source, target, name, labels, options, force):
+    def append(self, source, target, columns, options, force):
         content = json.loads(source[0].read_bytes()[4:])
-        target.write_bytes(b"JT1 " + json.dumps({**content, name: np.asarray(labels).tolist()}).encode())
+        content |= {name: np.asarray(labels).tolist() for name, labels in columns.items()}
+        target.write_bytes(b"JT1 " + json.dumps(content).encode())
 
 FORMAT = JsonFormat()
 '''

@@ -110,9 +110,9 @@ class TableFormat:
         raise NotImplementedError
 
     def append(
-        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
     ) -> None:
-        """Write the content of `source` to `target` with one more column; `force` replaces one of that name."""
+        """Write the content of `source` to `target` with more columns; `force` replaces those of the same names."""
         raise NotImplementedError
 
     @property
