@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .consensus.registry import METHODS
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time names are imported on first use
-    import coassoc.consensus.single_cell as tl
-    import coassoc.report.single_cell as pl
+    import coassoc.consensus.single_cell as tl  # noqa: F401
+    import coassoc.report.single_cell as pl  # noqa: F401
 
     from . import consensus as consensus
     from . import datasets as datasets

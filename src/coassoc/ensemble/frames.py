@@ -43,7 +43,7 @@ class Columns(dict):
 
 def ids_of(table: Any) -> np.ndarray | None:
     """The index of a pandas frame as ids, when somebody has given it one and it tells the rows apart."""
-    index = getattr(table, "index", None)
+    index: Any = getattr(table, "index", None)
     if type(table).__module__.split(".")[0] != "pandas" or not index.is_unique or index.nlevels > 1:
         return None
     values = index.to_numpy()

@@ -117,7 +117,7 @@ class Comparison:
     def plot(self, ax: Any = None) -> Any:
         """Density against agreement, one dot per method; see :func:`coassoc.report.plot_comparison`."""
         # found through the package, since drawings import this module
-        return sys.modules[__package__].plot_comparison(self, ax=ax)  # type: ignore[index]
+        return sys.modules[__package__].plot_comparison(self, ax=ax)
 
     def to_text(self) -> str:
         """The table as plain text."""
