@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from . import report as report
     from .consensus.agreement_search import AgreementConsensus as AgreementConsensus
     from .consensus.answer import Consensus as Consensus
+    from .consensus.base import ConsensusEstimator as ConsensusEstimator
     from .consensus.bisecting import BisectingConsensus as BisectingConsensus
     from .consensus.choose_k import select_k as select_k
     from .consensus.density_search import DensityConsensus as DensityConsensus
@@ -68,6 +69,7 @@ _EXPORTS = {
     "make_ensemble": "ensemble",
     "make_ensemble_large": "ensemble",
     **{method.class_name: "consensus" for method in METHODS.values()},
+    "ConsensusEstimator": "consensus",
     "load": "consensus",
     "select_k": "consensus",
     "compare": "report",

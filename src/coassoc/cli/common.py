@@ -32,7 +32,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "labels",
         nargs="+",
         metavar="LABELS",
-        help="csv, tsv, parquet, npy, npz or h5ad with one row per item and one column per clustering; several files "
+        help=f"{', '.join(format_names())} with one row per item and one column per clustering; several files "
         "are joined by id; - is standard input",
     )
     group = parser.add_argument_group("reading")

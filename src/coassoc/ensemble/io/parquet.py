@@ -25,7 +25,7 @@ def import_parquet() -> Any:
     try:
         import pyarrow.parquet as pq
     except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install 'coassoc[io]'.") from None
+        raise ImportError("Parquet and Arrow files need pyarrow: pip install 'coassoc[io]'.") from None
     return pq
 
 
@@ -186,12 +186,7 @@ class ParquetFormat(TableFormat):
         return ParquetTable(path, Limit.of([path], options.max_bytes))
 
     def write(self, target: Any, content: Content) -> None:
-        import pyarrow as pa
-
-        front = {} if content.item_ids is None else {"id": content.item_ids}
-        back = {} if content.classes is None else {"class": content.classes}
-        arrays = {name: _arrow(column) for name, column in {**front, **content.columns, **back}.items()}
-        import_parquet().write_table(pa.table(arrays), target)
+        import_parquet().write_table(arrow_table(content), target)
 
     def append(
         self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
@@ -210,7 +205,7 @@ class ParquetFormat(TableFormat):
                         if start > n_labels:
                             break
                         for name, labels in columns.items():
-                            table = table.append_column(name, _arrow(np.asarray(labels[mine])))
+                            table = table.append_column(name, arrow_array(np.asarray(labels[mine])))
                         writer = writer or pq.ParquetWriter(target, table.schema)
                         writer.write_table(table)
             if start != n_labels:
@@ -221,7 +216,16 @@ class ParquetFormat(TableFormat):
                 writer.close()
 
 
-def _arrow(column: Any) -> Any:
+def arrow_table(content: Content) -> Any:
+    """What is written, as an Arrow table."""
+    import pyarrow as pa
+
+    front = {} if content.item_ids is None else {"id": content.item_ids}
+    back = {} if content.classes is None else {"class": content.classes}
+    return pa.table({name: arrow_array(column) for name, column in {**front, **content.columns, **back}.items()})
+
+
+def arrow_array(column: Any) -> Any:
     """A column as an Arrow array; text as a dictionary."""
     import pyarrow as pa
 
