@@ -26,6 +26,7 @@ import numpy as np
 import coassoc
 from coassoc import cli
 from coassoc.consensus.registry import methods_table
+from coassoc.experiments.claims import claims_markdown
 from coassoc.experiments.compact import read_rows
 from coassoc.experiments.speed import table as speed_table
 from coassoc.experiments.tables import gaps_markdown
@@ -68,8 +69,9 @@ def _table(name: str) -> str:
         with mock.patch.dict(os.environ, WIDTH):
             helps = {name: cli.command_parser(name, cli.load(name)).format_help() for name in cli.COMMANDS}
         return "\n".join(f"## coassoc {name}\n\n```text\n{text.rstrip()}\n```\n" for name, text in helps.items())
-    if name == "gaps":
-        return gaps_markdown(read_rows(RESULTS / "rows.csv.gz"))
+    if name in ("gaps", "claims"):
+        text = {"gaps": gaps_markdown, "claims": claims_markdown}[name](read_rows(RESULTS / "rows.csv.gz"))
+        return text.split("\n\n", 1)[1]  # without its heading
     if name == "answers":
         return _answers()
     if name.startswith("speed-"):
