@@ -269,19 +269,22 @@ def test_cut_by_height_undoes_the_merges_above():
         model.cut()
 
 
-def test_refuses_before_it_allocates_and_says_how_much():
+def test_linkage_that_would_need_too_much_memory_links_micro_clusters(monkeypatch):
     rng = np.random.default_rng(61)
     table = rng.integers(0, 200, (3000, 6))
-    n = len(np.unique(table, axis=0))
-    with pytest.raises(MemoryError, match=r"needs \d+ bytes, above max_bytes=1000000; set micro_clusters=") as caught:
-        ca.EAC(3, max_bytes=10**6).fit(table)
-    need = int(str(caught.value).split("needs ")[1].split()[0])
-    assert 8 * n * (n - 1) // 2 <= need <= 8 * n * (n - 1) // 2 + 2**26
-    with pytest.raises(MemoryError) as caught:  # a byte for each pair is enough for single linkage
-        ca.EAC(3, linkage="single", max_bytes=10**6).fit(table)
-    need = int(str(caught.value).split("needs ")[1].split()[0])
-    assert n > 2048 and n**2 <= need <= n**2 + 2**26
-    ca.EAC(3, linkage="single", max_bytes=need).fit(table)
+    n, blocks = len(np.unique(table, axis=0)), 1 << 25
+    monkeypatch.setattr(_eac, "MANY", 100)
+    for method, need in (("average", 8 * n * (n - 1) // 2), ("single", n * n)):  # a byte for each pair of counts
+        model = ca.EAC(3, linkage=method, max_bytes=need + blocks - 1, random_state=0).fit(table)
+        asked = ca.EAC(3, linkage=method, micro_clusters=100, random_state=0).fit(table)
+        assert model.n_micro_clusters_ == model.n_leaves_ == 100
+        assert model.labels_.tolist() == asked.labels_.tolist()
+        exact = ca.EAC(3, linkage=method, max_bytes=need + blocks).fit(table)
+        assert (exact.n_micro_clusters_, exact.n_leaves_) == (0, n)
+    with pytest.raises(
+        MemoryError, match=r"needs \d+ bytes, above max_bytes=1000000; raise max_bytes, or set enhanced"
+    ):
+        ca.EAC(3, enhanced=True, max_bytes=10**6).fit(table)
 
 
 @pytest.mark.parametrize("method", LINKAGES)

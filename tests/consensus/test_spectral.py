@@ -275,21 +275,6 @@ def test_fewer_clusters_than_asked_for_are_a_warning():
         assert (model.n_clusters_ < 4) == any(w.category is ConvergenceWarning for w in caught)
 
 
-@pytest.mark.slow
-def test_hundred_random_ensembles_have_the_same_labels_on_all_engines(all_engines):
-    for seed in range(102):
-        rng = np.random.default_rng(seed)
-        n, p, k = int(rng.integers(30, 400)), int(rng.integers(2, 12)), int(rng.integers(2, 7))
-        table, _ = blocks(seed, n, p, k, noise=float(rng.uniform(0.2, 0.7)), missing=0.15 * (seed % 2))
-        copies = rng.integers(0, 3, size=n) if seed % 3 == 0 else None
-        method = METHODS[seed % 3](k, n_init=3, random_state=seed)
-        found = {
-            name: method.set_params(engine=engine).fit(table, sample_weight=copies).labels_.tolist()
-            for name, engine in all_engines.items()
-        }
-        assert all(labels == found["numpy"] for labels in found.values()), (seed, method)
-
-
 def test_verbose_prints_the_passes(capsys):
     table, _ = blocks(n=900, noise=0.6)
     ca.HBGF(5, random_state=0, verbose=1).fit(table)

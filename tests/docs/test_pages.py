@@ -1,4 +1,4 @@
-"""Every page is up to date: its figures and tables are those of the results, its code blocks run and print what it shows."""
+"""Pages are up to date: figures and tables are those of the results, code blocks run and print what is shown."""
 
 import importlib.util
 import sys

@@ -23,7 +23,7 @@ def mixed_frame(n=900, seed=0):
             "a": rng.integers(-1, 6, size=n),
             "b": rng.choice(list("xyzq"), size=n),
             "c": c,
-            "d": rng.integers(1000, 1300, size=n),  # needs two bytes
+            "d": rng.integers(300, size=n),  # needs two bytes
             "e": pd.array(np.where(rng.random(n) < 0.1, None, rng.integers(3, size=n)), dtype="Int64"),
         }
     )

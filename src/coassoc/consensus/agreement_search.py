@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_integer
-from .search import AgreementGoal, Found, Search, SearchConsensus
+from ..core.checks import check_integer, stream
+from ..core.moves import AgreementObjective
+from .lloyd import TooFewRows, lloyd
+from .micro import LARGE, local_rows, sampled_codes
+from .search import AgreementGoal, Found, Search, SearchConsensus, without_empty
+
+_SAMPLE, _PER_CLUSTER = 20_000, 100  # items that many rows are searched on: so many, or so many for each cluster
 
 
+@dataclass(eq=False, repr=False)
 class AgreementConsensus(SearchConsensus):
     r"""Consensus partition with a large mean NMI with the base partitions.
 
@@ -62,6 +70,8 @@ class AgreementConsensus(SearchConsensus):
         Sweeps of the last exchange.
     n_rounds_ : int
         Split–merge rounds, all starts together.
+    n_sampled_ : int
+        Items that starts and rounds were searched on.
     converged_ : bool
         True when no move of a single item that `min_cluster_size` allows raises the agreement.
 
@@ -72,8 +82,10 @@ class AgreementConsensus(SearchConsensus):
 
     Notes
     -----
-    Every step is linear in the number of items. x log x of counts is kept as 64-bit fixed point, so sums are exact
-    and results do not depend on threads, chunks or the engine.
+    Every step is linear in the number of items. Above 100 000 items the search runs on a sample (20 000 items, or 100
+    for each cluster), which labels all items; passes and moves over all items then raise the agreement further. x log x
+    of counts is kept as 64-bit fixed point, so sums are exact and results do not depend on threads, chunks or the
+    engine.
 
     Examples
     --------
@@ -84,36 +96,20 @@ class AgreementConsensus(SearchConsensus):
     [3, 3]
     """
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        at_most=False,
-        min_cluster_size=2,
-        n_init=1,
-        micro_clusters="auto",
-        init=None,
-        max_iter=300,
-        max_rounds=50,
-        n_trials=8,
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.at_most = at_most
-        self.min_cluster_size = min_cluster_size
-        self.n_init = n_init
-        self.micro_clusters = micro_clusters
-        self.init = init
-        self.max_iter = max_iter
-        self.max_rounds = max_rounds
-        self.n_trials = n_trials
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    at_most: bool = False
+    min_cluster_size: int = 2
+    n_init: int = 1
+    micro_clusters: Any = "auto"
+    init: Any = None
+    max_iter: int = 300
+    max_rounds: int = 50
+    n_trials: int = 8
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _goal(self, v: np.ndarray) -> AgreementGoal:
         if not isinstance(self.at_most, (bool, np.bool_)):
@@ -124,6 +120,25 @@ class AgreementConsensus(SearchConsensus):
         if micro is None:
             raise TypeError("micro_clusters must be an integer or 'auto', got None.")
         return [search.merged_start(k, micro, "average", restart) for restart in range(n_init)]
+
+    def _from_sample(
+        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
+    ) -> tuple[Found, list[float]] | None:
+        rows, n_items = search.rows, max(_SAMPLE, _PER_CLUSTER * k)
+        self.n_sampled_ = rows.n_copies
+        if rows.n_copies <= max(LARGE, n_items):
+            return None
+        sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed, 3)), rows.layout)
+        try:
+            found, steps = self._from_starts(replace(search, rows=sample, engine=engine), k, n_init, micro, True)
+        except TooFewRows:
+            return None
+        if found.n_clusters < k and not fewer:  # rare rows are not in the sample
+            return None
+        self.n_sampled_ = n_items
+        fit = lloyd(rows, AgreementObjective(search.goal.v), found.climb.counts, search.max_iter)
+        found = without_empty(rows, search.climb(fit.labelling))
+        return found, [*steps, self._score(found, search.goal.v)]
 
     def _score(self, found: Found, v: np.ndarray) -> float:
         """Mean NMI over partitions, from Σ_j v_j NMI_j."""

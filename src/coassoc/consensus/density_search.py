@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 
 from ..core.tables import KMeansObjective
@@ -10,6 +13,7 @@ from .search import DensityGoal, Found, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
 
+@dataclass(eq=False, repr=False)
 class DensityConsensus(SearchConsensus):
     r"""Consensus partition with a large exact density S.
 
@@ -36,27 +40,17 @@ class DensityConsensus(SearchConsensus):
         Largest number of split–merge rounds from one start; 0 makes none.
     n_trials : int, default=8
         Split–merge plans tried in a round before the search ends.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
+    partition_weights, random_state, engine
+        As for `KMeansConsensus`.
     verbose : int, default=0
         Print a line per step.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
-    density_ : float
-        Density S of the partition.
+    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_
+        As for `KMeansConsensus`.
     densities_ : list of float
         S at the better start and after each step that raised it.
-    n_clusters_ : int
-        Clusters that hold items: fewer than asked for when fewer label rows differ.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
     n_iter_ : int
@@ -91,32 +85,18 @@ class DensityConsensus(SearchConsensus):
 
     _least_n_init = 0
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        n_init=10,
-        micro_clusters="auto",
-        init=None,
-        max_iter=300,
-        max_rounds=50,
-        n_trials=8,
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.micro_clusters = micro_clusters
-        self.init = init
-        self.max_iter = max_iter
-        self.max_rounds = max_rounds
-        self.n_trials = n_trials
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    micro_clusters: Any = "auto"
+    init: Any = None
+    max_iter: int = 300
+    max_rounds: int = 50
+    n_trials: int = 8
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)

@@ -211,19 +211,37 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
             v = self._resolve_weights(ensemble, sample_weight)
             search = Search(rows, engine, self._goal(v), seed, **limits)
             if self.init is not None:
-                starts = [self._given_start(ensemble, search, k, fewer or self._is_growing)]
+                given = self._given_start(ensemble, search, k, fewer or self._is_growing)
+                best, steps = self._best_of(search, [given], k)
             else:
-                starts, k = with_fewer_clusters(lambda k: self._starts(search, k, n_init, micro), k, silent=fewer)
-            best: Found | None = None
-            self.n_rounds_ = 0
-            for number, start in enumerate(starts):
-                end, steps, rounds = self._search_from(search, without_empty(rows, start), k, number)
-                self.n_rounds_ += rounds
-                if best is None or end.objective > best.objective:
-                    best, best_steps = end, steps
-            assert best is not None
+                found = self._from_sample(search, k, n_init, micro, fewer)
+                best, steps = found or self._from_starts(search, k, n_init, micro, fewer)
             self._store_found(ensemble, rows, best, v)
-            self._store_scores(best_steps)
+            self._store_scores(steps)
+
+    def _from_sample(
+        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
+    ) -> tuple[Found, list[float]] | None:
+        """The result of a search on a sample, improved on all rows; None where all rows are to be searched."""
+        return None
+
+    def _from_starts(
+        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
+    ) -> tuple[Found, list[float]]:
+        """The best result of the searches from all starts, and its scores."""
+        starts, k = with_fewer_clusters(lambda k: self._starts(search, k, n_init, micro), k, silent=fewer)
+        return self._best_of(search, starts, k)
+
+    def _best_of(self, search: Search, starts: list[Found], k: int) -> tuple[Found, list[float]]:
+        best: Found | None = None
+        self.n_rounds_ = 0
+        for number, start in enumerate(starts):
+            end, steps, rounds = self._search_from(search, without_empty(search.rows, start), k, number)
+            self.n_rounds_ += rounds
+            if best is None or end.objective > best.objective:
+                best, best_steps = end, steps
+        assert best is not None
+        return best, best_steps
 
     def _search_from(self, search: Search, start: Found, k: int, number: int) -> tuple[Found, list[float], int]:
         """The result of the search from one start, its scores, and the number of rounds."""
