@@ -3,8 +3,8 @@
     python docs/make_pages.py              # figures and tables
     python docs/make_pages.py --run        # also the ```output blocks: runs every code block of every page
 
-In a page, <!--fig:KEY-->...<!--/--> holds a figure of docs/results/figures.json, and <!--table:NAME-->...<!--/--> one of
-the tables below. To add a figure, add it to the JSON file with its unit, its command and its date.
+In a page, <!--fig:KEY-->...<!--/--> holds a figure of docs/results/figures.json, and <!--table:NAME-->...<!--/-->
+one of the tables below. To add a figure, add it to the JSON file with its unit, its command and its date.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _table(name: str) -> str:
     group = _read(file)[part]
     if file == "figures":
         cells = [(of["what"], f"{of['value']:,} {of['unit']}") for of in group["figures"].values()]
-        return markdown(("measured", "figure"), cells) + f"\n`{group['command']}`, {group['machine']}, {group['date']}.\n"
+        source = f"`{group['command']}`, {group['machine']}, {group['date']}."
+        return f"{markdown(('measured', 'figure'), cells)}\n{source}\n"
     return markdown(group["columns"], group["rows"])
 
 
