@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
-
 import numpy as np
 
 from ..core.checks import seed_from, stream
@@ -14,7 +11,6 @@ from .eac import EAC
 from .embedding import Sample
 
 
-@dataclass(eq=False, repr=False)
 class LWEA(EAC):
     r"""Locally weighted evidence accumulation: average linkage in which certain base clusters count more.
 
@@ -82,14 +78,24 @@ class LWEA(EAC):
     cluster_weights = "uncertainty"
     max_bytes = 1 << 31
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    theta: float = THETA
-    micro_clusters: Any = "auto"
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        theta=THETA,
+        micro_clusters="auto",
+        partition_weights=None,
+        random_state=None,
+        engine="auto",
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.theta = theta
+        self.micro_clusters = micro_clusters
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray:
         sample = Sample(rows, stream(seed_from(self.random_state), 0))
