@@ -31,7 +31,7 @@ class OneCluster(BaseEstimator):
         self.n_clusters = n_clusters
 
     def fit(self, X, y=None):
-        self.labels_ = np.zeros(X.n_samples, dtype=int)
+        self.labels_ = np.zeros(len(X), dtype=int)
         return self
 
 
@@ -179,7 +179,7 @@ def test_command_writes_rows_tables_and_page(table, tmp_path, capsys, own):
         "rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "page.html", "ensembles", "rows.csv.gz",
     }  # fmt: skip
     page = (out / "page.html").read_text()
-    assert page.count("data:image/png") == 3 and "<svg" in page and "mine" in page
+    assert page.count("data:image/png") == 1 and "data:image/svg+xml" in page and "mine" in page
     assert "one" in (out / "tables.md").read_text()
     text = capsys.readouterr().out
     assert "15 runs (15 now, 0 before)" in text and "Density: comparison" in text
@@ -193,7 +193,7 @@ def test_tables_come_from_rows_alone(table, tmp_path, capsys):
         assert main(["reproduce", "--rows", str(out / name), "-o", str(again)]) == 0
         for made in ("tables.csv", "tables.md", "tables.tex"):
             assert (again / made).read_bytes() == (out / made).read_bytes()
-        assert "<svg" in (again / "page.html").read_text()
+        assert "data:image/svg+xml" in (again / "page.html").read_text()
     assert results(read_rows(out / "rows.csv.gz")) == results(read_rows(out / "rows.jsonl"))
     capsys.readouterr()
     assert main(["reproduce", "--rows", str(tmp_path / "none.jsonl"), "-o", str(tmp_path / "x")]) == 2

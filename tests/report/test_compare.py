@@ -39,6 +39,16 @@ def test_scores_are_those_of_the_library():
     assert (result.labels["sec"] == expected).all()
 
 
+def test_the_nmi_left_out_is_that_of_two_halves():
+    table = _table()
+    order = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0x1EF7,))).permutation(8)
+    found = []
+    for used, left in ((order[:4], order[4:]), (order[4:], order[:4])):
+        labels = ca.KMeansConsensus(4, random_state=0, engine="numpy").fit(table[:, used]).labels_
+        found += [ca.nmi(labels, table[:, j]) for j in left]
+    assert compare(table, 4, ["kmeans"], engine="numpy")["kmeans"].left_out_nmi == pytest.approx(np.mean(found))
+
+
 def test_all_methods_of_the_installation_run_by_default():
     result = compare(_table(n=60), 3, engine="numpy")
     assert [row.method for row in result.rows] == list(compared_methods())
@@ -59,8 +69,8 @@ def test_says_when_the_best_single_clustering_agrees_more():
     good = np.repeat(np.arange(6), 20)
     table = np.stack([good, good, good, rng.integers(6, size=120)], axis=1)
     result = compare(table, 2, ["kmeans"], engine="numpy")
-    assert result["kmeans"].ensemble_nmi < result.zero_effort_nmi["best"]
-    assert any("kmeans: agrees less with the ensemble than its best single clustering" in n for n in result.notes())
+    assert result["kmeans"].left_out_nmi < result.zero_effort_nmi["best"]
+    assert any("kmeans: agrees less with clusterings left out than" in note for note in result.notes())
     fine = compare(table, 6, ["kmeans"], engine="numpy")
     assert not any("agrees less" in note for note in fine.notes())
 

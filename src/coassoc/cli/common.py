@@ -14,8 +14,8 @@ from .terminal import Progress, note, plain, say, say_json
 
 __all__ = [
     "Clock", "Progress", "add_clusters", "add_input", "add_output", "add_seed_and_engine", "check_paths",
-    "clusters_for", "input_paths", "note", "plain", "positive", "read_input", "say", "say_json", "seed", "size",
-    "whole_number",
+    "clusters_for", "input_paths", "make_model", "note", "plain", "positive", "read_input", "reading", "say",
+    "say_json", "seed", "size", "whole_number",
 ]  # fmt: skip
 
 MISSING_HELP = (
@@ -32,7 +32,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "labels",
         nargs="+",
         metavar="LABELS",
-        help="csv, tsv, parquet, npy, npz or h5ad with one row per item and one column per clustering; several files "
+        help=f"{', '.join(format_names())} with one row per item and one column per clustering; several files "
         "are joined by id; - is standard input",
     )
     group = parser.add_argument_group("reading")
@@ -59,23 +59,18 @@ def add_input(parser: argparse.ArgumentParser) -> None:
                        help="let compressed files unpack to this many bytes")  # fmt: skip
 
 
+def reading(args: argparse.Namespace) -> dict[str, Any]:
+    """The options about reading, as `read_ensemble` and `StoredEnsemble` take them."""
+    names = ("columns", "exclude", "class_column", "missing", "format", "delimiter", "header", "max_bytes")
+    return {name: getattr(args, name) for name in names} | {"id_column": False if args.no_id else args.id}
+
+
 def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
     """The ensemble that the options describe."""
     from ..ensemble import read_ensemble
 
     try:
-        ensemble = read_ensemble(
-            paths[0] if len(paths) == 1 else list(paths),
-            columns=args.columns,
-            exclude=args.exclude,
-            id_column=False if args.no_id else args.id,
-            class_column=args.class_column,
-            missing=args.missing,
-            format=args.format,
-            delimiter=args.delimiter,
-            header=args.header,
-            max_bytes=args.max_bytes,
-        )
+        ensemble = read_ensemble(paths[0] if len(paths) == 1 else list(paths), **reading(args))
     except OSError as error:
         if error.filename is not None or error.errno is None:
             raise
@@ -135,6 +130,25 @@ def clusters_for(args: argparse.Namespace) -> Any:
     if args.method.lower() not in ("auto", "consensus") and not isinstance(args.clusters, (int, type(None))):
         raise ValueError(f"-m {args.method} takes a number of clusters; -k auto and ranges need -m auto.")
     return args.clusters
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """-m and -k, with which `make_model` works."""
+    from ..consensus.registry import method_names
+
+    add_clusters(parser)
+    names = ", ".join(method_names())
+    parser.add_argument("-m", "--method", default="auto", metavar="NAME", help=f"one of {names}, or package.module:"
+                        "Estimator of your own (default: auto, which chooses the method and says whether to believe "
+                        "it)")  # fmt: skip
+
+
+def make_model(args: argparse.Namespace, engine: Any) -> Any:
+    """The unfitted estimator that the options of `coassoc fit` describe."""
+    from ..consensus.registry import make_method
+
+    settings = {"n_clusters": clusters_for(args), "n_init": args.n_init, "random_state": args.seed, "engine": engine}
+    return make_method(args.method, **settings)
 
 
 def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:
