@@ -17,7 +17,6 @@ from coassoc.cli import main
 from coassoc.experiments.compact import read_rows
 from coassoc.experiments.ensembles import base_ensemble, ensemble_path, read_cached
 from coassoc.experiments.methods import find_method, known_methods
-from coassoc.experiments.progress import Progress, duration
 from coassoc.experiments.protocol import Protocol, dataset_key, ensemble_seed, features, method_seed, scaling_of
 from coassoc.experiments.runner import DataSource, run_evaluation
 from coassoc.experiments.store import RESULT_FIELDS, RowStore, StoreError, row_key
@@ -334,13 +333,3 @@ def test_quick_sets_come_from_the_registry_package(monkeypatch):
     monkeypatch.delenv("COASSOC_DATA", raising=False)
     for name in QUICK_SETS:
         assert DataSource(name).load("paper").source == "package"
-
-
-def test_progress_tells_share_and_time_left(capsys):
-    progress = Progress(every=0.0)
-    progress.update(0.25, "1/4 runs")
-    progress.close()
-    assert "25 % 1/4 runs, about 0 s left" in capsys.readouterr().err
-    assert [duration(s) for s in (5, 600, 7200)] == ["5 s", "10 min", "2.0 h"]
-    Progress(quiet=True).update(0.5, "x")
-    assert capsys.readouterr().err == ""

@@ -12,7 +12,6 @@ import collections
 import json
 import mmap
 import os
-import re
 import resource
 import signal
 import struct
@@ -25,6 +24,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from coassoc.ensemble.io import guarded
 from fuzz import mutants
 
 # what reads a file: read_ensemble, Ensemble(path) which leaves the labels in the file, or load for models
@@ -68,8 +68,7 @@ def check(path: Path, target: str) -> tuple[str, str] | None:
         return f"memory above {2 * LIMIT >> 20} MiB", str(error)
     except Exception as error:
         text = " ".join(str(error).split())[:200]
-        # the limit was met, then renamed; HDF5 says "past end of allocation" of a damaged address
-        if re.search("malloc|realloc|allocate|(?<!past end of )allocation|out of memory", text):
+        if guarded.short_of_memory(text):  # the limit was met, then renamed
             return f"memory above {2 * LIMIT >> 20} MiB", text
         # a clear error is a ValueError, or an OSError of Python itself, that names the file
         if type(error) is not ValueError and not (isinstance(error, OSError) and type(error).__module__ == "builtins"):
@@ -145,8 +144,23 @@ def run_cases(target: str, case: Callable[[int], Any], stop: int, warm: Sequence
     return found
 
 
+def _fork(task: dict) -> int:
+    """A trial read in a fork, since starting an interpreter for each of many files takes too long."""
+    child = os.fork()
+    if child == 0:
+        code = 0
+        try:
+            guarded.child(**task)
+        except SystemExit as end:
+            code = end.code
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def _work(target: str, case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO, warm) -> None:
     """The child: never returns. Seeds are read first, so that libraries hold their threads and buffers already."""
+    guarded.launch = _fork
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)

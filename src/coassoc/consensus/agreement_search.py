@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ..core.checks import check_integer, stream
 from ..core.moves import AgreementObjective
-from .base import shared_docs
 from .lloyd import TooFewRows, lloyd
 from .micro import LARGE, local_rows, sampled_codes
-from .search import SEARCH_DOCS, AgreementGoal, Found, Search, SearchConsensus, without_empty
+from .search import AgreementGoal, Found, Search, SearchConsensus, without_empty
 
 _SAMPLE, _PER_CLUSTER = 20_000, 100  # items that many rows are searched on: so many, or so many for each cluster
 
 
-@shared_docs(SEARCH_DOCS)
+@dataclass(eq=False, repr=False)
 class AgreementConsensus(SearchConsensus):
     r"""Consensus partition with a large mean NMI with the base partitions.
 
@@ -43,7 +43,8 @@ class AgreementConsensus(SearchConsensus):
         A partition to start from instead of over-segmentations.
     max_iter : int, default=300
         Largest number of passes of the over-segmentation, and of sweeps of one exchange.
-    {limits}
+    max_rounds, n_trials, partition_weights, random_state, engine, verbose
+        As for `DensityConsensus`.
 
     Attributes
     ----------
@@ -85,36 +86,20 @@ class AgreementConsensus(SearchConsensus):
     [3, 3]
     """
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        at_most=False,
-        min_cluster_size=2,
-        n_init=1,
-        micro_clusters="auto",
-        init=None,
-        max_iter=300,
-        max_rounds=50,
-        n_trials=8,
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.at_most = at_most
-        self.min_cluster_size = min_cluster_size
-        self.n_init = n_init
-        self.micro_clusters = micro_clusters
-        self.init = init
-        self.max_iter = max_iter
-        self.max_rounds = max_rounds
-        self.n_trials = n_trials
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    at_most: bool = False
+    min_cluster_size: int = 2
+    n_init: int = 1
+    micro_clusters: Any = "auto"
+    init: Any = None
+    max_iter: int = 300
+    max_rounds: int = 50
+    n_trials: int = 8
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _goal(self, v: np.ndarray) -> AgreementGoal:
         if not isinstance(self.at_most, (bool, np.bool_)):

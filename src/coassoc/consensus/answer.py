@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ class Alternative:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Consensus(PredictMixin, ConsensusEstimator):
     r"""The consensus of an ensemble, with the method and the number of clusters chosen, and a verdict on it.
 
@@ -154,12 +155,12 @@ class Consensus(PredictMixin, ConsensusEstimator):
     [2, 2, 2, 1, 1, 1, 0, 0, 0]
     """
 
-    def __init__(self, n_clusters="auto", method="auto", *, random_state=None, engine="auto", verbose=0):
-        self.n_clusters = n_clusters
-        self.method = method
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: Any = "auto"
+    method: Any = "auto"
+    _: KW_ONLY
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         asked = check_n_clusters(self.n_clusters)
@@ -251,12 +252,13 @@ class Consensus(PredictMixin, ConsensusEstimator):
     ) -> None:
         micro, refits = evidence.micro, evidence.refits
         again = recurrence(micro, found.of_leaf, found.k, found.refits, refits.left_out)
-        weights = micro.partitions_in_given_order(evidence.weights)
+        weights = micro.partitions_in_given_order(evidence.micro.weights)
         trivial = len(weights) == 1 or (found.k == 1 and not evidence.support.supported)
         self.partition_weights_ = weights
         self.partition_agreement_ = micro.partitions_in_given_order(again.partitions)
         self.cluster_confidence_ = np.zeros(found.k) if trivial else again.clusters
-        self.agreement_ = float(np.average(information(found.counts.alpha, micro.layout).nmi, weights=evidence.weights))
+        nmi = information(found.counts.alpha, micro.layout).nmi
+        self.agreement_ = float(np.average(nmi, weights=evidence.micro.weights))
         self.stability_ = 0.0 if trivial else halves_agreement(found.refits, micro.sizes)
         if trivial:
             self.confidence_ = np.zeros(len(leaf), np.float32)
@@ -288,7 +290,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
     def _verdict(
         self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, copies: np.ndarray | None
     ) -> str:
-        p, core = len(evidence.weights), int(evidence.support.core.sum())
+        p, core = len(evidence.micro.weights), int(evidence.support.core.sum())
         if p == 1:
             return "One partition: there is nothing to compare it with, so nothing supports its clusters."
         if not evidence.support.supported:
@@ -352,7 +354,7 @@ def _chosen_number(asked: list[int] | None, number: NumberOfClusters, evidence: 
     if asked is not None and (len(asked) == 1 or asked[0] > n_leaves):
         warn_if_fewer(asked[0], n_leaves)
         return min(asked[0], n_leaves)
-    if len(evidence.weights) == 1:
+    if len(evidence.micro.weights) == 1:
         return n_leaves if asked is None else max(k for k in asked if k <= n_leaves)
     if not evidence.support.supported and (asked is None or asked[0] == 1):
         return 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,14 +16,13 @@ from ..core.densities import cluster_densities, mean_density
 from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import is_on_gpu
+from ..ensemble.frames import KINDS, as_series
 from ..ensemble.gpu_inputs import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
 from ..metrics.labels import check_copies, check_partition_weights
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
-
-T = TypeVar("T")
 
 
 class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -46,9 +46,22 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         Returns
         -------
         self
+
+        Notes
+        -----
+        After ``set_output(transform="pandas")`` (or ``"polars"``), ``labels_``, ``confidence_`` and predicted labels
+        are Series, in pandas under the index of `X`.
         """
         self._fit(X, sample_weight)
+        for name in ("labels_", "confidence_"):
+            if hasattr(self, name):
+                setattr(self, name, self._framed(getattr(self, name), X, name[:-1]))
         return self
+
+    def _framed(self, values: Any, X: Any, name: str = "labels") -> Any:
+        """Values of the items, as a Series where `set_output` asked for frames."""
+        kind = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
+        return as_series(values, X, kind, name) if kind in KINDS and isinstance(values, np.ndarray) else values
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         raise NotImplementedError
@@ -214,19 +227,14 @@ class PredictMixin:
         ndarray of shape (n_samples,)
             −1 for rows without a single known label.
         """
-        return self._predict(X)  # type: ignore[attr-defined]
+        return self._framed(self._predict(X), X)  # type: ignore[attr-defined]
 
 
-def shared_docs(sections: dict[str, str]) -> Callable[[type[T]], type[T]]:
-    """A class decorator that puts texts shared by several estimators into a docstring, where it says ``{name}``."""
-
-    def filled(cls: type[T]) -> type[T]:
-        if cls.__doc__ is not None:
-            for name, text in sections.items():
-                cls.__doc__ = cls.__doc__.replace(f"{{{name}}}", text)
-        return cls
-
-    return filled
+def fit_to(model: Any, ensemble: Ensemble) -> Any:
+    """Fit a consensus estimator, or any other clusterer on the label table (codes, −1 where missing)."""
+    if isinstance(model, ConsensusEstimator):
+        return model.fit(ensemble)
+    return model.fit(np.column_stack([ensemble.partition(j) for j in range(ensemble.n_partitions)]))
 
 
 def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:

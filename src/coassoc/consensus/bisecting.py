@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class _Leaf:
     children: list[_Leaf] | None = None  # its two halves, made when the leaf is split or when they are tried in advance
 
 
+@dataclass(eq=False, repr=False)
 class BisectingConsensus(PredictMixin, ConsensusEstimator):
     r"""A tree of consensus partitions, grown by splitting leaves in two with k-means on their own rows.
 
@@ -113,30 +114,17 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     (2, 3)
     """
 
-    def __init__(
-        self,
-        n_clusters=None,
-        *,
-        max_leaves=None,
-        criterion="gain",
-        n_init=1,
-        max_iter=300,
-        refine=None,
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.max_leaves = max_leaves
-        self.criterion = criterion
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.refine = refine
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: Any = None
+    _: KW_ONLY
+    max_leaves: Any = None
+    criterion: str = "gain"
+    n_init: int = 1
+    max_iter: int = 300
+    refine: Any = None
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = None if self.n_clusters is None else check_integer(self.n_clusters, "n_clusters")

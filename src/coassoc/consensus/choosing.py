@@ -15,7 +15,7 @@ from ..ensemble import Ensemble
 from ..metrics.counting import member_tables
 from .micro import MicroClusters, micro_clusters
 from .micro_fits import CANDIDATES, CutTree, WeightedMicro
-from .support import MemberPairs, Support, compare_members, find_support, information, robust_weights
+from .support import MemberPairs, Support, compare_members, find_support, information
 
 N_MICRO = 300
 _MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
@@ -31,8 +31,8 @@ _OTHER_HALF = 1e-9  # weight of the partitions left out: it decides ties only
 class Refits:
     """Fits of the candidate methods to all partitions and to random halves of them, at any number of clusters."""
 
-    def __init__(self, micro: MicroClusters, pairs: MemberPairs, weights: np.ndarray, seed: int):
-        self.micro, self.weights = micro, weights
+    def __init__(self, micro: MicroClusters, pairs: MemberPairs, seed: int):
+        self.micro, weights = micro, micro.weights
         self.left_out: list[np.ndarray] = []  # (p,) True for the partitions a refit does not use
         counted = np.flatnonzero(weights > 0)  # partitions without weight must not make the halves unequal
         for split in range(N_SPLITS):
@@ -70,7 +70,7 @@ class Refits:
 
     def _fine(self, k: int) -> bool:
         """Whether a typical partition has many more clusters than k: exp(mean entropy) of them, effectively."""
-        return bool(np.exp(np.average(self._entropy, weights=self.weights)) / k > FINE)
+        return bool(np.exp(np.average(self._entropy, weights=self.micro.weights)) / k > FINE)
 
     def release(self) -> None:
         """Free the matrices; no further fits are possible."""
@@ -84,7 +84,7 @@ class Refits:
 
     def agreement(self, of_leaf: np.ndarray) -> float:
         """Mean NMI with the partitions, weighted."""
-        return float(np.average(member_nmi(self.micro, of_leaf), weights=self.weights))
+        return float(np.average(member_nmi(self.micro, of_leaf), weights=self.micro.weights))
 
 
 def member_nmi(micro: MicroClusters, of_leaf: np.ndarray) -> np.ndarray:
@@ -110,11 +110,10 @@ def rand_index(a: np.ndarray, b: np.ndarray, sizes: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an answer is made from: micro-clusters, support, weights and refits."""
+    """What an answer is made from: micro-clusters, support and refits."""
 
     micro: MicroClusters
     support: Support
-    weights: np.ndarray  # (p,), partitions in the order of the micro-clusters
     refits: Refits
 
 
@@ -126,7 +125,7 @@ def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_cluster
     n_micro = max(N_MICRO, 5 * most_clusters)
     if rows.layout.n_partitions == 1:
         n_micro = max(n_micro, rows.layout.n_codes)
-    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), _MICRO_PASSES, seed)
+    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), _MICRO_PASSES, seed, ensemble=ensemble)
     columns = np.split(micro.codes, micro.layout.offsets[1:-1])
     tables = member_tables(ensemble, rows, micro.partitions.tolist())
     ordered = (
@@ -134,8 +133,7 @@ def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_cluster
         for alpha, own, j in zip(tables, columns, micro.partitions)
     )
     pairs = compare_members(ordered, micro.layout)
-    weights = robust_weights(pairs)
-    return Evidence(micro, find_support(pairs), weights, Refits(micro, pairs, weights, seed))
+    return Evidence(micro, find_support(pairs), Refits(micro, pairs, seed))
 
 
 @dataclass(frozen=True)

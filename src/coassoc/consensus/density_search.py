@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 
 from ..core.tables import KMeansObjective
 from ..metrics.labels import check_partition_weights
-from .base import shared_docs
-from .search import SEARCH_DOCS, DensityGoal, Found, Search, SearchConsensus, is_large
+from .search import DensityGoal, Found, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
 
-@shared_docs(SEARCH_DOCS)
+@dataclass(eq=False, repr=False)
 class DensityConsensus(SearchConsensus):
     r"""Consensus partition with a large exact density S.
 
@@ -34,20 +36,21 @@ class DensityConsensus(SearchConsensus):
         A partition to start from instead of these two.
     max_iter : int, default=300
         Largest number of passes of a k-means start, and of sweeps of one exchange.
-    {limits}
+    max_rounds : int, default=50
+        Largest number of split–merge rounds from one start; 0 makes none.
+    n_trials : int, default=8
+        Split–merge plans tried in a round before the search ends.
+    partition_weights, random_state, engine
+        As for `KMeansConsensus`.
+    verbose : int, default=0
+        Print a line per step.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
-    density_ : float
-        Density S of the partition.
+    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_
+        As for `KMeansConsensus`.
     densities_ : list of float
         S at the better start and after each step that raised it.
-    n_clusters_ : int
-        Clusters that hold items: fewer than asked for when fewer label rows differ.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
     n_iter_ : int
@@ -82,32 +85,18 @@ class DensityConsensus(SearchConsensus):
 
     _least_n_init = 0
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        n_init=10,
-        micro_clusters="auto",
-        init=None,
-        max_iter=300,
-        max_rounds=50,
-        n_trials=8,
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.micro_clusters = micro_clusters
-        self.init = init
-        self.max_iter = max_iter
-        self.max_rounds = max_rounds
-        self.n_trials = n_trials
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    micro_clusters: Any = "auto"
+    init: Any = None
+    max_iter: int = 300
+    max_rounds: int = 50
+    n_trials: int = 8
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)

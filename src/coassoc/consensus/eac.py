@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ _FEW_ROWS = 2048  # up to here compiled single linkage is faster than `single_li
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
+@dataclass(eq=False, repr=False)
 class EAC(ConsensusEstimator):
     r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
 
@@ -129,32 +131,18 @@ class EAC(ConsensusEstimator):
     [0, 0, 0, 1, 1, 2]
     """
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        linkage="average",
-        enhanced=False,
-        similarity="walk",
-        micro_clusters=None,
-        max_bytes=1 << 31,
-        partition_weights=None,
-        cluster_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.linkage = linkage
-        self.enhanced = enhanced
-        self.similarity = similarity
-        self.micro_clusters = micro_clusters
-        self.max_bytes = max_bytes
-        self.partition_weights = partition_weights
-        self.cluster_weights = cluster_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    linkage: str = "average"
+    enhanced: bool = False
+    similarity: str = "walk"
+    micro_clusters: Any = None
+    max_bytes: int = 1 << 31
+    partition_weights: Any = None
+    cluster_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..engines import Rows
 from .kmeans import TableConsensus
 
 
+@dataclass(eq=False, repr=False)
 class ECC(TableConsensus):
     r"""Entropy-based consensus clustering: k-means on H with the Kullback–Leibler divergence.
 
@@ -41,37 +43,17 @@ class ECC(TableConsensus):
         How shares are smoothed, see above.
     epsilon : float, default=0.001
         Strength of the smoothing. Smaller values make a single unseen label cost more.
-    max_iter : int, default=300
-        Largest number of passes per start.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print a line per pass.
+    max_iter, partition_weights, random_state, engine, verbose
+        As for `KMeansConsensus`.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
+    labels_, losses_, density_, n_clusters_, cluster_density_, cluster_sizes_, n_iter_, stop_reason_
+        As for `KMeansConsensus`.
     loss_ : float
         Penalised loss in nats (plain loss with a floor).
-    losses_ : list of float
-        Loss after each pass of the best start, strictly falling.
-    density_ : float
-        Density S of the partition.
-    n_clusters_ : int
-        Clusters that hold items: fewer than asked for when fewer label rows differ.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
-    n_iter_ : int
-        Passes of the best start.
     converged_ : bool
         True when one more pass would leave every label unchanged.
-    stop_reason_ : str
-        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
 
     See Also
     --------
@@ -97,30 +79,17 @@ class ECC(TableConsensus):
     [1, 1, 1, 0, 0, 0]
     """
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        n_init=10,
-        init="k-means++",
-        smoothing="additive",
-        epsilon=1e-3,
-        max_iter=300,
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.init = init
-        self.smoothing = smoothing
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    init: Any = "k-means++"
+    smoothing: str = "additive"
+    epsilon: float = 1e-3
+    max_iter: int = 300
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _objective(self, rows: Rows, v: np.ndarray) -> ECCObjective:
         smoothing = check_choice(self.smoothing, "smoothing", ("additive", "floor"))

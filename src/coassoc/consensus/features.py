@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ def _can_predict(self: ConsensusClustering) -> bool:
     return True
 
 
+@dataclass(eq=False, repr=False)
 class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     r"""Cluster features many times, then find the consensus of those clusterings.
 
@@ -110,34 +112,19 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     1.0
     """
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        n_partitions=20,
-        clusterer=None,
-        base_clusters=None,
-        method=None,
-        feature_fraction=1.0,
-        sample_fraction=1.0,
-        n_init=1,
-        n_jobs=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.n_partitions = n_partitions
-        self.clusterer = clusterer
-        self.base_clusters = base_clusters
-        self.method = method
-        self.feature_fraction = feature_fraction
-        self.sample_fraction = sample_fraction
-        self.n_init = n_init
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_partitions: int = 20
+    clusterer: Any = None
+    base_clusters: Any = None
+    method: Any = None
+    feature_fraction: float = 1.0
+    sample_fraction: float = 1.0
+    n_init: int = 1
+    n_jobs: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> ConsensusClustering:
         """Make the base clusterings and find their consensus.
@@ -180,7 +167,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
                 print(f"ConsensusClustering: base clustering {len(vectors)} of {n_partitions}")
         self.ensemble_ = Ensemble.from_partitions(vectors)
         self.consensus_ = method.fit(self.ensemble_)
-        self.labels_ = self.consensus_.labels_
+        self.labels_ = np.asarray(self.consensus_.labels_)
         self.n_clusters_ = len(np.unique(self.labels_[self.labels_ >= 0]))
         self.density_ = density(self.ensemble_, self.labels_, engine=self.engine)
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser cop
 _PIECES = 20  # an average cluster has at least so many vertices, so that parts can be balanced
 
 
+@dataclass(eq=False, repr=False)
 class MCLA(PredictMixin, ConsensusEstimator):
     r"""Meta-clustering: base clusters are grouped into meta-clusters, items go where most of their labels are.
 
@@ -81,13 +83,13 @@ class MCLA(PredictMixin, ConsensusEstimator):
     2
     """
 
-    def __init__(self, n_clusters=8, *, at_most=False, max_bytes=1 << 31, random_state=None, engine="auto", verbose=0):
-        self.n_clusters = n_clusters
-        self.at_most = at_most
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    at_most: bool = False
+    max_bytes: int = 1 << 31
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
@@ -132,6 +134,7 @@ class MCLA(PredictMixin, ConsensusEstimator):
                 warn_if_fewer(asked, self.n_clusters_, "meta-clusters that get an item")
 
 
+@dataclass(eq=False, repr=False)
 class CSPA(ConsensusEstimator):
     r"""Cluster-based similarity partitioning: METIS on the co-association graph of the items.
 
@@ -196,15 +199,13 @@ class CSPA(ConsensusEstimator):
     2
     """
 
-    def __init__(
-        self, n_clusters=8, *, equal_rows="apart", max_bytes=1 << 31, random_state=None, engine="auto", verbose=0
-    ):
-        self.n_clusters = n_clusters
-        self.equal_rows = equal_rows
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    equal_rows: str = "apart"
+    max_bytes: int = 1 << 31
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
@@ -249,7 +250,8 @@ class CSPA(ConsensusEstimator):
         self.n_micro_clusters_ = micro.n_leaves
         part = self._cut(micro_graph(micro.counts), micro.sizes, k, seed)
         labels = part[np.asarray(rows.labels(micro.labelling))]
-        return labels if sample_weight is None else np.where(check_copies(sample_weight, len(labels)) > 0, labels, -1)
+        copies = check_copies(sample_weight, len(labels))
+        return labels if copies is None else np.where(copies > 0, labels, -1)
 
     def _cut(self, graph: csr_matrix, weights: np.ndarray, k: int, seed: int) -> np.ndarray:
         warn_if_fewer(k, len(weights), "items")

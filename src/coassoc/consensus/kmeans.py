@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
         return labels
 
 
+@dataclass(eq=False, repr=False)
 class KMeansConsensus(GrowingMixin, TableConsensus):
     r"""Consensus partition by k-means on the one-hot form of an ensemble.
 
@@ -141,30 +142,17 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     [1, 1, 1, 0, 0, 0]
     """
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        n_init=10,
-        init="k-means++",
-        max_iter=300,
-        refine=None,
-        partition_weights=None,
-        cluster_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.init = init
-        self.max_iter = max_iter
-        self.refine = refine
-        self.partition_weights = partition_weights
-        self.cluster_weights = cluster_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    init: Any = "k-means++"
+    max_iter: int = 300
+    refine: Any = None
+    partition_weights: Any = None
+    cluster_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
         if self.refine is not None:

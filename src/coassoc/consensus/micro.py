@@ -18,7 +18,9 @@ from ..core.tables import KMeansObjective
 from ..engines import Engine, Fit, Labelling, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
+from ..metrics.counting import member_tables
 from .starts import Starts, best_start, with_fewer_clusters
+from .support import compare_members, kept_partitions
 
 LARGE = 100_000  # items above which micro-clusters are found on a sample
 SAMPLE = 50_000
@@ -39,6 +41,7 @@ class MicroClusters:
     counts: Counts  # (d, m), partitions and base clusters in the order below
     partitions: np.ndarray  # (p,) positions in the ensemble
     codes: np.ndarray  # (d,) positions in the ensemble; d counts the base clusters that have items
+    weights: np.ndarray  # (p,) of the partitions, mean 1: equal, but 0 for those left out
     few_rows: bool  # whether fewer rows differ than micro-clusters were asked for
 
     @property
@@ -82,17 +85,30 @@ class MicroClusters:
 
 
 def micro_clusters(
-    rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed: int, v: np.ndarray | None = None, verbose: str = ""
+    rows: Rows,
+    engine: Engine,
+    n_micro: int,
+    max_iter: int,
+    seed: int,
+    v: np.ndarray | None = None,
+    verbose: str = "",
+    ensemble: Ensemble | None = None,
 ) -> MicroClusters:
     """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty.
 
     Above LARGE items, the centers are found on SAMPLE items drawn at random, and all items join the nearest one. `v`
-    are partition weights; `verbose` is the name under which passes are printed.
+    are partition weights; `verbose` is the name under which passes are printed. With the `ensemble` behind the rows,
+    partitions that hardly agree with the others are left out first: they would join items by chance.
     """
     sample, where = rows, engine
     if rows.n_copies > LARGE:
         targets = np.sort(stream(seed, 5).integers(rows.n_copies, size=SAMPLE))
-        sample, where = local_rows(codes_of_copies(rows, targets), rows.layout)
+        codes = codes_of_copies(rows, targets)
+        sample, where = local_rows(codes, rows.layout)
+        ensemble = None if ensemble is None else Ensemble.from_codes(codes, rows.layout.n_clusters)
+    if ensemble is not None:
+        tables = member_tables(ensemble, sample, range(ensemble.n_partitions))
+        v = kept_partitions(compare_members(tables, sample.layout).agreement).astype(np.float64)
     weights = np.ones(rows.layout.n_partitions) if v is None else v
 
     def one_start(k: int) -> Fit:
@@ -112,7 +128,9 @@ def micro_clusters(
     partitions, codes, n_clusters = _order(counts)
     layout = Layout(n_clusters, np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64))
     ordered = Counts(np.ascontiguousarray(counts.alpha[codes]), counts.sizes, layout)
-    return MicroClusters(labelling, table, ordered, partitions, codes, found < n_micro)
+    return MicroClusters(
+        labelling, table, ordered, partitions, codes, weights[partitions] / weights.mean(), found < n_micro
+    )
 
 
 def sampled_codes(rows: Rows, n_items: int, rng: np.random.Generator) -> np.ndarray:

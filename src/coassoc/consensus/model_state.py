@@ -67,8 +67,8 @@ def describe(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"@float": repr(value)}
-    if isinstance(value, np.ndarray):
-        return _describe_array(value, arrays, where)
+    if isinstance(value, np.ndarray) or hasattr(value, "to_numpy"):  # a Series is saved without its index
+        return _describe_array(np.asarray(value), arrays, where)
     if isinstance(value, np.generic) and value.dtype.str in _SCALARS:
         return {"@scalar": value.dtype.str, "value": describe(value.item(), arrays, where)}
     if isinstance(value, np.dtype):

@@ -9,6 +9,9 @@ Adding a method takes a module, a line here, a page in docs/methods and a test. 
 
 from __future__ import annotations
 
+import copy
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -58,6 +61,7 @@ class Method:
     quick: bool = False
     compared: Mapping[str, Settings] = field(default_factory=dict)
     columns: Mapping[str, Settings] = field(default_factory=dict)
+    own: Any = None  # a class, function or estimator of the user's, in place of `path`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compared", self.compared or {self.name: {}})
@@ -73,14 +77,21 @@ class Method:
         return module if "." in module else f"{__package__}.{module}"
 
     @property
-    def estimator(self) -> type:
+    def estimator(self) -> Any:
         """The class, imported on first use."""
-        return getattr(import_module(self.module), self.class_name)
+        return self.own or getattr(import_module(self.module), self.class_name)
 
     def make(self, **settings: Any) -> Any:
         """An unfitted estimator; settings that it does not have, and those that are None, are left out."""
-        known = self.estimator._get_param_names()  # type: ignore[attr-defined]
-        return self.estimator(**{key: value for key, value in settings.items() if value is not None and key in known})
+        given = {key: value for key, value in settings.items() if value is not None}
+        if self.own is None:
+            known = self.estimator._get_param_names()
+            return self.estimator(**{key: value for key, value in given.items() if key in known})
+        model = self.own() if callable(self.own) else copy.deepcopy(self.own)
+        known = model.get_params(deep=False)
+        if not callable(self.own):  # its own settings stay, but for the number of clusters, which all methods share
+            known = [name for name in known if name == "n_clusters"]
+        return model.set_params(**{key: value for key, value in given.items() if key in known})
 
 
 _LINKAGES = {"SL": "single", "AL": "average", "ML": "complete"}  # the paper's names
@@ -172,8 +183,8 @@ def methods() -> dict[str, Method]:
 
 
 def method_names() -> list[str]:
-    """Short names of the methods that take labels."""
-    return [name for name, method in methods().items() if method.takes == "labels"]
+    """Names of the methods that take labels, and of their variants: what the command line takes."""
+    return [name for name in _by_name() if name == name.lower()]
 
 
 def _settings_of(names: str) -> dict[str, tuple[Method, Settings]]:
@@ -200,21 +211,61 @@ def estimators() -> dict[str, type]:
     return {method.class_name: method.estimator for method in methods().values()}
 
 
-def find_method(name: str) -> Method:
-    """The method with this short name or class name, in any case."""
-    found = {key.lower(): method for method in methods().values() for key in (method.name, method.class_name)}
-    method = found.get(str(name).lower())
-    if method is None or method.takes != "labels":
+def _by_name() -> dict[str, tuple[Method, Settings]]:
+    """Every name of a method: short names, variants, classes."""
+    taken = [method for method in methods().values() if method.takes == "labels"]
+    found: dict[str, tuple[Method, Settings]] = {}
+    for method in taken:
+        found |= {method.name: (method, {})} | {name: (method, own) for name, own in method.compared.items()}
+    return found | {method.class_name: (method, {}) for method in taken}
+
+
+def named_method(name: str) -> tuple[Method, Settings]:
+    """The method with this short name, variant or class name, in any case, or ``package.module:Estimator``."""
+    if ":" in str(name):
+        return own_method(import_estimator(name), name), {}
+    found = {key.lower(): value for key, value in _by_name().items()}
+    if str(name).lower() not in found:
         names = method_names()
         close = get_close_matches(str(name).lower(), names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(names)}."
         raise ValueError(f"method: there is no method {name!r}; {hint}")
-    return method
+    return found[str(name).lower()]
+
+
+def find_method(name: str) -> Method:
+    """The method of `named_method`, without the settings of a variant."""
+    return named_method(name)[0]
+
+
+def own_method(estimator: Any, name: str | None = None) -> Method:
+    """A method made of a class, a function that returns an estimator, or an estimator, which is copied."""
+    kind = estimator if hasattr(estimator, "__name__") else type(estimator)
+    if not (callable(estimator) or hasattr(estimator, "get_params")):
+        raise TypeError(f"method: {estimator!r} is neither an estimator nor a class or function that makes one.")
+    return Method(name or kind.__name__, f"{kind.__module__}:{kind.__name__}", own=estimator)
+
+
+def import_estimator(spec: str) -> Any:
+    """What ``package.module:Estimator`` names, in an installed package or in the current folder."""
+    module, _, attribute = spec.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        target: Any = import_module(module)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"method {spec!r} cannot be imported: {error}; write package.module:Estimator.") from error
+    if not callable(target):
+        raise ValueError(f"method {spec!r} must name a class or a function that makes an estimator.")
+    return target
 
 
 def make_method(name: str, **settings: Any) -> Any:
     """An unfitted estimator by name; settings that it does not have, and those that are None, are left out."""
-    return find_method(name).make(**settings)
+    method, own = named_method(name)
+    return method.make(**settings, **own)
 
 
 def methods_table() -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 
 from ..core.tables import SECObjective
@@ -9,6 +12,7 @@ from ..engines import Rows
 from .kmeans import TableConsensus
 
 
+@dataclass(eq=False, repr=False)
 class SEC(TableConsensus):
     r"""Spectral ensemble clustering: the normalised cut of the co-association graph, by weighted k-means.
 
@@ -29,38 +33,18 @@ class SEC(TableConsensus):
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on the distances between label rows, items drawn at random
         (``init="random", n_init=1`` fits the paper's figures on its small sets), or a given partition.
-    max_iter : int, default=300
-        Largest number of passes per start.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print a line per pass.
+    max_iter, partition_weights, random_state, engine, verbose
+        As for `KMeansConsensus`.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
+    labels_, losses_, density_, n_clusters_, cluster_density_, cluster_sizes_, n_iter_, stop_reason_
+        As for `KMeansConsensus`.
     loss_ : float
         Normalised cut :math:`k - \sum_C \sum_f \alpha_f^2 / w(C)`; the weighted k-means cost differs from it by a
         constant of the ensemble.
-    losses_ : list of float
-        Loss after each pass of the best start, strictly falling.
-    density_ : float
-        Density S of the partition.
-    n_clusters_ : int
-        Clusters that hold items: fewer than asked for when fewer label rows differ.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
-    n_iter_ : int
-        Passes of the best start.
     converged_ : bool
         True when one more pass would leave every label unchanged.
-    stop_reason_ : str
-        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
 
     See Also
     --------
@@ -84,26 +68,15 @@ class SEC(TableConsensus):
     [1, 1, 1, 0, 0, 0]
     """
 
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        n_init=10,
-        init="k-means++",
-        max_iter=300,
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.init = init
-        self.max_iter = max_iter
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    init: Any = "k-means++"
+    max_iter: int = 300
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _objective(self, rows: Rows, v: np.ndarray) -> SECObjective:
         whole = rows.whole_counts()

@@ -295,6 +295,7 @@ def _recode(values: np.ndarray) -> Column:
         codes = np.fromiter((place[label] for label in values), dtype=np.intp, count=len(values))
         return Column(codes, len(labels), categories, False)
     categories, codes = np.unique(values, return_inverse=True)
-    if values.dtype.kind == "S":  # the text by which bytes among objects go too
-        categories = np.array([str(label) for label in categories.tolist()])
+    if values.dtype.kind == "S":  # the text by which bytes among objects go too; it may sort otherwise than the bytes
+        categories, rank = np.unique([str(label) for label in categories.tolist()], return_inverse=True)
+        codes = rank[codes]
     return Column(codes, len(categories), categories, False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .encode import Column, check_missing_rule, encode_column, smallest_unsigned
+from .frames import ids_of
 from .integers import code_integers, tally_integers
 from .rows import count_codes, distinct_rows, row_chunks
 from .tables import check_table_shape, column_values, columns_of
@@ -58,7 +59,8 @@ class Ensemble:
     has_missing : bool
         Whether any label is missing.
     item_ids, classes : ndarray or None
-        Names of the items, and known classes kept for scoring, where :func:`read_ensemble` found them.
+        Names of the items (the index of a pandas frame, or what :func:`read_ensemble` found), and known classes kept
+        for scoring.
 
     Examples
     --------
@@ -103,6 +105,7 @@ class Ensemble:
         names, columns, n_rows = columns_of(partitions)
         check_table_shape((n_rows, len(names)))
         self._encode(names, columns, n_rows, missing)
+        self.item_ids = ids_of(partitions)
 
     @classmethod
     def from_partitions(

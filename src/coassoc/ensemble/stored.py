@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -99,12 +98,6 @@ class StoredEnsemble(Ensemble):
             raise FileNotFoundError(2, "partitions: no file or folder", str(path))
         with naming(path):
             table, found, roles = open_roles(path, choice, format, options)
-            if choice.patterns is None and table.inspect:
-                with closing(table.batches(roles.partitions)) as batches:  # type: ignore[type-var]
-                    head = next(iter(batches))
-                if not isinstance(head, dict):
-                    head = {name: head[:, j] for j, name in enumerate(roles.partitions)}
-                roles = choice.look(roles, table, head, table.n_rows or 0)
             self._table, self._roles = table, roles
             self.source = file_source(table, found.name, roles.partitions)
 

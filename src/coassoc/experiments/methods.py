@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from ..consensus.base import fit_to
 from ..consensus.metis import load_pymetis
-from ..consensus.registry import columns
+from ..consensus.registry import columns, import_estimator
 from ..ensemble import Ensemble
 
 # linkage of more items than the paper linked (landstat) is marked; it is exact up to so many different rows
@@ -47,7 +47,7 @@ class Method:
         known = estimator.get_params(deep=False)
         wanted = {"n_clusters": n_clusters, "random_state": seed}
         estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
-        return np.asarray(estimator.fit(ensemble).labels_), variant
+        return np.asarray(fit_to(estimator, ensemble).labels_), variant
 
 
 def _linkage_variant(ensemble: Ensemble) -> str:
@@ -93,12 +93,4 @@ def _own_method(text: str) -> Method:
             "a method of your own is written name=package.module:Estimator, with a name that is not taken; "
             f"got {text!r}."
         )
-    try:
-        target: Any = import_module(module)
-        for part in attribute.split("."):
-            target = getattr(target, part)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"method {text!r} cannot be imported: {error}.") from error
-    if not callable(target):
-        raise ValueError(f"method {text!r} must name a class or a function that makes an estimator.")
-    return Method(name, spec, target, {})
+    return Method(name, spec, import_estimator(spec), {})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .claims import check_claims
 from .ensembles import base_ensemble
-from .figures import block_picture, dot_plot, paired_plot, rank_plot, time_plot
+from .figures import block_pictures, dot_plots, paired_plot, rank_plot, time_plot
 from .methods import find_method
 from .protocol import Protocol, method_seed
 from .runner import DataSource
@@ -32,9 +32,8 @@ th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(-
 th { background: var(--soft); position: sticky; top: 0; }
 td small { opacity: .75; }
 td.words { white-space: normal; }
-.panels { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: flex-start; }
 figure { margin: 0 0 1rem; } figcaption { font-size: 13px; }
-svg { max-width: 100%; height: auto; } img.block { width: 15rem; image-rendering: pixelated; background: #fff; }
+img { max-width: 100%; background: #fff; }
 """
 
 
@@ -62,8 +61,7 @@ def write_page(
         "<p>Dots: our mean with its standard error. Diamonds: the printed figure.</p>",
     ]
     for score, label in SCORES.items():
-        panels = "".join(f"<figure>{dot_plot(rows, name, score)}</figure>" for name in sets)
-        body.append(f'<h3>{label}</h3><div class="panels">{panels}</div>')
+        body.append(f"<h3>{label}</h3><figure>{dot_plots(rows, score)}</figure>")
     body.append("<h2>Differences on the same ensembles</h2>")
     for score, label in SCORES.items():
         body.append(f"<h3>{label}</h3><figure>{paired_plot(rows, score)}</figure>")
@@ -147,22 +145,17 @@ def _blocks(
         return ""
     source = min(small, key=lambda s: sizes[s.name])
     ensemble = base_ensemble(source.load(protocol.scaling), protocol, 0, cache)
-    pictures = []
+    labels_of = {}
     for text in methods:
         method = find_method(text)
         seed = method_seed(protocol.seed, source.name, 0, method.name)
         try:
-            labels, _ = method.run(ensemble, protocol.n_clusters, seed)
+            labels_of[method.name] = method.run(ensemble, protocol.n_clusters, seed)[0]
         except Exception:  # its row in the table has the error
             continue
-        name = html.escape(method.name)
-        pictures.append(
-            f'<figure><img class="block" alt="co-association of {source.name} ordered by {name}" '
-            f'src="{block_picture(ensemble, labels)}"><figcaption>{name}</figcaption></figure>'
-        )
     return (
         f"<h2>One ensemble of {html.escape(source.name)}, ordered by each consensus</h2>"
         "<p>Each picture is the same co-association matrix: the darker a cell, the more base partitions put the two "
         "items together. A consensus that found the structure gathers the dark cells into blocks.</p>"
-        f'<div class="panels">{"".join(pictures)}</div>'
+        f"<figure>{block_pictures(ensemble, labels_of)}</figure>"
     )

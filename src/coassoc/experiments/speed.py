@@ -100,8 +100,8 @@ def table(report: dict[str, Any]) -> str:
             ratio = seconds / statistics.median(r["seconds"] for r in ours)
             loss = statistics.fmean(r["loss"] for r in mine)
             lines.append(
-                f"| {method} | {seconds:.4g} | {ratio:.3g}x | {max(r['peak_mb'] for r in mine):.0f} | {loss:.6g} | "
-                f"{loss / statistics.fmean(r['loss'] for r in ours):.5f} | "
+                f"| {method} | {seconds:.3g} | {float(f'{ratio:.3g}'):,g}x | {max(r['peak_mb'] for r in mine):.0f} | "
+                f"{loss:.6g} | {loss / statistics.fmean(r['loss'] for r in ours):.5f} | "
                 f"{100 * statistics.fmean(r['density'] for r in mine):.2f} |"
             )
         lines.append("")
@@ -113,7 +113,7 @@ def table(report: dict[str, Any]) -> str:
             f"{r['peak_mb'] / r['codes_mb']:.2f} |"
             for r in report["growth"]
         ]
-        lines += ["", f"slope of a cold pass in log n: {slope(report['growth'], 'pass_seconds')}", ""]
+        lines += ["", f"slope of a cold pass in log n: {slope(report['growth'], 'pass_seconds') or np.nan:.2f}", ""]
     return "\n".join(lines)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,17 +13,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from ..consensus.registry import Method, Settings, compared_methods
+from ..consensus.base import fit_to
+from ..consensus.registry import Method, Settings, compared_methods, named_method, own_method
 from ..core.checks import check_integer
 from ..core.densities import density_from_counts
 from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
+from ..ensemble.frames import Columns
 from ..metrics import nmi, zero_effort
 from ..metrics.counting import counts_of, nmi_from_counts
 from ..metrics.labels import check_labels
 from . import plain_text
-
-_SHORT = {"eac": "eac-average", "linkage": "eac-average"}
 
 
 @dataclass
@@ -98,6 +99,26 @@ class Comparison:
             "notes": self.notes(),
         }
 
+    def to_frame(self, kind: str = "pandas") -> Any:
+        """One row per method, to sort and filter.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars"}, default="pandas"
+            In pandas the methods are the index.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+        """
+        rows = [asdict(row) for row in self.rows]
+        return Columns({name: [row[name] for row in rows] for name in (rows[0] if rows else ())}).to_frame(kind)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Density against agreement, one dot per method; see :func:`coassoc.report.plot_comparison`."""
+        # found through the package, since drawings import this module
+        return sys.modules[__package__].plot_comparison(self, ax=ax)
+
     def to_text(self) -> str:
         """The table as plain text."""
         classes = any(row.class_nmi is not None for row in self.rows)
@@ -122,7 +143,7 @@ class Comparison:
 def compare(
     X: Any,
     n_clusters: int = 8,
-    methods: Sequence[str] | None = None,
+    methods: Any = None,
     classes: Any = None,
     *,
     random_state: int | None = 0,
@@ -140,8 +161,10 @@ def compare(
         The base partitions.
     n_clusters : int, default=8
         Clusters asked of every method.
-    methods : sequence of str, default=None
-        Names such as "kmeans" or "eac-average"; None: all methods.
+    methods : sequence of str or estimator, or dict, default=None
+        Names such as "kmeans" or "eac-average", ``"package.module:Estimator"``, and estimators or classes of your own,
+        in a dict under names of your own. Other clusterers than those of coassoc are given the label table. None: all
+        methods.
     classes : array-like of shape (n_samples,), default=None
         Known classes, for ARI and NMI; taken from the ensemble when it carries them.
     random_state : int, default=0
@@ -171,8 +194,7 @@ def compare(
     [('kmeans', 2), ('eac-average', 2)]
     """
     k = check_integer(n_clusters, "n_clusters")
-    known_methods = compared_methods()
-    chosen = list(known_methods) if methods is None else check_methods(methods)
+    chosen = compared_methods() if methods is None else check_methods(methods)
     ensemble = check_ensemble(X)
     if classes is None:
         classes = getattr(ensemble, "classes", None)
@@ -188,26 +210,28 @@ def compare(
         if progress is not None:
             progress(name)
         limits = {"random_state": random_state, "engine": engine, "max_bytes": max_bytes}
-        row, labels = _run_one(name, *known_methods[name], ensemble, k, known, limits)
+        row, labels = _run_one(name, *chosen[name], ensemble, k, known, limits)
         result.rows.append(row)
         if labels is not None:
             result.labels[name] = labels
     return result
 
 
-def check_methods(methods: Sequence[str]) -> list[str]:
-    """Names that `compare` can run, each once."""
-    known = compared_methods()
-    chosen = []
-    for name in [methods] if isinstance(methods, str) else list(methods):
-        name = _SHORT.get(str(name).lower(), str(name).lower())
-        if name not in known:
-            raise ValueError(f"methods: there is no method {name!r}; choose among {', '.join(known)}.")
-        if name not in chosen:
-            chosen.append(name)
-    if not chosen:
+def check_methods(methods: Any) -> dict[str, tuple[Method, Settings]]:
+    """What `compare` is to run, by name."""
+    if not isinstance(methods, dict):
+        given = methods if isinstance(methods, (list, tuple)) else [methods]
+        methods = {one.lower() if isinstance(one, str) and ":" not in one else _name_of(one): one for one in given}
+    if not methods:
         raise ValueError("methods must name at least one method, got none.")
-    return chosen
+    return {
+        name: named_method(one) if isinstance(one, str) else (own_method(one, name), {})
+        for name, one in methods.items()
+    }
+
+
+def _name_of(method: Any) -> str:
+    return method if isinstance(method, str) else getattr(method, "__name__", None) or type(method).__name__
 
 
 def _run_one(
@@ -219,7 +243,7 @@ def _run_one(
     try:
         with PeakMemory() as memory, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
-            model = method.make(n_clusters=k, **limits, **settings).fit(ensemble)
+            model = fit_to(method.make(n_clusters=k, **limits, **settings), ensemble)
         row.seconds = time.perf_counter() - start
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         row.error = " ".join(str(error).split()) or type(error).__name__

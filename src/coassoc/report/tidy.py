@@ -1,4 +1,4 @@
-"""Stability tables with one row per item, cluster or base partition, as dictionaries of columns."""
+"""Stability tables with one row per item, cluster or base partition: dictionaries of columns, or data frames."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ensemble import check_ensemble
+from ..ensemble.frames import Columns
 from ..metrics import cluster_density, cluster_stability, inter_density, item_stability
 from ..metrics.labels import check_labels
 from .partitions import agreement_of_partitions
@@ -14,7 +15,7 @@ from .partitions import agreement_of_partitions
 _ROLES = np.array(["core", "boundary", "outlier"])
 
 
-def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.ndarray]:
+def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     """Stability of each item, one row per item.
 
     Parameters
@@ -28,7 +29,7 @@ def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.nda
 
     Returns
     -------
-    dict of str to ndarray
+    dict of str to ndarray, with ``to_frame(kind="pandas")``
         ``item``, ``cluster``, ``own`` (mean co-association with the rest of its cluster), ``nearest`` (the best other
         cluster), ``other`` (that with it), ``margin`` and ``role`` (core, boundary, outlier).
 
@@ -46,18 +47,20 @@ def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.nda
     ensemble = check_ensemble(X)
     codes, _ = check_labels(labels, ensemble.n_samples)
     found = item_stability(ensemble, codes, engine=engine)
-    return {
-        "item": np.arange(ensemble.n_samples) if ensemble.item_ids is None else ensemble.item_ids,
-        "cluster": codes,
-        "own": found.own,
-        "nearest": found.nearest,
-        "other": found.other,
-        "margin": found.margin,
-        "role": np.where(codes < 0, "none", _ROLES[found.role]),
-    }
+    return Columns(
+        {
+            "item": np.arange(ensemble.n_samples) if ensemble.item_ids is None else ensemble.item_ids,
+            "cluster": codes,
+            "own": found.own,
+            "nearest": found.nearest,
+            "other": found.other,
+            "margin": found.margin,
+            "role": np.where(codes < 0, "none", _ROLES[found.role]),
+        }
+    )
 
 
-def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.ndarray]:
+def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     """Size, density, stability and nearest other cluster of each consensus cluster, one row per cluster.
 
     Parameters
@@ -71,7 +74,7 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.
 
     Returns
     -------
-    dict of str to ndarray
+    dict of str to ndarray, with ``to_frame(kind="pandas")``
         ``cluster``, ``size``, ``share``, ``density``, ``stability`` (see :func:`coassoc.cluster_stability`),
         ``nearest`` (−1 when there is no other) and ``nearest_density``.
 
@@ -87,18 +90,20 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.
     between = inter_density(ensemble, codes, engine=engine)
     np.fill_diagonal(between, -1.0)
     nearest = between.argmax(axis=1) if k > 1 else np.full(k, -1)
-    return {
-        "cluster": np.arange(k),
-        "size": sizes,
-        "share": sizes / sizes.sum(),
-        "density": cluster_density(ensemble, codes, engine=engine),
-        "stability": cluster_stability(ensemble, codes, engine=engine),
-        "nearest": nearest,
-        "nearest_density": between[np.arange(k), nearest] if k > 1 else np.zeros(k),
-    }
+    return Columns(
+        {
+            "cluster": np.arange(k),
+            "size": sizes,
+            "share": sizes / sizes.sum(),
+            "density": cluster_density(ensemble, codes, engine=engine),
+            "stability": cluster_stability(ensemble, codes, engine=engine),
+            "nearest": nearest,
+            "nearest_density": between[np.arange(k), nearest] if k > 1 else np.zeros(k),
+        }
+    )
 
 
-def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, np.ndarray]:
+def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     """Agreement of each base partition with the others and with the consensus, one row per partition.
 
     Parameters
@@ -112,7 +117,7 @@ def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, n
 
     Returns
     -------
-    dict of str to ndarray
+    dict of str to ndarray, with ``to_frame(kind="pandas")``
         ``partition``, ``clusters``, ``labelled_share``, ``nmi_with_others``, ``nmi_with_consensus`` and ``outlier``.
 
     Examples
@@ -125,11 +130,13 @@ def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> dict[str, n
     codes, _ = check_labels(labels, ensemble.n_samples)
     found = agreement_of_partitions(ensemble, codes, engine)
     observed = np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1])
-    return {
-        "partition": np.array(ensemble.names),
-        "clusters": ensemble.n_clusters,
-        "labelled_share": observed / ensemble.n_samples,
-        "nmi_with_others": found.mean,
-        "nmi_with_consensus": found.consensus,
-        "outlier": found.outlier,
-    }
+    return Columns(
+        {
+            "partition": np.array(ensemble.names),
+            "clusters": ensemble.n_clusters,
+            "labelled_share": observed / ensemble.n_samples,
+            "nmi_with_others": found.mean,
+            "nmi_with_consensus": found.consensus,
+            "outlier": found.outlier,
+        }
+    )

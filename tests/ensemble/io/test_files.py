@@ -294,7 +294,7 @@ def test_texts_of_many_batches_of_a_row_group(tmp_path, monkeypatch):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr("coassoc.ensemble.io.parquet._BATCH_BYTES", 1)
     ids = [f"i{i}" for i in range(5000)]
-    words = [None if i % 7 == 0 else f"w{i % 1100}" for i in range(5000)]
+    words = [None if i % 7 == 0 else f"w{i % 700}" for i in range(5000)]
     pq.write_table(pa.table({"id": ids, "a": words}), tmp_path / "t.parquet")
     read = ca.read_ensemble(tmp_path / "t.parquet")
     assert read.item_ids.tolist() == ids

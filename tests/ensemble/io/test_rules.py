@@ -136,7 +136,7 @@ def test_a_first_column_with_a_name_for_ids_holds_ids(read, name):
 
 def test_a_column_without_repeated_values_is_left_out_with_a_warning(read):
     content = "customer,a,b\n" + "".join(f"{7 * i},{i % 3},{i % 2}\n" for i in range(30))
-    with pytest.warns(UserWarning, match=r"left out 'customer'.*clusterings are 'a', 'b'.*columns="):
+    with pytest.warns(UserWarning, match=r"left out 'customer' \(hardly any value.*clusterings are 'a', 'b'.*columns="):
         found = read(content)
     assert found.names == ["a", "b"]
     assert read(content, columns=["customer", "a"]).names == ["customer", "a"]
@@ -144,6 +144,46 @@ def test_a_column_without_repeated_values_is_left_out_with_a_warning(read):
     assert read(content, id_column="customer").item_ids[1] == "7"
     with pytest.raises(ValueError, match="no column is a clustering"):
         read("customer,b\n" + "".join(f"{i},{-i}\n" for i in range(1, 31)))
+
+
+def test_repeated_ids_are_found_among_unused_categories(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    ids = pd.Categorical.from_codes([0, 1, 1], ["x", "y", "z"])
+    pd.DataFrame({"id": ids, "a": [0, 0, 1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="repeats 'y'"):
+        ca.read_ensemble(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        (lambda i: f"{20 + i % 37}.5", "measurements"),
+        (lambda i: 18 + 5 * i % 61, "whole numbers far from 0"),
+        (lambda i: f"c{i}" if i % 20 else "", "hardly any value repeats"),
+    ],
+)
+def test_columns_that_hold_no_labels_are_left_out_with_a_reason(read, cell, why):
+    content = "a,age,b\n" + "".join(f"{i % 3},{cell(i)},{i % 30}\n" for i in range(200))
+    with pytest.warns(UserWarning, match=rf"left out 'age' \({why}.*clusterings are 'a', 'b'.*columns="):
+        found = read(content)
+    assert found.names == ["a", "b"] and found.codes.shape == (200, 2)
+    with pytest.raises(ValueError, match=rf"no column is a clustering: 'age' \({why}.*coassoc ensemble"):
+        read(content, exclude=["a", "b"])
+
+
+def test_clusters_numbered_on_from_column_to_column_are_labels(read):
+    content = "a,b\n" + "".join(f"{i % 30},{30 + i % 40}\n" for i in range(200))
+    assert read(content).names == ["a", "b"]
+
+
+def test_columns_named_like_classes_are_left_out_with_a_note(read):
+    content = "a,b,label,cell_type\n" + "0,0,0,x\n1,1,1,y\n" * 30
+    with pytest.warns(UserWarning, match=r"'label', 'cell_type' holds known classes.*'a', 'b'.*--class-column"):
+        found = read(content)
+    assert found.names == ["a", "b"] and found.classes.tolist()[:2] == [0, 1]
+    assert read(content, class_column="cell_type").names == ["a", "b", "label"]
+    assert read("a,label\n" + "0,0\n1,1\n" * 30).names == ["a", "label"]  # one more clustering, for all we know
 
 
 def test_known_classes_are_not_a_clustering(read):
@@ -226,6 +266,7 @@ def test_archives_that_contradict_themselves_are_refused(tmp_path):
 
 letters = st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00/")
 AWKWARD = ["\r", "a\r\nb", "\u2028", "\x1c", "\ufeff", "nan", "inf", "1e5", "a;b;c", "|", "True", "-"]
+AWKWARD += ["1_0", "\u0663", "index", "barcode", "id", "class", "5", "10", "Infinity", "\t,;|", ".", "n" * 300]
 awkward = st.sampled_from(
     [*AWKWARD, "NA", "None", "null", "", "1", "01", "1.0", "-1", "'", "'1", "''NA", "=cmd|x", "+1", "@a", " a", "a ",
      "\t", "a,b", '"', '""', "a\nb"]

@@ -16,10 +16,12 @@ import numpy as np
 
 from ..encode import Dictionary, as_objects
 from .cells import label_of
+from .guarded import short_of_memory, try_reading
 from .limits import Limit
 from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
+_TRIAL = "coassoc.ensemble.io.h5ad:read_all"
 _TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
 
 
@@ -56,6 +58,18 @@ def _read(path: Path, limit: Limit, columns: tuple[str, ...], start: int, rows: 
     with _opened(path) as file:
         obs = _Obs(file, path, limit)
         return {name: obs.read(name, slice(start, start + rows)) for name in columns}
+
+
+def read_all(path: Path, limit: Limit) -> None:
+    """Read every column that can be read, as a trial."""
+    table = H5adTable(path, limit)
+    for name in [_IDS, *table.names]:
+        try:
+            for block in table.blocks([name]):
+                block.read()
+        except ValueError as error:
+            if short_of_memory(str(error)):
+                raise
 
 
 @contextmanager
@@ -198,7 +212,9 @@ class H5adFormat(TableFormat):
     magic = (b"\x89HDF\r\n\x1a\n",)
 
     def open(self, path: Path, options: Options) -> H5adTable:
-        return H5adTable(path, Limit.of([path], options.max_bytes))
+        limit = Limit.of([path], options.max_bytes)
+        try_reading(_TRIAL, path, limit)
+        return H5adTable(path, limit)
 
     def write(self, target: Any, content: Content) -> None:
         """A small h5ad of categorical ``.obs`` columns and nothing else."""
@@ -230,6 +246,7 @@ class H5adFormat(TableFormat):
         h5py = import_h5py()
         (path,) = source
         _check_name(name)
+        self.open(path, options)
         with _opened(path) as file:
             obs = _Obs(file, path, Limit.of([path], options.max_bytes))
             order, n_rows = obs.columns(), obs.n_rows

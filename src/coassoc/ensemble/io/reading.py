@@ -17,7 +17,7 @@ from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
 from .blocks import gather
 from .formats import open_table
-from .roles import HEAD_ROWS, Choice, Roles
+from .roles import Choice, Roles
 from .table import Options, Table, TableFormat, one_line
 
 # what libraries raise about content that no valid file has; SystemError is Python's about characters beyond Unicode
@@ -49,14 +49,15 @@ def read_ensemble(
         put side by side when no file has ids. The format of a file is found from its first bytes and its name.
     columns : str or list of str, default=None
         Columns that hold clusterings, by name or pattern (``"leiden*"``), in this order. None is every column but
-        the ids, the classes and columns in which no value repeats; h5ad files need a choice, since ``.obs`` holds much
-        else.
+        the ids, the classes and those whose first rows hold no labels (hardly any value repeats; measurements, dates):
+        a warning names these. h5ad files need a choice, since ``.obs`` holds much else.
     id_column : str, bool or None, default=None
         Column that names the items; its values must differ. None takes a first column with a usual name for ids (id,
         index, barcode, cell_id or without a name); False takes none. The ids of an h5ad file are its index.
     class_column : str, bool or None, default=None
         Column of known classes: kept for scoring, never part of the ensemble. None takes a column called class,
-        classes, truth, ground_truth or target, unless `columns` is given; False takes none.
+        classes, truth, ground_truth or target, and with a warning one called label, cell_type, y_true or the like
+        beside two clusterings, unless `columns` is given; False takes none.
     missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
         What a missing label is and becomes, see :class:`Ensemble`. Empty cells, NA, NaN, null and None are missing
         in text files; HDBSCAN's −1 and −2, −3 are under ``"negative"``.
@@ -141,9 +142,9 @@ class _Part:
 
 
 def open_roles(path: Path, choice: Choice, format: str | None, options: Options) -> tuple[Table, TableFormat, Roles]:
-    """An open file and the parts that its columns play by name."""
+    """An open file and the parts that its columns play."""
     table, found = open_table(path, format, options)
-    roles = choice.roles(table)
+    roles = choice.look(choice.roles(table), table)
     if roles.ids is not None:
         table.read_ids(roles.ids)
     return table, found, roles
@@ -156,13 +157,10 @@ def _read_one(path: Path, choice: Choice, format: str | None, options: Options) 
     table, _, roles = open_roles(path, choice, format, options)
     array = table.array() if roles.all == table.names else None
     if array is not None:
-        head = {name: array[:HEAD_ROWS, j] for j, name in enumerate(table.names)}
-        if choice.look(roles, table, head, len(array)) == roles:
-            return _Part(dict.fromkeys(table.names), len(array), None, None, array)
+        return _Part(dict.fromkeys(table.names), len(array), None, None, array)
     columns, n_rows = gather(table, roles.all)
     ids = None if roles.ids is None else check_ids(columns[roles.ids], path, roles.ids)
     classes = None if roles.classes is None else decode(columns[roles.classes])
-    roles = choice.look(roles, table, columns, n_rows)
     return _Part({name: columns[name] for name in roles.partitions}, n_rows, ids, classes)
 
 
@@ -182,7 +180,7 @@ def check_ids(column: Dictionary, path: Path, name: str) -> np.ndarray:
     for i, value in enumerate(ids.tolist() if ids.dtype == object else ()):
         if value is None or value == "":
             raise ValueError(f"{what}: empty in row {i + 1}; give every item an id.")
-    if len(column.labels) == len(ids):
+    if len(np.unique(column.indices)) == len(ids):  # a dictionary may list labels that no row has
         return ids
     seen: set[Any] = set()
     for i, value in enumerate(ids.tolist()):

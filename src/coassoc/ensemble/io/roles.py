@@ -1,15 +1,17 @@
 """Which columns of a file are partitions, ids and classes: one rule for every format and size.
 
-By name first. A first column with a usual name for ids holds ids; a column with a usual name for known classes holds
-classes. Of the others, a column without a repeated value is no clustering: it is left out, with a warning, unless the
-user chose it.
+By name first: a first column with a usual name for ids holds ids, a column with a usual name for known classes holds
+classes. Then by the first rows: a column in which hardly any value repeats, and a column of measurements, is no
+clustering. Such columns are left out, with a warning, unless the user chose them.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import date, time, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,8 +23,11 @@ from .table import Table
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
 CLASS_NAMES = ("class", "classes", "truth", "ground_truth", "target")
-HEAD_ROWS = 4096  # rows in which a clustering repeats a label
+# names that hold classes beside at least two clusterings; alone they are the clustering
+LIKELY_CLASS_NAMES = ("label", "labels", "true_label", "true_labels", "y", "y_true", "gt", "cell_type", "celltype")
+HEAD_ROWS = 4096  # rows in which a clustering repeats its labels
 _FEWEST_ROWS = 20  # so few items may all be clusters of their own
+_MANY_VALUES = 20  # so many different numbers, none of them 0 or 1, are a measurement
 _MANY_COLUMNS = 200
 
 
@@ -55,8 +60,26 @@ class Choice:
 
     def roles(self, table: Table) -> Roles:
         """The parts that the columns of a table play, by their names."""
-        ids, classes = self._ids(table), self._classes(table)
-        return Roles(self._partitions(table, {ids, classes}), ids, classes)
+        ids = self._ids(table)
+        classes = self._classes(table)
+        found = self._partitions(table, {ids, classes})
+        if self.patterns is None and table.guess_ids and self.class_column is None:
+            return self._without_likely_classes(Roles(found, ids, classes), table)
+        return Roles(found, ids, classes)
+
+    def _without_likely_classes(self, roles: Roles, table: Table) -> Roles:
+        """Columns named like known classes are no clusterings; the first of them holds the classes."""
+        likely = class_names(roles.partitions)
+        if not likely:
+            return roles
+        kept = [name for name in roles.partitions if name not in likely]
+        warnings.warn(
+            f"{table.path.name}: by its name, {listing(likely)} holds known classes; the clusterings are "
+            f"{listing(kept)}. Choose others with columns= (--columns), name the classes with class_column= "
+            "(--class-column).",
+            stacklevel=5,
+        )
+        return Roles(kept, roles.ids, likely[0] if roles.classes is None else roles.classes)
 
     def _named(self, name: str) -> bool:
         return name in (self.patterns or ())
@@ -109,29 +132,35 @@ class Choice:
             raise ValueError(f"{file} has no column of labels left; it has {listing(names)}.")
         return found
 
-    def look(self, roles: Roles, table: Table, head: dict[str, Any], n_rows: int) -> Roles:
+    def look(self, roles: Roles, table: Table) -> Roles:
         """The same roles without columns that hold no clustering, judged by the first rows."""
         if self.patterns is not None or not table.inspect:
             return roles
+        values = _first_values(table, roles.partitions)
+        n_rows = table.n_rows or max(map(len, values.values()))
         if len(roles.partitions) >= max(_MANY_COLUMNS, 10 * n_rows):
             warnings.warn(
                 f"{table.path.name} has {len(roles.partitions)} columns and {n_rows} rows; a label table has one row "
                 "per item and one column per clustering. Is it transposed?",
-                stacklevel=4,
+                stacklevel=5,
             )
-        odd = [name for name in roles.partitions if _is_distinct(head[name])]
+        ends = {max(numbers) for column in values.values() if (numbers := _numbers(column))}
+        odd = {name: why for name, column in values.items() if (why := _why_not(column, ends))}
         if not odd:
             return roles
         kept = [name for name in roles.partitions if name not in odd]
+        reasons = "; ".join(
+            f"{listing([name for name in odd if odd[name] == why])} ({why})" for why in dict.fromkeys(odd.values())
+        )
         if not kept:
             raise ValueError(
-                f"{table.path.name}: no value repeats in {listing(odd)}, so no column is a clustering; name the "
-                "columns that are (columns=, --columns)."
+                f"{table.path.name}: no column is a clustering: {reasons}. Name the columns that are (columns=, "
+                "--columns); to cluster measurements, use make_ensemble (coassoc ensemble)."
             )
         warnings.warn(
-            f"{table.path.name}: left out {listing(odd)}, where no value repeats; the clusterings are {listing(kept)}. "
-            "Choose others with columns= (--columns), name the ids with id_column= (--id).",
-            stacklevel=4,
+            f"{table.path.name}: left out {reasons}; the clusterings are {listing(kept)}. Choose others with columns= "
+            "(--columns), name the ids with id_column= (--id).",
+            stacklevel=5,
         )
         return replace(roles, partitions=kept)
 
@@ -146,19 +175,61 @@ def is_class_name(name: str) -> bool:
     return name.lower() in CLASS_NAMES
 
 
-def _is_distinct(column: Any) -> bool:
-    """Whether no value occurs twice in the first rows of a column."""
+def class_names(partitions: Sequence[str]) -> list[str]:
+    """Those of the columns that hold known classes by their names, beside at least two clusterings."""
+    likely = [name for name in partitions if is_class_name(name) or name.lower() in LIKELY_CLASS_NAMES]
+    return likely if len(partitions) - len(likely) >= 2 else []
+
+
+def _first_values(table: Table, columns: Sequence[str]) -> dict[str, list[Any]]:
+    """The labels in the first rows of each column, without missing ones."""
+    found: dict[str, list[Any]] = {name: [] for name in columns}
+    left = HEAD_ROWS
+    with closing(table.heads(columns)) as batches:  # type: ignore[type-var]
+        for batch in batches:
+            for name in columns:
+                found[name] += _present(batch[name], left)
+            first = batch[columns[0]]
+            left -= len(first[0] if isinstance(first, tuple) else first)
+            if left <= 0:
+                break
+    return found
+
+
+def _present(column: Any, n_rows: int) -> list[Any]:
     values, nulls = column if isinstance(column, tuple) else column_values(column)
     if isinstance(values, Dictionary):
-        values, nulls = values.indices[:HEAD_ROWS], None
-        if (values < 0).any():
-            return False
-    elif nulls is not None:
-        return False
-    values = np.asarray(values[:HEAD_ROWS])
-    if len(values) <= _FEWEST_ROWS or values.dtype.kind == "f":
-        return False
-    return len(set(values.tolist())) == len(values)
+        indices = values.indices[:n_rows]
+        return values.labels[indices[indices >= 0]].tolist()
+    first = values[:n_rows]
+    if isinstance(first, np.ma.MaskedArray):
+        return first.compressed().tolist()
+    kept = np.asarray(first) if nulls is None else np.asarray(first)[~nulls[:n_rows]]
+    return [value for value in kept.tolist() if value is not None and value == value]
+
+
+def _numbers(values: list[Any]) -> list[Any]:
+    """The values when all of them are numbers, else nothing."""
+    return values if all(isinstance(value, (int, float)) for value in values) else []
+
+
+def _why_not(values: list[Any], ends: set[Any]) -> str | None:
+    """Why the first rows of a column are no clustering; None when they may be one. `ends` are the largest labels of
+    all columns: clusters may be numbered on from one column to the next."""
+    different = set(values)
+    if len(values) <= _FEWEST_ROWS:
+        return None
+    if isinstance(values[0], (date, time, timedelta)):
+        return "dates or times"
+    numbers = _numbers(values)
+    if any(not float(value).is_integer() for value in numbers):
+        return "measurements"
+    if len(different) > 0.9 * len(values):
+        return "hardly any value repeats"
+    low = min((value for value in numbers if value >= 0), default=0)
+    if len(different) > _MANY_VALUES and low > 1 and low - 1 not in ends:
+        return "whole numbers far from 0, such as an age or a count"
+    return None
 
 
 def _require(name: str, table: Table, argument: str) -> None:

@@ -84,7 +84,19 @@ class TextTable(Table):
                 n_rows += len(next(iter(batch.values()))) if batch else 0
                 yield batch
         if n_rows == 0 and columns:
-            raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
+            raise ValueError(self._no_rows())
+
+    def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
+        with _open(self.path, self.layout.compressed) as stream:
+            stream.seek(self.layout.start)
+            for batch in _parse_plain(stream, self.layout, self._places(columns), typed=False):
+                yield {name: _looked_at(column) for name, column in batch.items()}
+                columns = ()
+        if columns:
+            raise ValueError(self._no_rows())
+
+    def _no_rows(self) -> str:
+        return f"{self.path.name} has a header but no rows; a label table needs one row per item."
 
     def blocks(self, columns: Sequence[str]) -> list[TextBlock]:
         places, layout = self._places(columns), self.layout
@@ -280,6 +292,12 @@ def _typed(indices: np.ndarray, texts: Sequence[str], name: str, layout: Layout)
     labels = [label_of(text) for text in texts]
     lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
     return Dictionary(lookup[indices], as_objects(labels))
+
+
+def _looked_at(column: Dictionary) -> Dictionary:
+    labels = [float(text) if is_measurement(text) else label_of(text) for text in column.labels.tolist()]
+    known = np.array([label is not None for label in labels])[column.indices]
+    return Dictionary(np.where(known, column.indices, -1), as_objects(labels))
 
 
 def _check_padding(texts: Iterable[str], layout: Layout) -> None:

@@ -14,7 +14,7 @@ from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
 from .formats import find_format, folder_files, format_called, suffix_format
 from .output import replacing
-from .roles import is_class_name, is_id_name, listing
+from .roles import class_names, is_class_name, is_id_name, listing
 from .table import Content, Options, TableFormat
 from .text import LONGEST_CELL
 
@@ -196,6 +196,7 @@ def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
     if names == [str(j) for j in range(len(names))]:
         return [f"partition_{name}" for name in names]
     wrong = [name for name in names if name == "" or names.count(name) > 1 or is_class_name(name) or "\x00" in name]
+    wrong += class_names(names)
     if ensemble.item_ids is None and is_id_name(names[0]):
         wrong.append(names[0])
     if ensemble.item_ids is not None and "id" in names:

@@ -1,0 +1,82 @@
+"""Trial reads in a child process, for libraries that may not come back from a damaged file.
+
+HDF5 loops for ever, or asks for any amount of memory, on some damaged files: inside one call of its own, which Python
+cannot stop. So a child reads such a file first, within limits; when it comes back, the same reads are safe here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .limits import Limit
+
+SECONDS = 5  # of processor time, and one more per megabyte of the file
+_MEMORY = 3  # exit code of a child that needed more than it may have
+_START = "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
+_START += "from coassoc.ensemble.io.guarded import child; child(**task)"
+
+
+def try_reading(function: str, path: Path, limit: Limit) -> None:
+    """Call ``function(path, limit)``, given as "module:name", in a child; an error if that is not safe to do here."""
+    seconds = SECONDS + (limit.size >> 20)
+    code = launch({"function": function, "file": os.fspath(path), "allowed": limit.allowed, "seconds": seconds})
+    if code == _MEMORY:
+        limit.check(2 * limit.allowed, "content that cannot be unpacked")
+    elif code < 0:  # ended by a signal
+        slow = -code in (signal.SIGKILL, getattr(signal, "SIGXCPU", None))
+        what = f"takes more than {seconds} s of processor time" if slow else f"crashes with signal {-code}"
+        raise ValueError(f"{path.name} is damaged: reading it {what}; write it again.")
+
+
+def launch(task: dict) -> int:
+    """Exit code of a child that does the task; 0 also where no child can be started."""
+    command = [sys.executable, "-c", _START, json.dumps({**task, "path": sys.path})]
+    quiet = subprocess.DEVNULL
+    try:
+        done = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=60 * task["seconds"])
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL
+    except OSError:
+        return 0
+    return done.returncode
+
+
+def child(function: str, file: str, allowed: int, seconds: int) -> None:
+    """The child's work. Only a lack of memory counts: other errors are found again, and named, by the parent."""
+    module, name = function.split(":")
+    read, limit = getattr(importlib.import_module(module), name), Limit.of([Path(file)], allowed)
+    _set_limits(2 * allowed, seconds)
+    try:
+        read(Path(file), limit)
+    except Exception as error:
+        if isinstance(error, MemoryError) or short_of_memory(str(error)):
+            sys.exit(_MEMORY)
+
+
+def short_of_memory(message: str) -> bool:
+    """Whether a library's error says that memory was refused; HDF5 calls a damaged address "past end of allocation"."""
+    return re.search("malloc|realloc|allocate|(?<!past end of )allocation|out of memory", message) is not None
+
+
+def _set_limits(memory: int, seconds: int) -> None:
+    try:
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        seconds += math.ceil(time.process_time())  # what starting took
+        limits = {resource.RLIMIT_AS: used + memory, resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
+        for kind, value in limits.items():
+            most = resource.getrlimit(kind)[1]
+            value = value if most == resource.RLIM_INFINITY else min(value, most)
+            resource.setrlimit(kind, (value, value))
+    except (ImportError, OSError):  # not Linux: the limit on elapsed time remains
+        pass
