@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "pool.h"
 
@@ -121,12 +122,62 @@ void propose_density(const Kernels& kernels, const View& view, const int32_t* la
     }
 }
 
+// A bound on the gain of moving a single copy, from sums of integers: most rows need no exact gains.
+//
+// With N, E the parts of 2 N / E, J and w the changes of the joint and the own sum, a partition's term changes by
+// exactly (2 v / E) (J - (1 - N / E) w) E / (E - w). All but the last factor is a sum of an entry for the cluster
+// entered and one for the cluster left; the last factor is 1 up to |w| / (E - |w|).
+struct MoveBound {
+    std::vector<int32_t> enter, leave;  // (d, k) in multiples of `unit`
+    double unit = 0.0, slack = std::numeric_limits<double>::infinity();
+
+    MoveBound(const View& view, const FrozenTables& t) {
+        const int64_t k = t.k, d = table_row_end(view, view.p - 1);
+        std::vector<double> in(d * k), out(d * k);
+        double total = 0.0, error = 0.0;
+        for (int64_t j = 0; j < view.p; ++j) {
+            if (t.entropy[j] <= 0) return;
+            const double e = static_cast<double>(t.entropy[j]), slope = t.twice[j] / e;
+            const double rest = 1.0 - static_cast<double>(t.shared[j]) / e;
+            double most_in = 0.0, most_out = 0.0, own_in = 0.0, own_out = 0.0;
+            for (int64_t f = view.first[j] - j; f < table_row_end(view, j); ++f) {
+                for (int64_t c = 0; c < k; ++c) {
+                    const double own[2] = {static_cast<double>(t.enter_cells[j * k + c]),
+                                           static_cast<double>(t.leave_cells[j * k + c])};
+                    in[f * k + c] = slope * (static_cast<double>(t.enter[f * k + c]) - rest * own[0]);
+                    out[f * k + c] = slope * (static_cast<double>(t.leave[f * k + c]) - rest * own[1]);
+                    most_in = std::max(most_in, std::abs(in[f * k + c]));
+                    most_out = std::max(most_out, std::abs(out[f * k + c]));
+                    own_in = std::max(own_in, std::abs(own[0]));
+                    own_out = std::max(own_out, std::abs(own[1]));
+                }
+            }
+            if (own_in + own_out >= e) return;
+            total += most_in + most_out;
+            error += (most_in + most_out) * ((own_in + own_out) / (e - own_in - own_out) + 1e-12);
+        }
+        unit = std::max(total, 1e-300) / (1 << 30);
+        const auto rounded = [this](double x) { return static_cast<int32_t>(std::rint(x / unit)); };
+        enter.resize(in.size());
+        leave.resize(out.size());
+        std::transform(in.begin(), in.end(), enter.begin(), rounded);
+        std::transform(out.begin(), out.end(), leave.begin(), rounded);
+        slack = error + static_cast<double>(view.p) * unit;
+    }
+    bool usable() const { return slack < std::numeric_limits<double>::infinity(); }
+
+private:
+    static int64_t table_row_end(const View& view, int64_t j) { return view.first[j] - j + view.n_clusters[j]; }
+};
+
 template <class Code>
 void propose_agreement(const Kernels& kernels, const View& view, const int32_t* labels, const FrozenTables& t,
-                       int64_t start, int64_t stop, int32_t* targets) {
+                       const MoveBound& bound, int64_t start, int64_t stop, int32_t* targets) {
     const int64_t p = view.p;
     const int32_t k = t.k;
     std::vector<double> gain(k);
+    std::vector<int32_t> sums(k);
+    std::vector<int64_t> named(p);
     for (int64_t i = start; i < stop; ++i) {
         const int64_t m = view.copies ? view.copies[i] : 1;
         const int32_t own = labels[i];
@@ -134,6 +185,19 @@ void propose_agreement(const Kernels& kernels, const View& view, const int32_t* 
         target = -1;
         if (m <= 0 || !t.rules.may_leave(t.sizes[own] - m)) continue;
         const Code* row = static_cast<const Code*>(view.codes) + (view.ids ? view.ids[i] : i) * p;
+        if (m == 1 && bound.usable()) {
+            int64_t seen = 0, leaving = 0;
+            for (int64_t j = 0; j < p; ++j) {
+                const int64_t f = table_row(view, row, j);
+                if (f < 0) continue;
+                named[seen++] = f;
+                leaving += bound.leave[f * k + own];
+            }
+            kernels.sum_narrow(bound.enter.data(), named.data(), seen, k, sums.data(), gain.data());
+            gain[own] = -std::numeric_limits<double>::infinity();
+            const double most = *std::max_element(gain.begin(), gain.end()) + static_cast<double>(leaving);
+            if (most * bound.unit + bound.slack <= t.rules.threshold) continue;
+        }
         std::fill(gain.begin(), gain.end(), 0.0);
         for (int64_t j = 0; j < p; ++j) {
             if (table_row(view, row, j) < 0) continue;
@@ -280,6 +344,8 @@ Proposals propose_moves(const Kernels& kernels, const View& view, const int32_t*
                         int64_t start, int64_t limit, int n_threads, int64_t task_rows) {
     Proposals out{{}, {}, view.n};
     const int64_t wave = task_rows * 16 * std::max(1, n_threads);  // rows judged before the limit is looked at
+    const std::optional<MoveBound> bound =
+        tables.density ? std::nullopt : std::optional<MoveBound>(std::in_place, view, tables);
     std::vector<int32_t> found(static_cast<size_t>(std::max<int64_t>(0, std::min(wave, view.n - start))));
     for (int64_t first = start; first < view.n; first += wave) {
         const int64_t last = std::min(view.n, first + wave), tasks = (last - first + task_rows - 1) / task_rows;
@@ -290,7 +356,7 @@ Proposals propose_moves(const Kernels& kernels, const View& view, const int32_t*
                 if (tables.density)
                     propose_density<decltype(code)>(kernels, view, labels, tables, from, to, targets);
                 else
-                    propose_agreement<decltype(code)>(kernels, view, labels, tables, from, to, targets);
+                    propose_agreement<decltype(code)>(kernels, view, labels, tables, *bound, from, to, targets);
             });
         });
         for (int64_t i = first; i < last; ++i) {

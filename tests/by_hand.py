@@ -1,9 +1,6 @@
-"""k-means on codes written out in Python integers and fractions, and ensembles to try it on."""
+"""Ensembles and engine settings for tests of the compiled kernels, and counts by brute force."""
 
 from __future__ import annotations
-
-import math
-from fractions import Fraction
 
 import numpy as np
 
@@ -35,78 +32,21 @@ def make_ensemble(rng, n, p, most, *, missing=0.0, width=np.uint8, groups=4, noi
     return Ensemble.from_codes(codes, n_clusters)
 
 
-class ByHand:
-    """k-means on rows of codes in Python numbers: the counts whole, the sums fractions, nothing of the library."""
-
-    def __init__(self, ensemble, copies, v):
-        self.rows = [[int(x) for x in row] for row in ensemble.codes]
-        self.sizes = [int(x) for x in ensemble.n_clusters]
-        labelled = [any(x < k for x, k in zip(row, self.sizes)) for row in self.rows]
-        times = [1] * len(self.rows) if copies is None else [int(x) for x in copies]
-        self.copies = [t if some else 0 for t, some in zip(times, labelled)]
-        self.v = [float(x) for x in v]
-
-    def counts(self, labels, k):
-        """α as (partition, code, cluster), and sizes."""
-        alpha = [[[0] * k for _ in range(size)] for size in self.sizes]
-        for row, times, c in zip(self.rows, self.copies, labels):
-            for j, x in enumerate(row):
-                if x < self.sizes[j]:
-                    alpha[j][x][c] += times
-        sizes = [sum(t for t, own in zip(self.copies, labels) if own == c) for c in range(k)]
-        return alpha, sizes
-
-    def table(self, alpha):
-        """Scores in double precision, then whole numbers at the largest scale whose sums stay below 2**31."""
-        scores = []
-        for part, weight in zip(alpha, self.v):
-            columns = list(zip(*part))
-            cells = [max(sum(column), 1) for column in columns]
-            penalty = [sum(x * x for x in column) / n / n for column, n in zip(columns, cells)]
-            scores.append([[weight * (2.0 * x / n - q) for x, n, q in zip(line, cells, penalty)] for line in part])
-        tops = [Fraction(max(abs(x) for line in part for x in line)) for part in scores]
-        total, p = Fraction(float(sum(tops))), len(self.v)
-        bits = 0
-        if total:
-            bits = max(b for b in range(-80, 120) if total * Fraction(2) ** b + p < 2**31)
-        scale = Fraction(2) ** bits
-        return [[[round(Fraction(x) * scale) for x in line] for line in part] for part in scores], bits
-
-    def assigned(self, table, k):
-        out = []
-        for row in self.rows:
-            seen = [table[j][x] for j, x in enumerate(row) if x < self.sizes[j]]
-            sums = [sum(line[c] for line in seen) for c in range(k)]
-            out.append(sums.index(max(sums)))
-        return out
-
-    def loss(self, alpha):
-        """The exact sum of the rounded terms, rounded once."""
-        total = Fraction(0)
-        for part, weight in zip(alpha, self.v):
-            for column in zip(*part):
-                cells = sum(column)
-                total += Fraction(weight * float(cells))
-                total -= Fraction(weight * (float(sum(x * x for x in column)) / float(max(cells, 1))))
-        return float(total)
-
-    def passes(self, labels, k, alpha, limit, before=math.inf):
-        """Moved rows, losses, labels, counts and the last two tables."""
-        moves, losses, tables = [], [], []
-        while len(losses) < limit:
-            table = self.table(alpha)
-            after = self.assigned(table[0], k)
-            moves.append(sum(a != b for a, b in zip(after, labels)))
-            labels = after
-            alpha, sizes = self.counts(labels, k)
-            losses.append(self.loss(alpha))
-            tables = [*tables, table][-2:]
-            better = math.isinf(before) or (moves[-1] > 0 and losses[-1] < before)
-            before = losses[-1]
-            if not better or 0 in sizes:
-                break
-        return moves, losses, labels, (alpha, sizes), tables
+def counting_copies(ensemble, copies):
+    """How often each row counts: 0 times without any label."""
+    unlabelled = (ensemble.codes == ensemble.n_clusters).all(axis=1)
+    return np.where(unlabelled, 0, 1 if copies is None else copies)
 
 
-def flat(alpha):
-    return [line for part in alpha for line in part]
+def brute_counts(ensemble, labels, copies, k):
+    """α, sizes, and the sums over partitions of α and its squares."""
+    times = counting_copies(ensemble, copies)
+    alpha = np.zeros((ensemble.n_codes, k), np.int64)
+    sums = np.zeros((2, ensemble.n_partitions, k), np.int64)
+    for j, size in enumerate(ensemble.n_clusters):
+        seen = ensemble.codes[:, j] < size
+        np.add.at(alpha, (ensemble.offsets[j] + ensemble.codes[seen, j].astype(int), labels[seen]), times[seen])
+        part = alpha[ensemble.offsets[j] : ensemble.offsets[j + 1]]
+        sums[:, j] = part.sum(axis=0), (part**2).sum(axis=0)
+    sizes = np.bincount(labels, times, minlength=k).astype(np.int64)
+    return alpha, sizes, *sums

@@ -268,12 +268,33 @@ def test_leaves_no_file_behind_and_does_not_crash_the_interpreter(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_refuses_a_graph_that_is_too_large():
+def test_mcla_refuses_a_graph_that_is_too_large():
     table = np.repeat(np.random.default_rng(0).permutation(81)[:, None] // [1, 3, 9, 27] % 3, 2, axis=0)
-    with pytest.raises(MemoryError, match=r"CSPA over 81 vertices needs up to \d+ bytes, above max_bytes=1000"):
-        ca.CSPA(2, max_bytes=1000).fit(table)
     with pytest.raises(MemoryError, match=r"MCLA over 12 base clusters needs up to \d+ bytes"):
         ca.MCLA(2, max_bytes=1000).fit(table)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_cspa_cuts_micro_clusters_where_the_graph_of_rows_is_too_large(missing, monkeypatch):
+    rng = np.random.default_rng(0)
+    truth = np.arange(600) % 4
+    table = np.where(rng.random((600, 8)) < 0.2, rng.integers(0, 6, (600, 8)), truth[:, None])
+    table = np.where(rng.random(table.shape) < missing, -1, table)
+    table[3], copies = -1, np.arange(600) % 3
+    exact = ca.CSPA(4, random_state=0).fit(table, sample_weight=copies)
+    monkeypatch.setattr(_graph, "MANY", 80)
+    model = ca.CSPA(4, max_bytes=1000, random_state=0).fit(table, sample_weight=copies)
+    assert (exact.n_micro_clusters_, model.n_micro_clusters_, model.n_vertices_) == (0, 80, 80)
+    assert model.labels_[3] == -1 and (model.labels_[copies == 0] == -1).all()
+    here = (copies > 0) & (np.arange(600) != 3)
+    assert ca.nmi(model.labels_[here], truth[here]) > ca.nmi(exact.labels_[here], truth[here]) - 0.03
+
+    # one micro-cluster for each row: the graph of the rows
+    plain = ca.Ensemble(table[here])
+    rows = ca.engines.Numpy().load(plain)
+    counts = rows.counts(rows.labelling(plain.n_samples, np.arange(plain.n_samples)))
+    expected = _graph.cspa_graph(plain, np.ones(plain.n_samples, np.int64))
+    assert (_graph.micro_graph(counts) != expected).nnz == 0
 
 
 def test_no_more_parts_than_items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -160,11 +159,3 @@ def test_every_line_names_a_class_its_cost_and_its_page(method):
         assert method.optimises and method.time and method.memory
     for settings in (*method.compared.values(), *method.columns.values()):
         assert set(settings) <= set(method.estimator._get_param_names())
-
-
-def test_the_docs_hold_the_tables_of_the_registry():
-    spec = importlib.util.spec_from_file_location("make_methods", ROOT / "docs" / "make_methods.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for page, text in module.pages().items():
-        assert page.read_text() == text, f"{page.name} is out of date: run python docs/make_methods.py"

@@ -71,12 +71,10 @@ def test_copies_count_once():
     assert found.warning is None and "no more than chance" in support.find_support(pairs_of(noise)).warning
 
 
-def test_weights_fall_to_0_for_members_that_agree_with_none():
-    table = table_of()
-    weights = support.robust_weights(pairs_of(table))
-    assert weights[-1] == 0 and weights.mean() == pytest.approx(1) and (weights[:3] > 0).all()
-    noise = np.random.default_rng(0).permutation(np.arange(6))[:, None].repeat(3, axis=1)
-    assert (support.robust_weights(pairs_of(noise[:1])) == 1).all()
+def test_members_that_agree_with_none_are_left_out():
+    kept = support.kept_partitions(pairs_of(table_of()).agreement)
+    assert not kept[-1] and kept[:3].all()
+    assert support.kept_partitions(np.zeros((3, 3))).all()
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -85,7 +83,7 @@ def test_micro_clusters_have_the_counts_of_their_items(missing):
     ensemble = ca.Ensemble(table)
     engine = ca.engines.Numpy()
     with engine.load(ensemble) as rows:
-        found = micro.micro_clusters(rows, engine, 40, 30, 0)
+        found = micro.micro_clusters(rows, engine, 40, 30, 0, ensemble=ensemble)
         leaf = rows.labels(found.labelling)
     assert (np.bincount(leaf) == found.sizes).all()
     one_hot = ensemble.one_hot().toarray().astype(int)

@@ -104,7 +104,8 @@ def test_estimators_document_every_parameter_with_its_default(name):
     assert list(entries) == list(defaults), f"{name}: parameters documented out of order or missing"
     for parameter, kind in entries.items():
         if not kind:
-            assert defaults[parameter] == defaults_of(ca.KMeansConsensus)[parameter] and "`KMeansConsensus`." in cls.__doc__
+            assert "As for `KMeansConsensus`." in cls.__doc__
+            assert defaults[parameter] == defaults_of(ca.KMeansConsensus)[parameter]
         else:
             assert "default=" in kind, f"{name}: {parameter} has no documented default"
 

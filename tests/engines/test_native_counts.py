@@ -1,4 +1,4 @@
-"""Counts, distances and splits of the native engine against brute force."""
+"""Counts, distances and splits of the native engine against brute force, and the memory it uses for codes."""
 
 from __future__ import annotations
 
@@ -9,42 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from by_hand import LEVELS, WIDTHS, make_ensemble, natives
-from coassoc.core.counts import Counts, ScoreTable
-from coassoc.core.densities import cluster_densities, gain_of_split
+import coassoc as ca
+from by_hand import LEVELS, WIDTHS, brute_counts, counting_copies, make_ensemble, natives
+from coassoc.core.counts import ScoreTable
+from coassoc.core.tables import fix_table
 from coassoc.engines import Native, Numpy
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
-from coassoc.metrics.densities import split_gain_from_counts
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
-
-
-def brute_counts(ensemble, labels, copies, k):
-    """α, sizes, and its sums over partitions."""
-    times = np.ones(ensemble.n_samples, np.int64) if copies is None else copies
-    alpha = np.zeros((ensemble.n_codes, k), np.int64)
-    sums = np.zeros((2, ensemble.n_partitions, k), np.int64)
-    for j, size in enumerate(ensemble.n_clusters):
-        seen = ensemble.codes[:, j] < size
-        np.add.at(alpha, (ensemble.offsets[j] + ensemble.codes[seen, j].astype(int), labels[seen]), times[seen])
-        part = alpha[ensemble.offsets[j] : ensemble.offsets[j + 1]]
-        sums[:, j] = part.sum(axis=0), (part**2).sum(axis=0)
-    sizes = np.bincount(labels, times, minlength=k).astype(np.int64)
-    return alpha, sizes, *sums
 
 
 def check(counts, wanted):
     for found, truth in zip((counts.alpha, counts.sizes, counts.cells, counts.squares), wanted, strict=True):
         assert found.dtype == np.int64 and np.array_equal(found, truth)
-
-
-def without_bare(ensemble, copies):
-    """Rows without any label count 0 times."""
-    bare = (ensemble.codes == ensemble.n_clusters).all(axis=1)
-    if not bare.any():
-        return copies
-    return np.where(bare, 0, 1 if copies is None else copies)
 
 
 # -- counts ------------------------------------------------------------------------------------------------
@@ -68,12 +46,12 @@ def countings(draw):
     share = draw(st.sampled_from([0.0, 0.02, 0.5, 0.97, 1.0]))
     labels = rng.integers(k, size=(3, n))
     labels = np.where(rng.random((3, n)) < share, k - 1, 0 if k == 2 else labels)
-    return rng, ensemble, without_bare(ensemble, copies), labels, k
+    return rng, ensemble, copies, labels, k
 
 
 @settings(max_examples=80)
 @given(countings())
-def test_counts_are_brute_force_from_labels_and_after_moves(case):
+def test_counts_are_brute_force_from_labels_after_moves_and_in_parts(case):
     rng, ensemble, copies, labels, k = case
     d = ensemble.n_codes
     tables = [ScoreTable(rng.integers(-1000, 1000, size=(d, k)).astype(np.int32), 10) for _ in range(3)]
@@ -94,67 +72,70 @@ def test_counts_are_brute_force_from_labels_and_after_moves(case):
         for table, truth in zip(tables, walk):  # from here on only what moved is counted
             rows.assign(labelling, table)
             check(rows.counts(labelling), truth)
+        inside = np.flatnonzero(labels[0] == k - 1)
+        part = rows.split(rows.labelling(k, labels[0]))[k - 1]
+        own = Ensemble.from_codes(ensemble.codes[inside], ensemble.n_clusters) if len(inside) else None
+        if own is not None:
+            times = None if copies is None else copies[inside]
+            check(part.counts(part.labelling(k, labels[1][inside])), brute_counts(own, labels[1][inside], times, k))
 
 
-def test_halves_of_halves_are_counted():
-    """Blocks full, half full and without a row of one cluster."""
-    rng = np.random.default_rng(1)
-    n = 64 * 9 + 17
-    ensemble = make_ensemble(rng, n, 7, 30, missing=0.1)
-    for copies in (None, rng.integers(1, 4, size=n)):
-        copies = without_bare(ensemble, copies)
-        for engine in natives((1, 3)):
-            rows, ids = engine.load(ensemble, copies), np.arange(n)
-            for share in (0.3, 0.8, 0.5):
-                labels = (rng.random(len(ids)) < share).astype(int)
-                labels[64:128] = 0
-                labels[128:192] = 1
-                own = Ensemble.from_codes(ensemble.codes[ids], ensemble.n_clusters)
-                rows.seeding(np.ones(7, np.int64))
-                labelling = rows.labelling(2, labels)
-                check(rows.counts(labelling), brute_counts(own, labels, None if copies is None else copies[ids], 2))
-                both = rows.split(labelling)
-                side = int(len(both[1].ids) > len(both[0].ids))
-                rows, ids = both[side], ids[labels == side]
-                assert np.array_equal(rows.ids, ids)
+def test_counts_of_a_table_larger_than_the_caches():
+    """850 clusters over 20 000 base clusters: private counts of all threads would be too large to be worth it."""
+    rng = np.random.default_rng(8)
+    ensemble = Ensemble.from_codes(rng.integers(2000, size=(500, 10)).astype(np.uint16), np.full(10, 2000))
+    oracle = Numpy().load(ensemble)
+    table, truth = fix_table(rng.normal(size=(20_000, 850)), oracle.layout), oracle.labelling(850)
+    moved = oracle.assign(truth, table)
+    wanted = brute_counts(ensemble, oracle.labels(truth), None, 850)
+    for level in LEVELS:
+        rows = Native(n_threads=2, chunk_rows=64, simd=level).load(ensemble)
+        mine = rows.labelling(850)
+        for changed in (moved, 0):
+            assert rows.assign(mine, table) == changed
+            assert np.array_equal(rows.labels(mine), oracle.labels(truth))
+            check(rows.counts(mine), wanted)
 
 
 # -- distances ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 15, 16, 17, 127, 128, 254, 255, 256])
-def test_distances_are_brute_force(p):
-    rng = np.random.default_rng(p)
-    for n in (1, 63, 64, 65, 2047, 2048, 2049, 4096, 4160, 6145, 20_001) if p < 16 else (65, 2049):  # one task or many
+@pytest.mark.parametrize("bits", [0, 8, 16, 31, 40])
+@pytest.mark.parametrize("p", [1, 2, 3, 16, 17, 127, 128, 254, 255, 256])
+def test_distances_are_brute_force(p, bits):
+    """Unit weights, and weights whose sums need so many bits; with the second come copies and missing labels."""
+    rng = np.random.default_rng([p, bits])
+    for n in (1, 64, 65, 2047, 2048, 2049, 4160, 6145, 20_001) if p < 16 and not bits else (65, 2049):
         most = 1 + int(rng.choice([1, 3, 200]))
-        ensemble = make_ensemble(rng, n, p, most, noise=0.8)
+        ensemble = make_ensemble(rng, n, p, most, noise=0.8, missing=0.1 * (bits > 0))
+        weights = rng.integers(0, max(1, 2**bits // p) + 1, size=p) if bits else np.ones(p, int)
+        copies = rng.integers(0, 4, size=n) + (np.arange(n) == 0) if bits else None
+        times = counting_copies(ensemble, copies)
         seedings = [
-            Native(n_threads=t, chunk_rows=rows, simd=level, blocked_copy=copy).load(ensemble).seeding(np.ones(p, int))
+            Native(n_threads=t, chunk_rows=rows, simd=level, blocked_copy=copy).load(ensemble, copies).seeding(weights)
             for level in LEVELS
             for t, rows, copy in ((1, None, True), (3, 64, True), (1, None, False))
         ]
-        codes, now = ensemble.codes, np.ones(n, np.int64)
+        codes, absent, now = ensemble.codes, np.asarray(ensemble.n_clusters), np.ones(n, np.int64)
         for step, m in enumerate((1, 2, 3, 4, 5, 6, 7, 8, 9)):
-            total = int(now.sum())
+            total = int((times * now).sum())
             assert all(s.total == total for s in seedings)
             if total == 0:
                 break
             candidates = codes[rng.integers(n, size=m)]
             candidates[0] = rng.integers(ensemble.n_clusters)  # a row that need not be there
-            left = [(codes != row).sum(axis=1) for row in candidates]
+            left = [((codes != row) & (codes < absent) & (row < absent)) @ weights for row in candidates]
             left = left if step == 0 else [np.minimum(now, some) for some in left]
-            edges = np.cumsum(now)
-            targets = np.concatenate(
-                [rng.integers(total, size=5), [0, total - 1], edges[[n // 2]] - 1, edges[[n // 2]] % total]
-            )
+            edges = np.cumsum(times * now)
+            middle = edges[[n // 2]]
+            targets = np.concatenate([rng.integers(total, size=5), [0, total - 1], middle - 1, middle % total])
             targets = np.maximum(targets, 0)
             where = np.searchsorted(edges, targets, side="right")
             now = left[step % m]
             for s in seedings:
                 assert np.array_equal(s.locate(targets), codes[where])
-                assert s.potentials(candidates).tolist() == [int(some.sum()) for some in left]
+                assert s.potentials(candidates).tolist() == [int((times * some).sum()) for some in left]
                 s.add(candidates[step % m])
-                assert s.total == now.sum()
 
 
 # -- split, scatter ----------------------------------------------------------------------------------------
@@ -183,37 +164,25 @@ def test_split_and_scatter_over_threads(n, k):
                 assert np.array_equal(zero.ids, again.ids[own == 0]) and np.array_equal(one.ids, again.ids[own == 1])
 
 
-def test_scatter_refuses_rows_that_are_not_there():
-    labels = np.empty(70_000, np.int32)
-    for wrong in (70_000, 2**32 - 1):
-        with pytest.raises(ValueError, match="not there"):
-            _native._kernels.scatter([np.arange(70_000, dtype=np.uint32), np.array([5, wrong], np.uint32)], labels, 3)
+# -- memory of the codes -----------------------------------------------------------------------------------
 
 
-def test_one_cluster_of_counts_and_the_gain_of_a_split():
-    rng = np.random.default_rng(0)
-    ensemble = make_ensemble(rng, 300, 4, 6, missing=0.1)
-    v = np.array([1.0, 0.5, 2.0, 1.5])
-    labels = rng.integers(3, size=300)
-    copies = without_bare(ensemble, None)
-    times = np.ones(300, int) if copies is None else copies
-    rows = Native().load(ensemble)
-    counts = rows.counts(rows.labelling(3, labels))
-    for known in (False, True):
-        if known:
-            assert counts.cells is not None
-        for c in range(3):
-            one = counts.of_cluster(c)
-            alone = brute_counts(ensemble, np.zeros(300, int), np.where(labels == c, times, 0), 1)
-            check(one, alone)
-            one.alpha[:] = -1  # a copy
-            one.sizes[:] = -1
-            check(counts, brute_counts(ensemble, labels, copies, 3))
-    whole = brute_counts(ensemble, np.zeros(300, int), copies, 1)
-    before = cluster_densities(Counts(whole[0], whole[1], rows.layout), v)
-    gain = gain_of_split(counts.sizes, cluster_densities(counts, v), float(before[0]))
-    assert gain == split_gain_from_counts(counts, v)
-    assert gain == pytest.approx(float((counts.sizes * cluster_densities(counts, v)).sum() - whole[1][0] * before[0]))
+def test_codes_of_any_order_are_read_rightly_and_mapped_ones_are_not_copied(tmp_path):
+    codes = np.random.default_rng(0).integers(5, size=(5000, 20)).astype(np.uint8)
+    np.save(tmp_path / "codes.npy", codes)
+    mapped = Ensemble.from_codes(np.load(tmp_path / "codes.npy", mmap_mode="r"), np.full(20, 5))
+    model = ca.KMeansConsensus(6, n_init=1, max_iter=5, random_state=1)
+    truth = model.set_params(engine="numpy").fit(codes).labels_.tolist()
+    lean = Native(blocked_copy=False)
+    assert np.shares_memory(lean.load(mapped).codes, mapped.codes)
+    for table, engine in ((mapped, lean), (Ensemble.from_codes(np.asfortranarray(codes), np.full(20, 5)), Native())):
+        assert model.set_params(engine=engine).fit(table).labels_.tolist() == truth
+    rows = [engine.load(mapped) for engine in (lean, Native())]
+    for some in rows:
+        some.seeding(np.ones(20, np.int64))
+    assert [some.core.has_blocked for some in rows] == [False, True]
+    rows[1].split(rows[1].labelling(2, np.zeros(5000, int)))  # frees the copy
+    assert not rows[1].core.has_blocked
 
 
 def test_a_copy_that_is_being_read_is_not_freed():
@@ -250,9 +219,3 @@ def test_a_copy_that_is_being_read_is_not_freed():
     finally:
         over.set()
         other.join()
-
-
-def test_a_split_needs_labels():
-    rows = Native().load(Ensemble.from_codes(np.zeros((5, 2), np.uint8), [1, 1]))
-    with pytest.raises(ValueError, match="the rows must be labelled first"):
-        rows.split(rows.labelling(2))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
-import subprocess
-import sys
 import weakref
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble
@@ -88,18 +86,14 @@ def test_every_bit_of_a_row_counts_at_every_length(width):
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 1000, 9000, 131_071, 131_072, 196_609, 262_147, 393_217])
 def test_rows_are_those_of_a_dict(n, width):
-    """Up to parts of more than one step of 2**17, and parts that are not of one length."""
-    numbers = np.random.default_rng(n).integers(50, size=n)
+    """Up to parts of more than one step of 2**17, parts that are not of one length, all equal and all different."""
+    rng = np.random.default_rng(n)
+    numbers = rng.integers(50, size=n)
     numbers[-3:] = 60  # met only at the end
     check(written(numbers, width=width))
-
-
-@pytest.mark.parametrize("n", [1, 600, 140_000, 300_000])
-def test_all_equal_and_all_different(n):
-    assert check(written(np.full(n, 7)))[1] == [n]
-    codes = np.arange(n, dtype=np.uint32)[:, None] * np.uint32(2654435761)
-    assert check(codes)[0] == list(range(n))
-    assert check(np.column_stack([np.zeros(n, np.uint32)] * 3 + [codes]))[1] == [1] * n
+    if width is np.uint32:
+        check(np.column_stack([np.zeros(n, width), rng.permutation(n).astype(width) * width(2654435761)]))
+        assert check(written(np.full(n, 7)))[1] == [n]
 
 
 @pytest.mark.parametrize("different", [511, 512, 513, 1024, 2048, 2049, 8193, 40_000])
@@ -112,16 +106,6 @@ def test_table_grows_and_forgets_nothing(different):
     assert len(first) == different
     check(written(np.sort(numbers)), threads=(1, 4))
     check(written(np.arange(different)), threads=(1,))  # what had just been met is the last of all
-
-
-def test_first_appearance_counts_over_the_parts_of_all_threads():
-    """Later parts meet rows of the earlier ones in another order, and rows of their own in between."""
-    rng = np.random.default_rng(1)
-    blocks = [rng.permutation(np.arange(at, at + 900).repeat(75)) for at in (500, 0, 1100, 300, 2000)]
-    codes = written(np.concatenate(blocks))
-    assert len(codes) > 5 * 65536
-    first, _, _ = check(codes)
-    assert (np.diff(first) > 0).all() and first[-1] > 4 * 65536
 
 
 @settings(max_examples=150)
@@ -146,13 +130,6 @@ def test_more_rows_than_the_limit_are_never_given(n):
         for limit in (-1, 0, 1, 39, 40, 41, 79):
             assert kernels.distinct_rows(codes, limit, n_threads) is None
         assert same(kernels.distinct_rows(codes, 80, n_threads), truth)
-
-
-def test_few_rows_are_counted_whatever_some_of_them_say():
-    codes = written(np.random.default_rng(0).integers(1200, size=8191))
-    truth = by_dict(codes)
-    assert same(kernels.distinct_rows(codes, len(truth[0]), 1), truth)
-    assert kernels.distinct_rows(codes, len(truth[0]) - 1, 1) is None
 
 
 def test_looking_at_some_rows_beforehand():
@@ -185,6 +162,8 @@ def test_rows_of_an_ensemble_are_those_of_numpy(monkeypatch):
 def test_empty_and_wrong_tables_are_no_crash():
     for shape in ((0, 0), (0, 1), (0, 9)):
         assert same(kernels.distinct_rows(np.zeros(shape, np.uint8), 0, 3), ([], [], []))
+    with contextlib.suppress(ValueError, TypeError):  # rows without columns
+        kernels.distinct_rows(np.zeros((5, 0), np.uint8), 5, 1)
     table = np.arange(24, dtype=np.uint8).reshape(6, 4)
     read_only = table.copy()
     read_only.flags.writeable = False
@@ -195,12 +174,6 @@ def test_empty_and_wrong_tables_are_no_crash():
     for codes in (*wrong, table.astype("U2"), table.astype(">u4"), b"1234"):
         with pytest.raises(TypeError):
             kernels.distinct_rows(codes, 6, 1)
-
-
-def test_rows_without_columns_are_no_crash():
-    """In a process of its own, since it once was one."""
-    call = "import numpy, coassoc._kernels as k; k.distinct_rows(numpy.zeros((5, 0), 'u1'), 5, 1)"
-    assert subprocess.run([sys.executable, "-c", call], capture_output=True).returncode in (0, 1)
 
 
 def test_a_raised_flag_stops_the_search():
@@ -373,19 +346,6 @@ def test_fits_are_those_of_numpy_on_all_items(how, data, always):
             always.clear()
 
 
-@pytest.mark.parametrize("init", ["k-means++", "random"])
-@pytest.mark.parametrize("kind", [ca.KMeansConsensus, ca.SEC, ca.ECC])
-def test_too_few_different_rows_are_said_the_same_way(kind, init, always):
-    ensemble = repeated(np.random.default_rng(1), 400, 6, 4, 5)
-    words = "n_clusters=7 is larger than the number of different label rows, 6; 6 clusters are returned"
-    for engine in (Numpy(), Native(n_threads=1), Native(n_threads=3)):
-        with pytest.warns(ConvergenceWarning, match=words):
-            fewer = kind(7, n_init=3, init=init, random_state=0, engine=engine).fit(ensemble)
-        exact = kind(6, n_init=3, init=init, random_state=0, engine=engine).fit(ensemble)
-        assert (exact.cluster_sizes_ > 0).all() and (fewer.labels_ == exact.labels_).all()
-    assert len(always) == 6
-
-
 def test_what_is_not_one_item_per_row_keeps_its_rows(always, capsys):
     rng = np.random.default_rng(9)
     ensemble = repeated(rng, 300, 20, 4, 5)
@@ -447,26 +407,14 @@ TREES = [
 @pytest.mark.parametrize("how", TREES, ids=str)
 def test_trees_are_those_of_numpy_on_all_items(how, missing, always):
     for seed in range(6):
-        table = alike(seed, 90 + 300 * seed, missing=missing)
+        table = alike(seed, 90 + 300 * seed, missing=missing, most=300 if seed == 5 else 5)  # 300: two bytes a code
         truth = described(ca.BisectingConsensus(random_state=seed, engine=Numpy(), **how).fit(table), table)
-        for n_threads in (1, 3):
+        for engine in (Native(n_threads=1), Native(n_threads=3, simd=LEVELS[seed % len(LEVELS)])):
             always.clear()
-            engine = Native(n_threads=n_threads)
             tree = ca.BisectingConsensus(random_state=seed, engine=engine, **how).fit(table)
             assert described(tree, table) == truth
             assert always and always[0].n_rows == len(np.unique(table, axis=0))
             assert all(part.n_copies == len(part.number) for part in always) and len(always) > 2
-
-
-@pytest.mark.parametrize("settings", [*({"simd": level} for level in LEVELS), {"blocked_copy": False}], ids=str)
-def test_trees_are_the_same_with_every_kernel(settings, always):
-    table = alike(11, 2000, most=300)  # codes of two bytes
-    weights = np.linspace(0.5, 2.0, table.shape[1])
-    found = [
-        described(ca.BisectingConsensus(6, partition_weights=weights, random_state=3, engine=e).fit(table), table)
-        for e in (Numpy(), Native(n_threads=2, **settings))
-    ]
-    assert found[0] == found[1] and bool(always) == settings.get("blocked_copy", True)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -492,7 +440,7 @@ def test_parts_of_different_rows_keep_the_order_of_their_items(k, always):
         (40_000, 40, 1, True),
         (40_000, 700, 10, True),  # more than a 64th of the items
         (40_000, 700, 1, False),
-        (40_000, 30_000, 10, False),
+        (40_000, 30_000, 10, False),  # mostly noise
         (32_768, 40, 10, True),
         (32_767, 40, 10, False),
     ],
@@ -508,12 +456,3 @@ def test_looked_for_where_it_pays(n, different, n_init, taken, monkeypatch):
         assert found[0] == found[1] == found[2]
         assert len(made) == 2 * taken and all(rows.n_rows == different for rows in made)
         made.clear()
-
-
-def test_noise_and_reports_keep_all_rows(monkeypatch, capsys):
-    made = spied(monkeypatch)
-    noise = make_ensemble(np.random.default_rng(0), 40_000, 20, 20, noise=0.3)
-    ca.KMeansConsensus(4, n_init=10, max_iter=2, random_state=0, engine=Native(n_threads=2)).fit(noise)
-    alike = repeated(np.random.default_rng(2), 40_000, 40, 8, 12)
-    ca.KMeansConsensus(3, n_init=10, max_iter=2, random_state=0, engine=Native(), verbose=1).fit(alike)
-    assert not made and "rows moved" in capsys.readouterr().out

@@ -149,14 +149,3 @@ def test_of_equal_leaves_the_first_is_split_first(criterion):
         tree = fitted(table, engine, criterion=criterion, max_leaves=4).tree_
         assert tree.size[1] == tree.size[2] == 20
         assert list(tree.rank[:3]) == [1, 2, 3]
-
-
-def test_a_larger_tree_is_numpys_with_large_and_small_nodes(monkeypatch):
-    rng = np.random.default_rng(0)
-    table = oracle.planted(rng, n=6000, p=8, k=9, noise=0.3, most=12)
-    truth = facts(fitted(table, "numpy", max_leaves=24))
-    monkeypatch.setattr(_native, "_LARGE_ROWS", 1500)
-    for level in LEVELS:
-        for chunk in (None, 64):
-            engine = _native.Native(n_threads=3, simd=level, chunk_rows=chunk)
-            assert facts(fitted(table, engine, max_leaves=24)) == truth, engine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 
@@ -14,7 +13,6 @@ from coassoc.consensus.lloyd import lloyd
 from coassoc.core.counts import ScoreTable
 from coassoc.core.tables import KMeansObjective
 from coassoc.engines.native import engine as _native
-from forked import exit_code
 
 pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
 
@@ -135,22 +133,3 @@ def test_an_interrupt_while_tasks_are_handed_out_stops_those_under_way(some_rows
     with pytest.raises(KeyboardInterrupt):
         engine.side_by_side(work, range(3))
     assert ends == ["stopped"]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_shares_out_tasks_on_threads_of_its_own(some_rows):
-    engine = _native.Native(n_threads=3)
-
-    def fits():
-        return engine.side_by_side(lambda seed: fit_once(some_rows, seed), range(6))
-
-    truth = fits()
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(0 if fits() == truth else 1)
-        finally:
-            os._exit(2)
-    assert exit_code(child) == 0
-    assert fits() == truth

@@ -10,6 +10,7 @@ import io
 import json
 import struct
 import zipfile
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -137,13 +138,13 @@ def _npzs(kind: str) -> list[bytes]:
     return [zipped({f"{name}.npy": npy(array) for name, array in arrays.items()}) for arrays in archives]
 
 
-def parquet(columns: dict, **settings) -> bytes:
+def parquet(columns, **settings) -> bytes:
     """A Parquet file of these columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     out = io.BytesIO()
-    pq.write_table(pa.table(columns), out, **settings)
+    pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), out, **settings)
     return out.getvalue()
 
 
@@ -222,6 +223,38 @@ def _models(kind: str) -> list[bytes]:
         for i, model in enumerate(fitted_models()):
             model.save(Path(folder, f"{i}.npz"))
         return [Path(folder, f"{i}.npz").read_bytes() for i in range(len(fitted_models()))]
+
+
+# -- files that unpack to far more than their size -----------------------------------------------------------------
+
+
+@cache
+def zip_bomb(shape: tuple = (280_000_000, 1)) -> bytes:
+    """An archive of 250 MB of zeros and more in under a megabyte."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("t.npy", "w") as member:
+        member.write(npy_header("|u1", shape))
+        for _ in range(shape[0] * shape[1] // 10**6):
+            member.write(bytes(10**6))
+    return out.getvalue()
+
+
+@cache
+def gzip_bomb() -> bytes:
+    """280 MB of text."""
+    packer = zlib.compressobj(9, wbits=31)
+    parts = [packer.compress(b"a,b\n"), *(packer.compress(b"0,1\n" * 250_000) for _ in range(280))]
+    return b"".join([*parts, packer.flush()])
+
+
+@cache
+def parquet_bomb() -> bytes:
+    """200 million rows of one value: run lengths make that a few kilobytes."""
+    import pyarrow as pa
+
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(10_000_000, np.int8)), pa.array(["x"]))
+    table = pa.concat_tables([pa.table({"a": column})] * 20)
+    return parquet(table, compression="zstd", row_group_size=10_000_000)
 
 
 # -- edits that know the format ------------------------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
 import zlib
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from fuzz.mutants import categorical, h5_file, npy, npy_header, parquet, zipped
+from fuzz.mutants import categorical, h5_file, npy, npy_header, parquet, parquet_bomb, zip_bomb, zipped
 from fuzz.runner import violations
 
 pytest.importorskip("pyarrow")
@@ -39,14 +37,9 @@ def zeros(size: int) -> bytes:
     return b"\x78\xda" + block * (size >> 20) + b"\x03\x00" + adler.to_bytes(4, "big")
 
 
-def wide_npz() -> bytes:
-    """One row of 250 million columns: a quarter of a megabyte, but every column is a partition."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("t.npy", "w") as member:
-        member.write(npy_header("|u1", (1, 250_000_000)))
-        for _ in range(250):
-            member.write(bytes(10**6))
-    return out.getvalue()
+def long_page() -> bytes:
+    """One row whose text is a page of 300 MB."""
+    return parquet({"a": [b"x" * 300_000_000]}, use_dictionary=False, compression="zstd", write_statistics=False)
 
 
 def stored_npz(**arrays) -> bytes:
@@ -67,6 +60,14 @@ def h5_wide_categories(obs, h5py):
     categorical(obs, h5py, "a", np.zeros(30_000, "i1"), np.zeros(1, "S1"))
     del obs["a/categories"]
     obs.create_dataset("a/categories", shape=(30_000,), dtype="S300000", chunks=(1,))
+
+
+def h5_repeated_categories(obs, h5py):
+    """9,000 categories that all refer to one text of a megabyte."""
+    del obs["_index"]
+    obs.create_dataset("_index", data=np.arange(9_000))
+    obs.create_dataset("a/codes", data=np.arange(9_000, dtype=np.int16))
+    obs.create_dataset("a/categories", shape=(9_000,), dtype=h5py.string_dtype(), fillvalue="x" * 10**6)
 
 
 def h5_large_chunk(obs, h5py):
@@ -99,10 +100,15 @@ FILES = {
     "npy-U0-stored": ("npy-stored", lambda: npy_header("<U0", (2**31, 1))),
     "npy-invalid-text": ("npy", lambda: npy_header("<U1", (1, 1), b"\xff" * 4)),
     "npz-many-clusters": ("npz", lambda: stored_npz(n_clusters=np.array([2**31]))),
-    "npz-wide": ("npz", wide_npz),
+    "npz-wide": ("npz", lambda: zip_bomb((1, 250_000_000))),
+    "npz-bomb": ("npz", zip_bomb),
+    "parquet-bomb": ("parquet", parquet_bomb),
+    "parquet-bomb-stored": ("parquet-stored", parquet_bomb),
+    "parquet-page": ("parquet", long_page),
     "npz-few-ids": ("npz", lambda: stored_npz(item_ids=np.array(["x", "y"]))),
     "h5ad-wide-text": ("h5ad", lambda: h5_file(h5_wide_text)),
     "h5ad-wide-categories": ("h5ad", lambda: h5_file(h5_wide_categories)),
+    "h5ad-repeated-categories": ("h5ad", lambda: h5_file(h5_repeated_categories)),
     "h5ad-large-chunk": ("h5ad", lambda: h5_file(h5_large_chunk)),
     "h5ad-many-rows": ("h5ad", lambda: h5_file(h5_many_rows)),
     "h5ad-records": ("h5ad", lambda: h5_file(h5_records)),

@@ -168,14 +168,19 @@ def command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
         epilog=getattr(module, "EPILOG", None),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_command_arguments(parser, module)
+    parser.set_defaults(run=module.run)
+    return parser
+
+
+def add_command_arguments(parser: argparse.ArgumentParser, module: ModuleType) -> None:
+    """The options of a command, and those that every command has."""
     module.add_arguments(parser)
     known = parser._option_string_actions
     if "--json" not in known:
         parser.add_argument("--json", action="store_true", help="print the result as JSON, for programs")
     if "--debug" not in known:
         parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.set_defaults(run=module.run)
-    return parser
 
 
 def _no_command(rest: list[str]) -> int:

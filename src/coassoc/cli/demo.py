@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     folder = Path(args.output) if args.output is not None else _free_folder("coassoc-demo", args.force)
-    files = {"labels": folder / "consensus.csv", "picture": folder / "coassociation.png"}
+    files = {"labels": folder / "consensus.csv"}
+    if find_spec("matplotlib") is not None:
+        files["picture"] = folder / "coassociation.png"
     if not args.force and any(path.exists() for path in files.values()):
         raise FileExistsError(f"{folder} already holds a demo; run coassoc demo --force, or --output another folder.")
     if not folder.is_dir():
@@ -116,8 +119,7 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
 def _write(files: dict[str, Path], labels: dict[str, Any], ensemble: Any, digits: Any, force: bool) -> None:
     from ..ensemble.io.output import replacing
     from ..ensemble.io.writing import write_columns
-    from ..report.blocks import block_means
-    from ..report.png import heat_map_png
+    from ..report.displays import plot_coassociation
 
     columns = {
         "digit": digits,
@@ -126,10 +128,10 @@ def _write(files: dict[str, Path], labels: dict[str, Any], ensemble: Any, digits
         "bisecting": labels["bisecting consensus"],
     }
     write_columns(files["labels"], "csv", columns, force)
-    blocks = block_means(ensemble, labels["default consensus"], 300)
-    picture = heat_map_png(blocks.values, 2, blocks.borders)
-    with replacing(files["picture"], force=force) as partial:
-        partial.write_bytes(picture)
+    if "picture" in files:
+        ax = plot_coassociation(ensemble, labels["default consensus"], max_blocks=300)
+        with replacing(files["picture"], force=force) as partial:
+            ax.figure.savefig(partial, format="png", dpi=120)
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -172,7 +174,7 @@ def _text(result: dict[str, Any]) -> str:
             "NMI with digits  agreement with what was written, which no method here was told or aims at",
             "",
             f"Labels:  {result['files']['labels']}",
-            f"Picture: {result['files']['picture']} (who is clustered with whom, ordered by the consensus)",
+            f"Picture: {result['files'].get('picture', 'needs matplotlib')} (who is clustered with whom)",
             "Next:    coassoc fit --help, or coassoc report --help",
         ]
     )

@@ -9,7 +9,6 @@ from ..datasets.prepare import SCALINGS, fill_missing, scale
 from ..ensemble import Ensemble, make_ensemble
 from ..ensemble.io.writing import table_format, write_ensemble
 from ..experiments.features import read_features
-from ..experiments.progress import Progress
 from . import common
 from .common import positive, seed
 
@@ -82,23 +81,22 @@ def run(args: argparse.Namespace) -> int:
         X = fill_missing(X, features.names)
     if args.scaling != "raw":
         X = scale(X, args.scaling)
-    progress = Progress(quiet=args.quiet or args.json, every=5.0)
-    ensemble = make_ensemble(
-        X,
-        args.partitions,
-        args.clusters[0],
-        n_classes=args.clusters[1],
-        clusterer=_clusterers(args.clusterer, args.n_init),
-        feature_fraction=args.feature_fraction,
-        sample_fraction=args.sample_fraction,
-        unsampled="predict" if args.predict else "missing",
-        fit_sample=args.fit_sample,
-        n_init=args.n_init,
-        n_jobs=args.jobs,
-        random_state=args.seed,
-        progress=lambda done, total: progress.update(done / total, f"{done}/{total} clusterings"),
-    )
-    progress.close()
+    with common.Progress("clusterings", args.quiet or args.json, every=5.0) as progress:
+        ensemble = make_ensemble(
+            X,
+            args.partitions,
+            args.clusters[0],
+            n_classes=args.clusters[1],
+            clusterer=_clusterers(args.clusterer, args.n_init),
+            feature_fraction=args.feature_fraction,
+            sample_fraction=args.sample_fraction,
+            unsampled="predict" if args.predict else "missing",
+            fit_sample=args.fit_sample,
+            n_init=args.n_init,
+            n_jobs=args.jobs,
+            random_state=args.seed,
+            progress=progress,
+        )
     ensemble.item_ids, ensemble.classes = features.ids, features.classes
     write_ensemble(args.output, ensemble, force=args.force)
     _tell(ensemble, args)
@@ -119,9 +117,8 @@ def _run_large(args: argparse.Namespace) -> int:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
     names = source_of(args.features).names
     columns = [name for name in names if name not in args.exclude] if args.exclude else None
-    progress = Progress(quiet=args.quiet or args.json, every=5.0)
     args.jobs = args.jobs if args.jobs > 1 else None
-    with open_client(args) as client:
+    with common.Progress("blocks", args.quiet or args.json, every=5.0) as progress, open_client(args) as client:
         ensemble = make_ensemble_large(
             args.features,
             args.output,
@@ -135,9 +132,8 @@ def _run_large(args: argparse.Namespace) -> int:
             columns=columns,
             client=client,
             force=args.force,
-            progress=lambda done, total: progress.update(done / total, f"{done}/{total} blocks"),
+            progress=progress,
         )
-    progress.close()
     _tell(ensemble, args)
     return 0
 

@@ -11,14 +11,14 @@ from ..experiments.claims import claims_markdown
 from ..experiments.compact import read_rows, write_compact
 from ..experiments.methods import PAPER_METHODS, find_method, known_methods
 from ..experiments.page import write_page
-from ..experiments.progress import Progress, duration
 from ..experiments.protocol import PAPER_SETS, QUICK_SETS, SCALINGS, Protocol
 from ..experiments.runner import DataSource, Outcome, Step, run_evaluation
 from ..experiments.store import RowStore
 from ..experiments.tables import gaps_markdown, make_tables, to_csv, to_latex, to_markdown
+from ..report.axes import new_figure
+from ..report.plain_text import seconds
 from . import common
 from .common import positive, seed
-from .terminal import printable
 
 DESCRIPTION = """run the published evaluation again: for each data set, 20 times, make 20 base k-means, run every
 consensus method at k = 20, score it by ensemble NMI and density, and print the six tables beside the paper's.
@@ -85,22 +85,22 @@ def run(args: argparse.Namespace) -> int:
         n_clusters=args.clusters,
         scaling=args.scaling,
     )
+    if not args.no_page:
+        new_figure(1, 1)  # fails before the work when matplotlib is missing
     folder = _output_folder(args.output)
     for text in (*skipped_sets, *skipped_methods):
         common.note(text)
     store = RowStore(folder / "rows.jsonl")
-    progress = Progress(quiet=args.quiet or args.json)
     try:
-        outcome = run_evaluation(
-            sources, methods, protocol, store,
-            cache=Path(args.cache) if args.cache else folder / "ensembles",
-            n_jobs=args.jobs, progress=lambda step: _tell(progress, step),
-        )  # fmt: skip
+        with common.Progress("runs", args.quiet or args.json, every=10.0) as progress:
+            outcome = run_evaluation(
+                sources, methods, protocol, store,
+                cache=Path(args.cache) if args.cache else folder / "ensembles",
+                n_jobs=args.jobs, progress=lambda step: _tell(progress, step),
+            )  # fmt: skip
     except KeyboardInterrupt:
-        progress.close()
         common.note("stopped; the rows so far are kept, run the same command to go on.")
         raise
-    progress.close()
     for complaint in outcome.complaints:
         common.note(complaint)
     _write_results(folder, outcome, protocol, sources, methods, args)
@@ -190,10 +190,10 @@ def _output_folder(path: str) -> Path:
     return folder
 
 
-def _tell(progress: Progress, step: Step) -> None:
+def _tell(progress: common.Progress, step: Step) -> None:
     row = step.row
-    text = f"{step.done}/{step.total} runs, {row['dataset']} {row['repeat'] + 1} {row['method']}"
-    progress.update(step.work_done / step.work_total, printable(text))
+    text = f"{step.done}/{step.total}, {row['dataset']} {row['repeat'] + 1} {row['method']}"
+    progress.step(text, step.work_done / step.work_total)
 
 
 def _write_results(
@@ -239,7 +239,7 @@ def _report(outcome: Outcome, folder: Path, args: argparse.Namespace) -> int:
         spent = sum(row.get("seconds", 0.0) for row in outcome.rows)
         common.say(
             f"{len(outcome.rows)} runs ({outcome.done_now} now, {outcome.done_before} before), "
-            f"{duration(spent)} of consensus; rows, tables and page are in {folder}"
+            f"{seconds(spent)} of consensus; rows, tables and page are in {folder}"
         )
     for row in outcome.failures[:5]:
         common.note(f"{row['method']} failed on {row['dataset']}: {row['error']}", "warning")

@@ -6,8 +6,11 @@ import json
 import math
 import os
 import sys
+import time
 import unicodedata
 from typing import Any, TextIO
+
+from ..report.plain_text import seconds
 
 
 def printable(text: str) -> str:
@@ -118,28 +121,52 @@ def discard_output() -> None:
 
 
 class Progress:
-    """One line on a terminal that is rewritten, nothing elsewhere; call it as (done, total)."""
+    """What a command is doing, on standard error: by rich on a terminal, else a line where `every` seconds have passed.
 
-    def __init__(self, what: str, quiet: bool = False):
-        self.what, self.shown = what, False
-        self.active = not quiet and sys.stderr.isatty()
+    Without rich, a terminal shows one line that is rewritten. Without `every`, nothing is shown elsewhere.
+    """
+
+    def __init__(self, what: str, quiet: bool = False, every: float = math.inf):
+        self.what, self.every, self.quiet = what, every, quiet
+        self.start = self.last = time.monotonic()
+        self.terminal = sys.stderr.isatty()
+        self.bar = _rich_bar(what) if self.terminal and not quiet else None
 
     def __call__(self, done: int, total: int) -> None:
-        filled = round(24 * done / max(total, 1))
-        self._show(f"{self.what} {'█' * filled}{'░' * (24 - filled)} {done}/{total}")
+        self.step(f"{done}/{total}", done / max(total, 1))
 
-    def step(self, text: str) -> None:
-        self._show(f"{self.what}: {text}")
-
-    def _show(self, line: str) -> None:
-        if self.active:
-            print("\r\x1b[2K", end="", file=sys.stderr)
-            say(" ".join(line.split()), file=sys.stderr, end="")
-            self.shown = True
+    def step(self, text: str, share: float | None = None) -> None:
+        """Say what is done now, and which share of the work is done where that is known."""
+        text = printable(" ".join(text.split()))
+        now = time.monotonic()
+        if self.bar is not None:
+            known = {"total": None, "refresh": True} if share is None else {"total": 1, "completed": share}
+            self.bar.update(self.bar.task_ids[0], description=f"{self.what}: {text}", **known)
+        elif not self.quiet and (self.terminal or now - self.last >= self.every):
+            self.last = now
+            left = (now - self.start) * (1 - share) / share if share else None
+            line = f"{self.what}: {text}" + (f", {share:.0%}, {seconds(left)} left" if left is not None else "")
+            say(f"\r{line:<78}" if self.terminal else line, file=sys.stderr, end="" if self.terminal else "\n")
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.shown:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+        if self.bar is not None:
+            self.bar.stop()
+        elif self.terminal and not self.quiet:
+            print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)
+
+
+def _rich_bar(what: str) -> Any:
+    try:
+        from rich import progress
+        from rich.console import Console
+    except ImportError:
+        return None
+    text = progress.TextColumn("{task.description}", markup=False)
+    console = Console(file=sys.stderr)
+    bar = progress.Progress(text, progress.BarColumn(), progress.TimeRemainingColumn(), console=console, transient=True)
+    bar.add_task(what, total=None)
+    bar.start()
+    return bar

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_integer
-from .search import AgreementGoal, Found, Search, SearchConsensus
+from ..core.checks import check_integer, stream
+from ..core.moves import AgreementObjective
+from .base import shared_docs
+from .lloyd import TooFewRows, lloyd
+from .micro import LARGE, local_rows, sampled_codes
+from .search import SEARCH_DOCS, AgreementGoal, Found, Search, SearchConsensus, without_empty
+
+_SAMPLE, _PER_CLUSTER = 20_000, 100  # items that many rows are searched on: so many, or so many for each cluster
 
 
+@shared_docs(SEARCH_DOCS)
 @dataclass(eq=False, repr=False)
 class AgreementConsensus(SearchConsensus):
     r"""Consensus partition with a large mean NMI with the base partitions.
@@ -38,18 +45,7 @@ class AgreementConsensus(SearchConsensus):
         A partition to start from instead of over-segmentations.
     max_iter : int, default=300
         Largest number of passes of the over-segmentation, and of sweeps of one exchange.
-    max_rounds : int, default=50
-        Largest number of split–merge rounds from one start; 0 makes none.
-    n_trials : int, default=8
-        Split–merge plans tried in a round before the search ends.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print a line per step.
+    {limits}
 
     Attributes
     ----------
@@ -65,6 +61,8 @@ class AgreementConsensus(SearchConsensus):
         Sweeps of the last exchange.
     n_rounds_ : int
         Split–merge rounds, all starts together.
+    n_sampled_ : int
+        Items that starts and rounds were searched on.
     converged_ : bool
         True when no move of a single item that `min_cluster_size` allows raises the agreement.
 
@@ -75,8 +73,10 @@ class AgreementConsensus(SearchConsensus):
 
     Notes
     -----
-    Every step is linear in the number of items. x log x of counts is kept as 64-bit fixed point, so sums are exact
-    and results do not depend on threads, chunks or the engine.
+    Every step is linear in the number of items. Above 100 000 items the search runs on a sample (20 000 items, or 100
+    for each cluster), which labels all items; passes and moves over all items then raise the agreement further. x log x
+    of counts is kept as 64-bit fixed point, so sums are exact and results do not depend on threads, chunks or the
+    engine.
 
     Examples
     --------
@@ -111,6 +111,25 @@ class AgreementConsensus(SearchConsensus):
         if micro is None:
             raise TypeError("micro_clusters must be an integer or 'auto', got None.")
         return [search.merged_start(k, micro, "average", restart) for restart in range(n_init)]
+
+    def _from_sample(
+        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
+    ) -> tuple[Found, list[float]] | None:
+        rows, n_items = search.rows, max(_SAMPLE, _PER_CLUSTER * k)
+        self.n_sampled_ = rows.n_copies
+        if rows.n_copies <= max(LARGE, n_items):
+            return None
+        sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed, 3)), rows.layout)
+        try:
+            found, steps = self._from_starts(replace(search, rows=sample, engine=engine), k, n_init, micro, True)
+        except TooFewRows:
+            return None
+        if found.n_clusters < k and not fewer:  # rare rows are not in the sample
+            return None
+        self.n_sampled_ = n_items
+        fit = lloyd(rows, AgreementObjective(search.goal.v), found.climb.counts, search.max_iter)
+        found = without_empty(rows, search.climb(fit.labelling))
+        return found, [*steps, self._score(found, search.goal.v)]
 
     def _score(self, found: Found, v: np.ndarray) -> float:
         """Mean NMI over partitions, from Σ_j v_j NMI_j."""

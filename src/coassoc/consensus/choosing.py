@@ -14,8 +14,8 @@ from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..metrics.counting import member_tables
 from .micro import MicroClusters, micro_clusters
-from .micro_fits import CANDIDATES, CutTree, WeightedMicro
-from .support import MemberPairs, Support, compare_members, find_support, information, robust_weights
+from .micro_fits import CANDIDATES, WeightedMicro
+from .support import MemberPairs, Support, compare_members, find_support, information
 
 N_MICRO = 300
 _MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
@@ -24,15 +24,16 @@ MOST_CLUSTERS = 30  # tried when the number of clusters is not given
 # Constants below were tuned on the design half of benchmarks/truth.py.
 AHEAD = 0.05  # k-means must be more stable than the linkages by this much
 FINE = 2.5  # partitions with this many times more clusters than k count as fine
-NEAR = 0.25  # a runner-up has a score this close to the best (scores range over 0..3)
+NEAR = 0.4  # a runner-up has a score this close to the best (scores range over 0..3)
+_MOST_RUNNERS_UP = 3
 _OTHER_HALF = 1e-9  # weight of the partitions left out: it decides ties only
 
 
 class Refits:
     """Fits of the candidate methods to all partitions and to random halves of them, at any number of clusters."""
 
-    def __init__(self, micro: MicroClusters, pairs: MemberPairs, weights: np.ndarray, seed: int):
-        self.micro, self.weights = micro, weights
+    def __init__(self, micro: MicroClusters, pairs: MemberPairs, seed: int):
+        self.micro, weights = micro, micro.weights
         self.left_out: list[np.ndarray] = []  # (p,) True for the partitions a refit does not use
         counted = np.flatnonzero(weights > 0)  # partitions without weight must not make the halves unequal
         for split in range(N_SPLITS):
@@ -59,6 +60,10 @@ class Refits:
         """Mean adjusted Rand index between the two halves of each split."""
         return halves_agreement(self.refits(name, k), self.micro.sizes)
 
+    def cut_stability(self, k: int) -> float:
+        """The same between cuts of average linkage trees."""
+        return halves_agreement([half.tree(local=False).cut(k) for half in self.halves], self.micro.sizes)
+
     def choose_method(self, k: int) -> tuple[str, dict[str, float]]:
         """The candidate whose answers from two halves agree most (the first one on ties), and all stabilities.
 
@@ -70,7 +75,7 @@ class Refits:
 
     def _fine(self, k: int) -> bool:
         """Whether a typical partition has many more clusters than k: exp(mean entropy) of them, effectively."""
-        return bool(np.exp(np.average(self._entropy, weights=self.weights)) / k > FINE)
+        return bool(np.exp(np.average(self._entropy, weights=self.micro.weights)) / k > FINE)
 
     def release(self) -> None:
         """Free the matrices; no further fits are possible."""
@@ -84,7 +89,7 @@ class Refits:
 
     def agreement(self, of_leaf: np.ndarray) -> float:
         """Mean NMI with the partitions, weighted."""
-        return float(np.average(member_nmi(self.micro, of_leaf), weights=self.weights))
+        return float(np.average(member_nmi(self.micro, of_leaf), weights=self.micro.weights))
 
 
 def member_nmi(micro: MicroClusters, of_leaf: np.ndarray) -> np.ndarray:
@@ -110,11 +115,10 @@ def rand_index(a: np.ndarray, b: np.ndarray, sizes: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an answer is made from: micro-clusters, support, weights and refits."""
+    """What an answer is made from: micro-clusters, support and refits."""
 
     micro: MicroClusters
     support: Support
-    weights: np.ndarray  # (p,), partitions in the order of the micro-clusters
     refits: Refits
 
 
@@ -126,7 +130,7 @@ def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_cluster
     n_micro = max(N_MICRO, 5 * most_clusters)
     if rows.layout.n_partitions == 1:
         n_micro = max(n_micro, rows.layout.n_codes)
-    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), _MICRO_PASSES, seed)
+    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), _MICRO_PASSES, seed, ensemble=ensemble)
     columns = np.split(micro.codes, micro.layout.offsets[1:-1])
     tables = member_tables(ensemble, rows, micro.partitions.tolist())
     ordered = (
@@ -134,8 +138,7 @@ def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_cluster
         for alpha, own, j in zip(tables, columns, micro.partitions)
     )
     pairs = compare_members(ordered, micro.layout)
-    weights = robust_weights(pairs)
-    return Evidence(micro, find_support(pairs), weights, Refits(micro, pairs, weights, seed))
+    return Evidence(micro, find_support(pairs), Refits(micro, pairs, seed))
 
 
 @dataclass(frozen=True)
@@ -143,20 +146,21 @@ class NumberOfClusters:
     """The suggested number, the runners-up, and the curves behind them."""
 
     k: int
-    runners_up: list[int]  # other peaks of `score` within NEAR of the best, best first
+    runners_up: list[int]  # up to 3 other peaks of `score` within NEAR of the best, best first
     ks: np.ndarray
     score: np.ndarray
     curves: dict[str, np.ndarray]
 
 
 def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfClusters:
-    """Where agreement, separation and gaps peak together, over the cuts of the average linkage tree.
+    """Where agreement, gaps, stability and balance are high together, over the cuts of the average linkage tree.
 
-    agreement: mean NMI of the cut with the partitions. margin: mean over items of the co-association with the own
-    cluster minus that with the next. eigengap: of the graph of micro-clusters and base clusters. linkage_gap: fall of
-    the similarity of merges. Each curve is brought to 0..1; the two gaps count half each. None for `ks` is 2 to
-    MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is their number itself, whose gaps
-    are large by definition, unless some partition has as many clusters.
+    agreement: mean NMI of the cut with the partitions. eigengap: of the graph of micro-clusters and base clusters.
+    linkage_gap: fall of the similarity of merges. stability: mean adjusted Rand index between the cuts of the trees of
+    two halves. Each of these is brought to 0..1. balance: exp(entropy) of the sizes over k, so that few outliers hardly
+    count as a cluster. Agreement and the mean of the gaps count half. None for `ks` is 2 to MOST_CLUSTERS; numbers
+    larger than that of the micro-clusters are left out. So is their number itself, whose gaps are large by definition,
+    unless some partition has as many clusters.
     """
     micro = refits.micro
     most = micro.n_leaves - (micro.n_leaves > max(2, int(micro.layout.n_clusters.max())))
@@ -168,30 +172,29 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     values = graph_eigenvalues(micro, refits.whole.weights, int(tried[-1]) + 1)
     curves = {
         "agreement": np.array([refits.agreement(cut) for cut in cuts]),
-        "margin": np.array([_mean_margin(tree, cut) for cut in cuts]),
         "eigengap": values[tried - 1] - values[tried],
         "linkage_gap": tree.similarity[tried - 1] - tree.similarity[tried - 2],
+        "stability": np.array([refits.cut_stability(int(k)) for k in tried]),
+        "balance": np.array([_balance(cut, micro.sizes) for cut in cuts]),
     }
     unit = {name: _unit_range(curve) for name, curve in curves.items()}
-    score = unit["agreement"] + unit["margin"] + (unit["eigengap"] + unit["linkage_gap"]) / 2
+    gaps = (unit["eigengap"] + unit["linkage_gap"]) / 2
+    score = (unit["agreement"] + gaps) / 2 + unit["stability"] + curves["balance"]
     order = np.argsort(-score, kind="stable")
     padded = np.concatenate([[-np.inf], score, [-np.inf]])
     peak = (score >= padded[:-2]) & (score >= padded[2:])
     others = [int(tried[i]) for i in order[1:] if peak[i] and score[i] >= score[order[0]] - NEAR]
-    return NumberOfClusters(int(tried[order[0]]), others, tried, score, curves)
+    return NumberOfClusters(int(tried[order[0]]), others[:_MOST_RUNNERS_UP], tried, score, curves)
 
 
 def _unit_range(values: np.ndarray) -> np.ndarray:
     return (values - values.min()) / max(float(np.ptp(values)), 1e-12)
 
 
-def _mean_margin(tree: CutTree, labels: np.ndarray) -> float:
-    """Mean over items of the similarity to the own cluster minus that to the most similar other one."""
-    near = tree.to_clusters(labels)
-    rows = np.arange(len(labels))
-    own = near[rows, labels]
-    near[rows, labels] = -np.inf
-    return float(np.average(own - near.max(axis=1), weights=tree.sizes))
+def _balance(of_leaf: np.ndarray, sizes: np.ndarray) -> float:
+    """Effective number of clusters over their number: 1 for equal sizes."""
+    share = np.bincount(of_leaf, weights=sizes) / sizes.sum()
+    return float(np.exp(-(share * np.log(share)).sum())) / len(share)
 
 
 def graph_eigenvalues(micro: MicroClusters, weights: np.ndarray, count: int) -> np.ndarray:

@@ -11,15 +11,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from
-from ..core.counts import Counts
-from ..core.tables import KMeansObjective
+from ..core.counts import Layout
 from ..engines import Engine, Rows
 from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator
 from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
-from .lloyd import TooFewRows
+from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
@@ -30,11 +29,11 @@ from .similarity import (
     row_similarities,
     weighted_rows,
 )
-from .starts import Starts, best_start, warn_if_fewer
+from .starts import warn_if_fewer
 from .weights import resolve_cluster_weights
 
 _FEW_ROWS = 2048  # up to here compiled single linkage is faster than `single_linkage`
-_MICRO_PASSES = 30  # micro-clusters need not converge, as they are merged afterwards
+_BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
 @dataclass(eq=False, repr=False)
@@ -63,9 +62,9 @@ class EAC(ConsensusEstimator):
     micro_clusters : int, "auto" or None, default=None
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
         co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
-        more. None: exact.
+        more. None: exact within `max_bytes`, else 1000, or 5 * `n_clusters` when that is more.
     max_bytes : int, default=2147483648
-        Largest memory that an exact linkage may need; more is an error.
+        Largest memory that an exact linkage may need; above, micro-clusters are linked.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
         Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
@@ -93,6 +92,8 @@ class EAC(ConsensusEstimator):
         Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
     n_leaves_ : int
         Leaves: different rows in order of first appearance, or micro-clusters.
+    n_micro_clusters_ : int
+        Micro-clusters linked; 0 when the linkage is exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     density_, cluster_density_, cluster_sizes_
@@ -107,7 +108,8 @@ class EAC(ConsensusEstimator):
     Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
     at worst), and 4·u² bytes. Single linkage of plain counts of many rows takes O(u²) and, up to 254 partitions, u²
     bytes. Sums of co-occurrences are integers, so equal averages compare equal.
-    With ``micro_clusters=m``: one k-means start with m clusters and at most 30 passes, then m² sums of counts.
+    With m micro-clusters: one k-means start with m clusters and at most 30 passes, on a sample above 100 000 items, and
+    m² sums of counts.
 
     References
     ----------
@@ -148,10 +150,12 @@ class EAC(ConsensusEstimator):
         check_choice(self.similarity, "similarity", SIMILARITIES)
         micro = check_micro_clusters(self.micro_clusters, k)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
-            copies = check_copies(sample_weight, ensemble.n_samples)
             v = self._resolve_weights(ensemble, sample_weight)
+            self.n_micro_clusters_ = 0
             if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
-                self._link_rows(ensemble, rows, copies, v)
+                copies = check_copies(sample_weight, ensemble.n_samples)
+                if not self._link_rows(ensemble, rows, copies, v):
+                    self._link_micro_clusters(ensemble, rows, engine, v, max(MANY, 5 * k), few=True)
             warn_if_fewer(k, self.n_leaves_)
             k = min(k, self.n_leaves_)
             labels = self.cut(k)
@@ -188,56 +192,55 @@ class EAC(ConsensusEstimator):
 
     # -- exact, over different rows ------------------------------------------------------------------------
 
-    def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> None:
-        first, weights, leaf_of_item = weighted_rows(ensemble, copies)
-        n_leaves = len(weights)
+    def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
+        """Link the different rows; False when that needs more than `max_bytes`."""
         plain = not self.enhanced and self.cluster_weights is None and not ensemble.has_missing and (v == 1.0).all()
-        square = plain and self.linkage == "single" and (n_leaves > _FEW_ROWS or not compiled.has_kernels())
-        n_bytes = n_leaves**2 * count_type(ensemble.n_partitions).itemsize if square else 8 * condensed_length(n_leaves)
-        self._check_memory(n_leaves, n_bytes, ensemble.n_codes)
+        sample = different_in_sample(rows, seed_from(self.random_state))
+        if sample is not None and self._bytes(len(sample), plain, rows.layout)[1] > self.max_bytes:
+            return False  # without a look at all rows, which may lie elsewhere
+        first, weights, leaf_of_item = weighted_rows(ensemble, copies)
+        square, n_bytes = self._bytes(len(weights), plain, rows.layout)
+        if n_bytes > self.max_bytes:
+            return False
         if self.verbose:
-            print(f"EAC: {n_leaves} different rows, {n_bytes} bytes of similarities")
+            print(f"EAC: {len(weights)} different rows, {n_bytes} bytes")
         codes = np.ascontiguousarray(ensemble.codes[first])
         if square:
             self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
-            return
+            return True
         u = self._cluster_weights(rows)
         triangle, scale = row_similarities(codes, rows.layout, ensemble.has_missing, v, self._blocks(rows), u)
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
         self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
+        return True
 
-    def _check_memory(self, n_leaves: int, n_bytes: int, n_codes: int) -> None:
-        need = n_bytes + (1 << 25)  # the similarities, and blocks while they are filled
-        if self.enhanced:
-            need += 4 * 8 * n_codes**2
-        if need > self.max_bytes:
-            raise MemoryError(
-                f"EAC over {n_leaves} different rows needs {need} bytes, above max_bytes={self.max_bytes}; "
-                "set micro_clusters= (1000, say) to link clusters instead of rows, in linear time, or raise max_bytes."
-            )
+    def _bytes(self, n_leaves: int, plain: bool, layout: Layout) -> tuple[bool, int]:
+        """Whether single linkage takes a square of counts, and what exact linkage of so many rows needs."""
+        square = plain and self.linkage == "single" and (n_leaves > _FEW_ROWS or not compiled.has_kernels())
+        if square:
+            return True, n_leaves**2 * count_type(layout.n_partitions).itemsize + _BLOCKS
+        return False, 8 * condensed_length(n_leaves) + _BLOCKS
 
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 
-    def _link_micro_clusters(self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int) -> bool:
-        """Link micro-clusters; False when there are fewer different rows than `m`, so that exact linkage is cheaper."""
-        starts = Starts(m, 1, _MICRO_PASSES, seed_from(self.random_state), verbose="EAC" if self.verbose else "")
-        try:
-            over = best_start(rows, engine, KMeansObjective(v), v, starts)
-        except TooFewRows:
+    def _link_micro_clusters(
+        self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int, few: bool = False
+    ) -> bool:
+        """Link micro-clusters; False when too few rows differ to make `m`, unless `few` will do: link rows then."""
+        seed = seed_from(self.random_state)
+        micro = micro_clusters(rows, engine, m, MICRO_PASSES, seed, v, "EAC" if self.verbose else "")
+        if micro.few_rows and not few:
             return False
-        found = np.flatnonzero(over.counts.sizes)
-        leaf_of_cluster = np.full(m, -1, dtype=np.int32)
-        leaf_of_cluster[found] = np.arange(len(found))
-        labels = np.asarray(rows.labels(over.labelling))
-        leaf_of_item = leaf_of_cluster[labels]
+        self.n_micro_clusters_ = micro.n_leaves
+        leaf_of_item = np.asarray(rows.labels(micro.labelling)).astype(np.int32)
         absent = ensemble.unlabelled()
         if absent is not None:
             leaf_of_item[absent] = -1
-        counts = Counts(np.ascontiguousarray(over.counts.alpha[:, found]), over.counts.sizes[found], rows.layout)
+        counts = micro.in_given_order(micro.counts, rows.layout)
         u = self._cluster_weights(rows)
         together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)
-        upper = np.triu_indices(len(found), 1)
+        upper = np.triu_indices(micro.n_leaves, 1)
         triangle, pairs = together[upper], observed[upper]
         if self.linkage != "average":
             triangle = np.divide(triangle, pairs, out=np.zeros_like(triangle), where=pairs > 0)
@@ -250,6 +253,12 @@ class EAC(ConsensusEstimator):
     def _blocks(self, rows: Rows) -> list[np.ndarray] | None:
         if not self.enhanced:
             return None
+        need = 4 * 8 * rows.layout.n_codes**2
+        if need > self.max_bytes:
+            raise MemoryError(
+                f"EAC(enhanced=True) over {rows.layout.n_codes} base clusters needs {need} bytes, above "
+                f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
+            )
         return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:

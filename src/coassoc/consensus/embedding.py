@@ -17,6 +17,7 @@ from ..ensemble.rows import distinct_rows
 from ..metrics.weights import uncertainty_from_overlap
 from .eigen import leading_eigenvectors
 from .lloyd import lloyd, seed_rows
+from .micro import local_rows, sampled_codes
 
 MOST_LABELS = 1 << 21  # labels (items times partitions) in the sample; with fewer, all items are in it
 MOST_CODES = 4096  # base clusters up to which their overlap is an array; above, products with sparse matrices
@@ -29,26 +30,19 @@ _BEST_PASSES = 100  # passes of the best start on the sample
 
 
 class Sample:
-    """Some of the items, or all if they are few, in this process. Copies of a row are items of their own.
-
-    One item is drawn from each of as many equal stretches of the items. What is computed from the sample is the same
-    for every engine.
-    """
+    """Some of the items, or all if they are few, in this process. What is computed from them is the same everywhere."""
 
     def __init__(self, rows: Rows, rng: np.random.Generator):
         self.layout = rows.layout
-        p, total = self.layout.n_partitions, rows.n_copies
-        self.n_items = min(total, max(START_ROWS, MOST_LABELS // p))
-        edges = np.arange(self.n_items + 1) * total // self.n_items
-        targets = np.arange(total) if self.n_items == total else rng.integers(edges[:-1], edges[1:])
-        self.codes = rows.seeding(np.ones(p, dtype=np.int64)).locate(targets)
+        self.n_items = min(rows.n_copies, max(START_ROWS, MOST_LABELS // self.layout.n_partitions))
+        self.codes = sampled_codes(rows, self.n_items, rng)
 
     # -- the graph of base clusters ------------------------------------------------------------------------
 
     @cached_property
     def local(self) -> Rows:
         """The sampled items, loaded here."""
-        return resolve("auto").load(Ensemble.from_codes(self.codes, self.layout.n_clusters))
+        return local_rows(self.codes, self.layout)[0]
 
     @cached_property
     def overlap(self) -> np.ndarray:

@@ -11,14 +11,15 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..core.checks import check_choice, check_integer, seed_from
-from ..core.counts import Layout, ScoreTable
+from ..core.counts import Counts, Layout, ScoreTable
 from ..core.tables import fix_table
-from ..engines import Labelling, Rows
+from ..engines import Engine, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies, check_labels
 from .base import ConsensusEstimator, PredictMixin
 from .metis import load_pymetis, partition_graph
-from .similarity import jaccard_graph, weighted_rows
+from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
+from .similarity import cluster_sums, jaccard_graph, weighted_rows
 from .starts import warn_if_fewer
 
 _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser copies
@@ -96,7 +97,12 @@ class MCLA(PredictMixin, ConsensusEstimator):
         seed = _metis_seed(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, _):
             d = ensemble.n_codes
-            _refuse(f"MCLA over {d} base clusters", (16 + _EDGE_BYTES) * d * d, self.max_bytes)
+            need = (16 + _EDGE_BYTES) * d * d
+            if need > self.max_bytes:
+                raise MemoryError(
+                    f"MCLA over {d} base clusters needs up to {need} bytes, above max_bytes={self.max_bytes}; raise "
+                    "max_bytes, or use HBGF or LWGP, which keep no pairs of base clusters."
+                )
             overlap = rows.overlap()
             present = np.flatnonzero(np.diagonal(overlap))
             if self.at_most:
@@ -146,11 +152,12 @@ class CSPA(ConsensusEstimator):
         all items; this reproduces the paper's figures. ``"together"``: they all get the part that most of them are in;
         partitions are then denser and agree more with the ensemble, and parts may be empty.
     max_bytes : int, default=2147483648
-        Largest memory that the graph may need; more is an error.
+        Largest memory that the graph of different rows may need; above, the vertices are 1000 micro-clusters, or
+        5 * `n_clusters` when that is more, and the items of one stay together.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the counting pass for the scores runs.
+        Where the passes over the items run.
     verbose : int, default=0
         Print a line per stage.
 
@@ -162,6 +169,8 @@ class CSPA(ConsensusEstimator):
         Parts that hold at least one item.
     n_vertices_ : int
         Vertices of the graph.
+    n_micro_clusters_ : int
+        Micro-clusters that were the vertices; 0 when those were rows.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``.
 
@@ -171,7 +180,8 @@ class CSPA(ConsensusEstimator):
 
     Notes
     -----
-    With u vertices, time and memory grow with the number of pairs that share a base cluster, at most u². Parts have
+    With u vertices, time and memory grow with the number of pairs that share a base cluster, at most u²; with
+    micro-clusters, time is linear in the number of items. Parts have
     nearly equal sizes, so other methods are better for clusters of different sizes. With ``equal_rows="apart"`` an
     item of weight m is in one part, where m copies of its row could be in several; with ``"together"`` weights equal
     repetition.
@@ -202,33 +212,53 @@ class CSPA(ConsensusEstimator):
         together = check_choice(self.equal_rows, "equal_rows", ("apart", "together")) == "together"
         load_pymetis()
         seed = _metis_seed(self.random_state)
-        with self._opened(X, sample_weight) as (ensemble, rows, _):
-            copies = check_copies(sample_weight, ensemble.n_samples)
-            if together:
-                first, weights, row = weighted_rows(ensemble, copies)
-                pieces_of, weights = pieces(weights, k)
-                chosen = ensemble.take(first[pieces_of])
-            else:
-                vertex, first, weights = vertices(ensemble, copies, k)
-                chosen = ensemble.take(first)
-            warn_if_fewer(k, len(weights), "items")
-            k = min(k, len(weights))
-            self.n_vertices_ = len(weights)
-            most = min(len(weights) ** 2, int((chosen.sizes.astype(object) ** 2).sum()))
-            _refuse(f"CSPA over {len(weights)} vertices", _EDGE_BYTES * most, self.max_bytes)
-            graph = cspa_graph(chosen, weights)
-            if self.verbose:
-                print(f"CSPA: {len(weights)} vertices, {graph.nnz // 2} edges")
-            part = partition_graph(graph, weights, k, seed)
-            if together:
-                votes = np.zeros((len(first), k), dtype=np.int64)
-                np.add.at(votes, (pieces_of, part), weights)
-                part, vertex = votes.argmax(axis=1), row
-            labels = np.where(vertex < 0, -1, part[vertex])
+        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+            self.n_micro_clusters_ = 0
+            labels = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
+            if labels is None:
+                labels = self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
             compact, found = check_labels(labels, ensemble.n_samples)
             counts = rows.counts(rows.labelling(found, np.maximum(compact, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
+
+    def _parts_of_rows(
+        self, ensemble: Ensemble, rows: Rows, sample_weight: Any, k: int, together: bool, seed: int
+    ) -> np.ndarray | None:
+        """Parts of the graph of different rows, one for each item; None when it needs more than `max_bytes`."""
+        sample = different_in_sample(rows, seed)
+        if sample is not None and _edge_bytes(Ensemble.from_codes(sample, ensemble.n_clusters)) > self.max_bytes:
+            return None
+        copies = check_copies(sample_weight, ensemble.n_samples)
+        if together:
+            first, weights, row = weighted_rows(ensemble, copies)
+            pieces_of, weights = pieces(weights, k)
+            chosen = ensemble.take(first[pieces_of])
+        else:
+            vertex, first, weights = vertices(ensemble, copies, k)
+            chosen = ensemble.take(first)
+        if _edge_bytes(chosen) > self.max_bytes:
+            return None
+        part = self._cut(cspa_graph(chosen, weights), weights, k, seed)
+        if together:
+            part, vertex = _majority(part, pieces_of, weights), row
+        return np.where(vertex < 0, -1, part[vertex])
+
+    def _parts_of_micro_clusters(self, rows: Rows, engine: Engine, sample_weight: Any, k: int, seed: int) -> np.ndarray:
+        """The same with micro-clusters as vertices."""
+        micro = micro_clusters(rows, engine, max(MANY, 5 * k), MICRO_PASSES, seed)
+        self.n_micro_clusters_ = micro.n_leaves
+        part = self._cut(micro_graph(micro.counts), micro.sizes, k, seed)
+        labels = part[np.asarray(rows.labels(micro.labelling))]
+        copies = check_copies(sample_weight, len(labels))
+        return labels if copies is None else np.where(copies > 0, labels, -1)
+
+    def _cut(self, graph: csr_matrix, weights: np.ndarray, k: int, seed: int) -> np.ndarray:
+        warn_if_fewer(k, len(weights), "items")
+        self.n_vertices_ = len(weights)
+        if self.verbose:
+            print(f"CSPA: {len(weights)} vertices, {graph.nnz // 2} edges")
+        return partition_graph(graph, weights, min(k, len(weights)), seed)
 
 
 def mcla_graph(overlap: np.ndarray) -> csr_matrix:
@@ -331,13 +361,27 @@ def cspa_graph(rows: Ensemble, weights: np.ndarray) -> csr_matrix:
     return csr_matrix((values, (i, j)), shape=together.shape)
 
 
+def micro_graph(counts: Counts) -> csr_matrix:
+    """Co-occurrences between micro-clusters, summed over their pairs of items; see `cspa_graph`."""
+    p = counts.layout.n_partitions
+    together, observed = cluster_sums(counts.alpha, counts.cells, counts.layout, np.ones(p))
+    mean = np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
+    values = np.rint(p * mean * np.multiply.outer(counts.sizes, counts.sizes)).astype(np.int64)
+    np.fill_diagonal(values, 0)
+    return csr_matrix(values)
+
+
+def _majority(part: np.ndarray, pieces_of: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The part that most of each row's pieces are in, by weight."""
+    votes = np.zeros((int(pieces_of.max()) + 1, int(part.max()) + 1), dtype=np.int64)
+    np.add.at(votes, (pieces_of, part), weights)
+    return votes.argmax(axis=1)
+
+
+def _edge_bytes(vertices: Ensemble) -> int:
+    """Bound on the memory of a graph over the rows of an ensemble."""
+    return _EDGE_BYTES * min(vertices.n_samples**2, int((vertices.sizes.astype(object) ** 2).sum()))
+
+
 def _metis_seed(random_state: Any) -> int:
     return int(np.random.SeedSequence(seed_from(random_state)).generate_state(1)[0]) >> 1
-
-
-def _refuse(what: str, need: int, max_bytes: int) -> None:
-    if need > max_bytes:
-        raise MemoryError(
-            f"{what} needs up to {need} bytes, above max_bytes={max_bytes}; raise max_bytes, or use a method that is "
-            "linear in the number of items, such as KMeansConsensus or EAC(micro_clusters=...)."
-        )

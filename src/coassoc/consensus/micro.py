@@ -17,10 +17,15 @@ from ..core.counts import Counts, Layout, ScoreTable
 from ..core.tables import KMeansObjective
 from ..engines import Engine, Fit, Labelling, Rows, resolve
 from ..ensemble import Ensemble
+from ..ensemble.rows import distinct_rows
+from ..metrics.counting import member_tables
 from .starts import Starts, best_start, with_fewer_clusters
+from .support import compare_members, kept_partitions
 
 LARGE = 100_000  # items above which micro-clusters are found on a sample
 SAMPLE = 50_000
+MANY = 1000  # micro-clusters in place of rows that are too many
+MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class MicroClusters:
     counts: Counts  # (d, m), partitions and base clusters in the order below
     partitions: np.ndarray  # (p,) positions in the ensemble
     codes: np.ndarray  # (d,) positions in the ensemble; d counts the base clusters that have items
+    weights: np.ndarray  # (p,) of the partitions, mean 1: equal, but 0 for those left out
+    few_rows: bool  # whether fewer rows differ than micro-clusters were asked for
 
     @property
     def n_leaves(self) -> int:
@@ -77,24 +84,38 @@ class MicroClusters:
         return given
 
 
-def micro_clusters(rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed: int) -> MicroClusters:
+def micro_clusters(
+    rows: Rows,
+    engine: Engine,
+    n_micro: int,
+    max_iter: int,
+    seed: int,
+    v: np.ndarray | None = None,
+    verbose: str = "",
+    ensemble: Ensemble | None = None,
+) -> MicroClusters:
     """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty.
 
-    Above LARGE items, the centers are found on SAMPLE items drawn at random, and all items join the nearest one.
+    Above LARGE items, the centers are found on SAMPLE items drawn at random, and all items join the nearest one. `v`
+    are partition weights; `verbose` is the name under which passes are printed. With the `ensemble` behind the rows,
+    partitions that hardly agree with the others are left out first: they would join items by chance.
     """
     sample, where = rows, engine
     if rows.n_copies > LARGE:
         targets = np.sort(stream(seed, 5).integers(rows.n_copies, size=SAMPLE))
-        drawn = rows.seeding(np.ones(rows.layout.n_partitions, np.int64)).locate(targets)
-        ensemble = Ensemble.from_codes(np.ascontiguousarray(drawn), rows.layout.n_clusters)
-        where = resolve("auto", ensemble)
-        sample = where.load(ensemble)
-    v = np.ones(rows.layout.n_partitions)
+        codes = codes_of_copies(rows, targets)
+        sample, where = local_rows(codes, rows.layout)
+        ensemble = None if ensemble is None else Ensemble.from_codes(codes, rows.layout.n_clusters)
+    if ensemble is not None:
+        tables = member_tables(ensemble, sample, range(ensemble.n_partitions))
+        v = kept_partitions(compare_members(tables, sample.layout).agreement).astype(np.float64)
+    weights = np.ones(rows.layout.n_partitions) if v is None else v
 
     def one_start(k: int) -> Fit:
-        return best_start(sample, where, KMeansObjective(v), v, Starts(k, 1, max_iter, seed))
+        starts = Starts(k, 1, max_iter, seed, verbose=verbose)
+        return best_start(sample, where, KMeansObjective(weights), weights, starts)
 
-    fit, _ = with_fewer_clusters(one_start, n_micro, silent=True)
+    fit, found = with_fewer_clusters(one_start, n_micro, silent=True)
     table, labelling, counts = fit.table, fit.labelling, fit.counts
     kept = np.ones(table.n_clusters, dtype=bool) if sample is not rows else counts.sizes > 0
     while sample is not rows or not kept.all():
@@ -107,7 +128,41 @@ def micro_clusters(rows: Rows, engine: Engine, n_micro: int, max_iter: int, seed
     partitions, codes, n_clusters = _order(counts)
     layout = Layout(n_clusters, np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64))
     ordered = Counts(np.ascontiguousarray(counts.alpha[codes]), counts.sizes, layout)
-    return MicroClusters(labelling, table, ordered, partitions, codes)
+    return MicroClusters(
+        labelling, table, ordered, partitions, codes, weights[partitions] / weights.mean(), found < n_micro
+    )
+
+
+def sampled_codes(rows: Rows, n_items: int, rng: np.random.Generator) -> np.ndarray:
+    """Codes (m, p) of `n_items` items, one from each of as many equal stretches, or of all if they are fewer.
+
+    Copies of a row are items of their own.
+    """
+    total = rows.n_copies
+    if total <= n_items:
+        return codes_of_copies(rows, np.arange(total))
+    edges = np.arange(n_items + 1) * total // n_items
+    return codes_of_copies(rows, rng.integers(edges[:-1], edges[1:]))
+
+
+def different_in_sample(rows: Rows, seed: int) -> np.ndarray | None:
+    """The different rows of codes among SAMPLE items; None where there are not many more items than that."""
+    if rows.n_copies <= LARGE:
+        return None
+    codes = sampled_codes(rows, SAMPLE, stream(seed, 6))
+    return codes[distinct_rows(codes)[0]]
+
+
+def codes_of_copies(rows: Rows, positions: np.ndarray) -> np.ndarray:
+    """Codes of some items, each copy of a row being an item of its own."""
+    return np.ascontiguousarray(rows.seeding(np.ones(rows.layout.n_partitions, np.int64)).locate(positions))
+
+
+def local_rows(codes: np.ndarray, layout: Layout) -> tuple[Rows, Engine]:
+    """Rows of codes loaded in this process."""
+    ensemble = Ensemble.from_codes(codes, layout.n_clusters)
+    engine = resolve("auto", ensemble)
+    return engine.load(ensemble), engine
 
 
 def _order(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -181,6 +181,22 @@ class Search:
         return self.climb(merged)
 
 
+SEARCH_DOCS = {
+    "limits": """max_rounds : int, default=50
+        Largest number of split–merge rounds from one start; 0 makes none.
+    n_trials : int, default=8
+        Split–merge plans tried in a round before the search ends.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print a line per step."""
+}
+
+
 class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
     """Base of the estimators that search: starts, split and merge from each, the best result."""
 
@@ -211,19 +227,37 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
             v = self._resolve_weights(ensemble, sample_weight)
             search = Search(rows, engine, self._goal(v), seed, **limits)
             if self.init is not None:
-                starts = [self._given_start(ensemble, search, k, fewer or self._is_growing)]
+                given = self._given_start(ensemble, search, k, fewer or self._is_growing)
+                best, steps = self._best_of(search, [given], k)
             else:
-                starts, k = with_fewer_clusters(lambda k: self._starts(search, k, n_init, micro), k, silent=fewer)
-            best: Found | None = None
-            self.n_rounds_ = 0
-            for number, start in enumerate(starts):
-                end, steps, rounds = self._search_from(search, without_empty(rows, start), k, number)
-                self.n_rounds_ += rounds
-                if best is None or end.objective > best.objective:
-                    best, best_steps = end, steps
-            assert best is not None
+                found = self._from_sample(search, k, n_init, micro, fewer)
+                best, steps = found or self._from_starts(search, k, n_init, micro, fewer)
             self._store_found(ensemble, rows, best, v)
-            self._store_scores(best_steps)
+            self._store_scores(steps)
+
+    def _from_sample(
+        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
+    ) -> tuple[Found, list[float]] | None:
+        """The result of a search on a sample, improved on all rows; None where all rows are to be searched."""
+        return None
+
+    def _from_starts(
+        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
+    ) -> tuple[Found, list[float]]:
+        """The best result of the searches from all starts, and its scores."""
+        starts, k = with_fewer_clusters(lambda k: self._starts(search, k, n_init, micro), k, silent=fewer)
+        return self._best_of(search, starts, k)
+
+    def _best_of(self, search: Search, starts: list[Found], k: int) -> tuple[Found, list[float]]:
+        best: Found | None = None
+        self.n_rounds_ = 0
+        for number, start in enumerate(starts):
+            end, steps, rounds = self._search_from(search, without_empty(search.rows, start), k, number)
+            self.n_rounds_ += rounds
+            if best is None or end.objective > best.objective:
+                best, best_steps = end, steps
+        assert best is not None
+        return best, best_steps
 
     def _search_from(self, search: Search, start: Found, k: int, number: int) -> tuple[Found, list[float], int]:
         """The result of the search from one start, its scores, and the number of rounds."""
@@ -261,15 +295,15 @@ def over_segment(
     rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
 ) -> tuple[Labelling, Counts]:
     """Labels and counts of k-means with `n_micro` clusters, or with as many as there are different rows."""
-    objective = KMeansObjective(v)
-    weights = seeding_weights(v)
-    try:
-        seeds = seed_rows(rows, n_micro, weights, stream(seed, 1, restart))
-    except TooFewRows as few:
-        if few.n_different < n_least:
-            raise TooFewRows(n_least, few.n_different) from None
-        seeds = seed_rows(rows, few.n_different, weights, stream(seed, 1, restart))
-    fit = lloyd(rows, objective, Counts.of_rows(seeds, rows.layout), max_iter)
+    seeds, k = None, n_micro
+    while seeds is None:  # with missing labels, how many rows can be told apart depends on the seeds drawn
+        try:
+            seeds = seed_rows(rows, k, seeding_weights(v), stream(seed, 1, restart))
+        except TooFewRows as few:
+            if few.n_different < n_least:
+                raise TooFewRows(n_least, few.n_different) from None
+            k = few.n_different
+    fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(seeds, rows.layout), max_iter)
     return fit.labelling, fit.counts
 
 

@@ -17,9 +17,9 @@ from ..metrics.counting import member_tables
 
 ALPHA = 1e-3  # probability of calling independent partitions supported
 LEAST_CORE = 1 / 3  # share of the partitions that must agree beyond chance with one another
-# Relative centrality below which a partition gets no weight, and above which it gets full weight. Tuned on the design
-# half of benchmarks/truth.py with 0, 25 and 50 % of the partitions shuffled.
-RAMP = (0.15, 0.5)
+# Relative centrality below which a partition is left out. Tuned on the design half of benchmarks/truth.py with 0, 25
+# and 50 % of the partitions shuffled.
+LEAST_CENTRALITY = 0.15
 
 
 @dataclass(frozen=True)
@@ -204,18 +204,15 @@ def _largest_component(adjacent: np.ndarray) -> np.ndarray:
     return np.flatnonzero(component == np.bincount(component).argmax())
 
 
-def robust_weights(pairs: MemberPairs) -> np.ndarray:
-    r"""Weights of mean 1: equal for partitions that agree with the others, falling to 0 for those that hardly do.
+def kept_partitions(agreement: np.ndarray) -> np.ndarray:
+    r"""(p,) False for partitions that hardly agree with the others; all True when none agree.
 
     Centrality is the leading eigenvector of the agreement corrected for chance,
     :math:`\max(I_{ij} - (k_i-1)(k_j-1)/2n, 0) / \sqrt{H_i H_j}` with 0 on the diagonal, relative to its mean over the
-    more central half of the partitions. The weight rises from 0 at ``RAMP[0]`` to its full value at ``RAMP[1]``. A
-    group that agrees only within itself is less central than a larger group. All weights are 1 when none agree.
+    more central half of the partitions. A group that agrees only within itself is less central than a larger group.
     """
-    p = len(pairs.agreement)
-    if not pairs.agreement.any():
-        return np.ones(p)
-    central = np.abs(np.linalg.eigh(pairs.agreement)[1][:, -1])
-    central = central / np.sort(central)[-((p + 1) // 2) :].mean()
-    weights = np.clip((central - RAMP[0]) / (RAMP[1] - RAMP[0]), 0.0, 1.0)
-    return weights / weights.mean()
+    p = len(agreement)
+    if not agreement.any():
+        return np.ones(p, dtype=bool)
+    central = np.abs(np.linalg.eigh(agreement)[1][:, -1])
+    return central >= LEAST_CENTRALITY * np.sort(central)[-((p + 1) // 2) :].mean()

@@ -1,18 +1,20 @@
-"""The drawings of the evaluation."""
+"""The drawings of the evaluation, by matplotlib."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 from statistics import median
 
 import numpy as np
+from scipy.stats import rankdata, studentized_range, t
 
 from ..ensemble import Ensemble
+from ..report.axes import embedded, new_figure
 from .claims import paired
 from .methods import PAPER_METHODS
 from .store import Row
-from .svg import COLOURS, Axis, Drawing, gray_png, padded
 from .tables import SCORES, summarise
 
 _ORDER = ("Max", "Mean", *PAPER_METHODS)
@@ -24,69 +26,47 @@ def ordered_methods(rows: Sequence[Row]) -> list[str]:
     return [m for m in _ORDER if m in names] + sorted(names - set(_ORDER))
 
 
-def dot_plot(rows: Sequence[Row], dataset: str, score: str) -> str:
-    """Every method on one data set: our mean with its standard error, and the printed figure as a diamond."""
-    cells = summarise(rows, score)[dataset]
-    names = [m for m in ordered_methods(rows) if m in cells and not math.isnan(cells[m].mean)]
-    height = 44 + 16 * len(names)
-    picture = Drawing(330, height, f"{SCORES[score]} of every method on {dataset}, beside the paper's figure")
-    picture.text(8, 14, dataset, bold=True, size=12)
-    if not names:
-        return picture.render()
-    values = [cells[m].mean for m in names] + [p for m in names if (p := cells[m].paper) is not None]
-    x = Axis(*padded(values), 90, 318)
-    bottom = height - 22
-    for tick in x.ticks():
-        picture.line(x(tick), 22, x(tick), bottom, opacity=0.15)
-        picture.text(x(tick), height - 8, f"{tick:g}", anchor="middle", size=10)
-    for i, method in enumerate(names):
-        cell, y = cells[method], 32 + 16 * i
-        colour = COLOURS[0] if method not in ("Max", "Mean") else COLOURS[7]
-        picture.text(84, y + 4, method + cell.mark, anchor="end")
-        if not math.isnan(cell.error):
-            picture.line(x(cell.mean - cell.error), y, x(cell.mean + cell.error), y, colour=colour, width=2)
-        picture.dot(x(cell.mean), y, 4, colour=colour, note=f"{method}: {cell.mean:.2f} over {cell.n} repeats")
-        if cell.paper is not None:
-            picture.diamond(x(cell.paper), y, 5, colour=COLOURS[1], note=f"{method} in the paper: {cell.paper:.2f}")
-    return picture.render()
+def dot_plots(rows: Sequence[Row], score: str, columns: int = 3) -> str:
+    """A panel per data set: our mean of every method with its standard error, and the printed figure as a diamond."""
+    cells = {name: by for name, by in sorted(summarise(rows, score).items())}
+    methods = ordered_methods(rows)
+    lines = math.ceil(len(cells) / columns)
+    figure = new_figure(11, lines * (0.8 + 0.19 * len(methods)))
+    for ax, name in zip_longest(figure.subplots(lines, columns, squeeze=False).flat, cells):
+        if name is None:
+            ax.axis("off")
+            continue
+        shown = [m for m in methods if m in cells[name] and not math.isnan(cells[name][m].mean)]
+        found = [cells[name][m] for m in shown]
+        at = np.arange(len(shown))
+        ax.errorbar([c.mean for c in found], at, xerr=[np.nan_to_num(c.error) for c in found], fmt="o", markersize=4)
+        printed = [(c.paper, i) for c, i in zip(found, at) if c.paper is not None]
+        ax.plot(*np.array(printed).reshape(-1, 2).T, "D", markersize=5, fillstyle="none", color="tab:orange")
+        ax.set_yticks(at, [m + c.mark for m, c in zip(shown, found)], fontsize=8)
+        ax.invert_yaxis()
+        ax.grid(axis="x", alpha=0.3)
+        ax.set_title(name, fontsize=10)
+    return embedded(figure, f"{SCORES[score]} of every method on each data set, beside the paper's figure")
 
 
 def paired_plot(rows: Sequence[Row], score: str, reference: str = "KM") -> str:
     """Each method minus the reference on the same ensembles: a dot per data set, their mean and its 95 % interval."""
     names = [m for m in ordered_methods(rows) if m not in (reference, "Max", "Mean")]
-    by_method = {m: paired(rows, score, m, reference) for m in names}
-    by_method = {m: found for m, found in by_method.items() if found}
-    height = 50 + 22 * max(1, len(by_method))
-    picture = Drawing(680, height, f"{SCORES[score]}: difference of each method to {reference}, a dot per data set")
-    if not by_method:
-        return picture.render()
-    values = [p.mean for found in by_method.values() for p in found.values()] + [0.0]
-    x = Axis(*padded(values), 100, 660)
-    for tick in x.ticks(8):
-        picture.line(x(tick), 10, x(tick), height - 30, opacity=0.15)
-        picture.text(x(tick), height - 16, f"{tick:+g}", anchor="middle", size=10)
-    picture.line(x(0), 10, x(0), height - 30, opacity=0.7)
-    picture.text(380, height - 2, f"{SCORES[score]} points above {reference}", anchor="middle", size=10)
-    for i, (method, found) in enumerate(by_method.items()):
-        y = 22 + 22 * i
-        picture.text(94, y + 4, method, anchor="end")
-        means = [p.mean for p in found.values()]
-        for dataset, p in found.items():
-            picture.dot(x(p.mean), y, 3.5, colour=COLOURS[0], opacity=0.55, note=f"{dataset}: {p.mean:+.2f}")
-        mean = math.fsum(means) / len(means)
-        if len(means) > 1:
-            spread = math.sqrt(math.fsum((v - mean) ** 2 for v in means) / (len(means) - 1) / len(means))
-            half = _t95(len(means) - 1) * spread
-            ends = max(mean - half, x.low), min(mean + half, x.high)
-            picture.line(x(ends[0]), y, x(ends[1]), y, colour=COLOURS[1], width=2.5)
-        picture.diamond(x(mean), y, 5.5, colour=COLOURS[1], fill=COLOURS[1], note=f"mean {mean:+.2f}")
-    return picture.render()
-
-
-def _t95(freedom: int) -> float:
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, freedom))
+    means = {m: [p.mean for p in paired(rows, score, m, reference).values()] for m in names}
+    means = {m: values for m, values in means.items() if values}
+    figure = new_figure(8, 1 + 0.28 * len(means))
+    ax = figure.subplots()
+    for i, values in enumerate(means.values()):
+        ax.plot(values, [i] * len(values), "o", markersize=4, alpha=0.55, color="tab:blue")
+        n = len(values)
+        half = t.ppf(0.975, n - 1) * np.std(values, ddof=1) / math.sqrt(n) if n > 1 else 0.0
+        ax.errorbar(np.mean(values), i, xerr=half, fmt="D", markersize=5, color="tab:orange")
+    ax.axvline(0, color="0.4", linewidth=1)
+    ax.set_yticks(range(len(means)), list(means))
+    ax.invert_yaxis()
+    ax.grid(axis="x", alpha=0.3)
+    ax.set_xlabel(f"{SCORES[score]} points above {reference}")
+    return embedded(figure, f"{SCORES[score]}: difference of each method to {reference}, a dot per data set")
 
 
 def mean_ranks(rows: Sequence[Row], score: str, methods: Sequence[str]) -> tuple[dict[str, float], int, float]:
@@ -95,8 +75,6 @@ def mean_ranks(rows: Sequence[Row], score: str, methods: Sequence[str]) -> tuple
     Two methods whose mean ranks differ by more than the critical difference differ significantly at 5 % by the Nemenyi
     test.
     """
-    from scipy.stats import rankdata, studentized_range
-
     cells = summarise(rows, score)
     whole = [by for by in cells.values() if all(m in by and not math.isnan(by[m].mean) for m in methods)]
     if len(whole) < 2 or len(methods) < 2:
@@ -108,29 +86,26 @@ def mean_ranks(rows: Sequence[Row], score: str, methods: Sequence[str]) -> tuple
 
 
 def rank_plot(rows: Sequence[Row], score: str) -> str:
-    """Mean ranks on a line with the critical difference beside them."""
+    """Mean ranks as bars, and how far apart two of them must be; empty when there are too few data sets."""
     methods = [m for m in ordered_methods(rows) if m not in ("Max", "Mean")]
     ranks, n_sets, critical = mean_ranks(rows, score, methods)
     if not ranks:  # linkage did not run on the largest sets: compare the other methods
         methods = [m for m in methods if m[:2] not in ("R-", "E-")]
         ranks, n_sets, critical = mean_ranks(rows, score, methods)
-    picture = Drawing(680, 60 + 15 * len(ranks), f"{SCORES[score]}: mean rank of each method over {n_sets} data sets")
     if not ranks:
         return ""
-    x = Axis(1, max(2.0, float(len(ranks))), 40, 640)
-    picture.line(x(1), 40, x(x.high), 40)
-    for tick in range(1, len(ranks) + 1):
-        picture.line(x(tick), 36, x(tick), 44)
-        picture.text(x(tick), 32, str(tick), anchor="middle", size=10)
-    picture.line(x(1), 14, x(min(1 + critical, x.high)), 14, colour=COLOURS[1], width=3)
-    picture.text(x(1), 10, f"critical difference {critical:.2f} (5 %, {n_sets} sets)", size=10)
-    for i, (method, rank) in enumerate(sorted(ranks.items(), key=lambda item: item[1])):
-        y = 60 + 15 * i
-        picture.line(x(rank), 40, x(rank), y, opacity=0.4)
-        picture.dot(x(rank), 40, 3.5, colour=COLOURS[0])
-        side = x(rank) < 480
-        picture.text(x(rank) + (5 if side else -5), y + 3, f"{method} {rank:.2f}", anchor="start" if side else "end")
-    return picture.render()
+    figure = new_figure(8, 1 + 0.25 * len(ranks))
+    ax = figure.subplots()
+    ordered = sorted(ranks.items(), key=lambda item: item[1])
+    bars = ax.barh([m for m, _ in ordered], [rank for _, rank in ordered], color="tab:blue", height=0.6)
+    ax.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
+    best = ordered[0][1]
+    ax.axvspan(best, best + critical, color="tab:orange", alpha=0.2)
+    ax.invert_yaxis()
+    ax.set_xlabel(
+        f"mean rank over {n_sets} data sets; shaded: within the critical difference {critical:.2f} of the first"
+    )
+    return embedded(figure, f"{SCORES[score]}: mean rank of each method over {n_sets} data sets")
 
 
 def time_points(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
@@ -147,39 +122,29 @@ def time_points(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
 
 def time_plot(rows: Sequence[Row]) -> str:
     """Seconds against n for every method, both on logarithmic scales."""
-    points = time_points(rows)
-    picture = Drawing(760, 400, "Seconds per consensus against the number of items, for every method")
-    if not points:
-        return picture.render()
-    sizes = [n for found in points.values() for n, _ in found]
-    times = [t for found in points.values() for _, t in found]
-    x = Axis(min(sizes) / 1.2, max(sizes) * 1.2, 60, 600, log=True)
-    y = Axis(min(times) / 1.5, max(times) * 1.5, 360, 20, log=True)
-    for tick in x.ticks():
-        picture.line(x(tick), 20, x(tick), 360, opacity=0.15)
-        picture.text(x(tick), 376, f"{tick:,.0f}", anchor="middle", size=10)
-    for tick in y.ticks():
-        picture.line(60, y(tick), 600, y(tick), opacity=0.15)
-        picture.text(54, y(tick) + 4, f"{tick:g} s", anchor="end", size=10)
-    picture.text(330, 394, "items", anchor="middle", size=10)
-    lines = sorted(points.items(), key=lambda item: -item[1][-1][1])
-    for i, (method, found) in enumerate(lines):
-        colour = COLOURS[i % len(COLOURS)]
-        picture.path([(x(n), y(t)) for n, t in found], colour=colour)
-        for n, t in found:
-            picture.dot(x(n), y(t), 3, colour=colour, note=f"{method}, {n} items: {t:.3g} s")
-        picture.line(612, 26 + 16 * i, 628, 26 + 16 * i, colour=colour, width=3)
-        picture.text(634, 30 + 16 * i, f"{method} ({found[-1][1]:.2g} s)", size=11)
-    return picture.render()
+    figure = new_figure(9, 4.5)
+    ax = figure.subplots()
+    for method, found in sorted(time_points(rows).items(), key=lambda item: -item[1][-1][1]):
+        ax.loglog(*zip(*found), marker="o", markersize=3, label=f"{method} ({found[-1][1]:.2g} s)")
+    ax.set(xlabel="items", ylabel="seconds")
+    ax.grid(alpha=0.3)
+    figure.legend(loc="outside right upper", fontsize=8)
+    return embedded(figure, "Seconds per consensus against the number of items, for every method")
 
 
-def block_picture(ensemble: Ensemble, labels: np.ndarray, most: int = 300) -> str:
-    """The co-association matrix with its rows in the order of a consensus: a good one shows dark blocks."""
-    order = block_order(labels, most)
-    return gray_png(ensemble.coassociation(order))
+def block_pictures(ensemble: Ensemble, labels_of: dict[str, np.ndarray], columns: int = 5) -> str:
+    """The co-association matrix with its rows in the order of each consensus: a good one shows dark blocks."""
+    lines = math.ceil(len(labels_of) / columns)
+    figure = new_figure(11, 2.4 * lines)
+    for ax, name in zip_longest(figure.subplots(lines, columns, squeeze=False).flat, labels_of):
+        ax.axis("off")
+        if name is not None:
+            ax.imshow(ensemble.coassociation(block_order(labels_of[name])), cmap="gray_r", vmin=0, vmax=1)
+            ax.set_title(name, fontsize=9)
+    return embedded(figure, f"co-association ordered by {', '.join(labels_of)}", "png", dpi=130)
 
 
-def block_order(labels: np.ndarray, most: int) -> np.ndarray:
+def block_order(labels: np.ndarray, most: int = 300) -> np.ndarray:
     """Items sorted by cluster, the largest cluster first; evenly thinned when there are too many."""
     labels = np.asarray(labels)
     seen = np.flatnonzero(labels >= 0)

@@ -21,10 +21,15 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequen
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+    """Rounded; never "-0.000"."""
+    return "–" if value is None or not math.isfinite(value) else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def seconds(value: float | None) -> str:
+    """A duration in a fitting unit."""
     if value is None:
         return "–"
-    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"
+    for unit, size, digits in (("h", 3600, 1), ("min", 60, 0), ("s", 1, 1)):
+        if value >= 1.5 * size or (value >= 1 and size == 1):
+            return f"{value / size:.{digits}f} {unit}"
+    return f"{1000 * value:.0f} ms"

@@ -146,6 +146,15 @@ def test_a_column_without_repeated_values_is_left_out_with_a_warning(read):
         read("customer,b\n" + "".join(f"{i},{-i}\n" for i in range(1, 31)))
 
 
+def test_repeated_ids_are_found_among_unused_categories(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    ids = pd.Categorical.from_codes([0, 1, 1], ["x", "y", "z"])
+    pd.DataFrame({"id": ids, "a": [0, 0, 1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="repeats 'y'"):
+        ca.read_ensemble(tmp_path / "t.parquet")
+
+
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
@@ -257,6 +266,7 @@ def test_archives_that_contradict_themselves_are_refused(tmp_path):
 
 letters = st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00/")
 AWKWARD = ["\r", "a\r\nb", "\u2028", "\x1c", "\ufeff", "nan", "inf", "1e5", "a;b;c", "|", "True", "-"]
+AWKWARD += ["1_0", "\u0663", "index", "barcode", "id", "class", "5", "10", "Infinity", "\t,;|", ".", "n" * 300]
 awkward = st.sampled_from(
     [*AWKWARD, "NA", "None", "null", "", "1", "01", "1.0", "-1", "'", "'1", "''NA", "=cmd|x", "+1", "@a", " a", "a ",
      "\t", "a,b", '"', '""', "a\nb"]

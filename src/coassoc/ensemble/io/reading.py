@@ -181,7 +181,7 @@ def check_ids(column: Dictionary, path: Path, name: str) -> np.ndarray:
     for i, value in enumerate(ids.tolist() if ids.dtype == object else ()):
         if value is None or value == "":
             raise ValueError(f"{what}: empty in row {i + 1}; give every item an id.")
-    if len(column.labels) == len(ids):
+    if len(np.unique(column.indices)) == len(ids):  # a dictionary may list labels that no row has
         return ids
     seen: set[Any] = set()
     for i, value in enumerate(ids.tolist()):

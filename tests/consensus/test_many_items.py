@@ -1,0 +1,60 @@
+"""Samples and micro-clusters in place of items: the same labels on every engine, and close to those of all items."""
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.consensus import agreement_search, eac, embedding, graph, micro
+
+
+def reduce_early(monkeypatch):
+    """Samples and micro-clusters of sizes that take no time."""
+    for module, name, value in (
+        (micro, "LARGE", 60), (micro, "SAMPLE", 50), (agreement_search, "LARGE", 60), (agreement_search, "_SAMPLE", 50),
+        (agreement_search, "_PER_CLUSTER", 8), (embedding, "MOST_LABELS", 500), (embedding, "START_ROWS", 40),
+        (eac, "MANY", 25), (graph, "MANY", 25),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+
+
+METHODS = {
+    "hbgf": lambda k, seed: ca.HBGF(k, n_init=3, random_state=seed),
+    "lwgp": lambda k, seed: ca.LWGP(k, n_init=3, random_state=seed),
+    "ecpcs": lambda k, seed: ca.ECPCS(k, n_init=3, random_state=seed),
+    "lwea": lambda k, seed: ca.LWEA(k, micro_clusters=20, random_state=seed),
+    "eac": lambda k, seed: ca.EAC(
+        k, linkage=("single", "average", "complete")[seed % 3], max_bytes=1 << 31 if seed % 4 else 0, random_state=seed
+    ),
+    "mcla": lambda k, seed: ca.MCLA(k, random_state=seed),
+    "cspa": lambda k, seed: ca.CSPA(k, max_bytes=1 << 31 if seed % 4 else 0, random_state=seed),
+    "agreement": lambda k, seed: ca.AgreementConsensus(k, at_most=seed % 5 == 0, max_rounds=2, random_state=seed),
+    "density": lambda k, seed: ca.DensityConsensus(k, n_init=2, max_rounds=2, random_state=seed),
+    "auto": lambda k, seed: ca.Consensus(k, random_state=seed),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", METHODS)
+def test_a_hundred_random_ensembles_have_the_same_labels_on_all_engines(name, all_engines, dask_client, monkeypatch):
+    if name in ("mcla", "cspa"):
+        pytest.importorskip("pymetis")
+    engines = {**all_engines, "dask": ca.engines.Dask(dask_client, chunk_rows=110)}
+    for seed in range(102):
+        with monkeypatch.context() as patched:
+            if seed % 2:
+                reduce_early(patched)
+            rng = np.random.default_rng(seed)
+            n, p, k = int(rng.integers(30, 400)), int(rng.integers(2, 12)), int(rng.integers(2, 7))
+            truth = rng.integers(0, k, size=(n, 1))
+            table = np.where(rng.random((n, p)) < rng.uniform(0.2, 0.7), rng.integers(0, k + 2, size=(n, p)), truth)
+            table[rng.random((n, p)) < 0.15 * (seed % 3 == 0)] = -1
+            copies = rng.integers(0, 3, size=n) if seed % 5 < 2 else None
+            found = {
+                engine: np.asarray(
+                    METHODS[name](k, seed).set_params(engine=kind).fit(table, sample_weight=copies).labels_
+                )
+                for engine, kind in engines.items()
+            }
+            for engine, labels in found.items():
+                assert labels.tolist() == found["numpy"].tolist(), (seed, engine)
