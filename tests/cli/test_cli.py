@@ -99,7 +99,6 @@ def test_a_command_that_is_absent_does_not_break_the_others(monkeypatch, capsys)
     assert main(["bench"]) == 2
     assert "not part of this installation" in capsys.readouterr().err
     assert main(["--version"]) == 0
-    assert main(["completion", "bash"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.cluster import DBSCAN, KMeans
+from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 
 import coassoc as ca
@@ -68,15 +68,6 @@ def test_every_fitted_estimator_comes_back_the_same(tmp_path, name, engine):
         assert (again.predict(TABLE) == model.predict(TABLE)).all()
     again.save(tmp_path / "twice.npz")
     assert same(vars(ca.load(tmp_path / "twice.npz"))["labels_"], model.labels_)
-
-
-def test_a_loaded_tree_can_be_cut(tmp_path):
-    tree = ca.BisectingConsensus(random_state=0, engine="numpy").fit(TABLE)
-    tree.save(tmp_path / "tree.npz")
-    again = ca.load(tmp_path / "tree.npz")
-    for k in range(1, tree.n_leaves_ + 1):
-        assert (again.cut(k) == tree.cut(k)).all()
-    assert again.to_newick() == tree.to_newick()
 
 
 def test_string_labels_and_names_survive(tmp_path):
@@ -347,13 +338,6 @@ def test_other_files_are_no_models(saved, tmp_path):
     for name, error in refused.items():
         with pytest.raises(error, match=name):
             ca.load(tmp_path / name)
-
-
-def test_base_clusterers_without_predict_say_so():
-    model = ca.ConsensusClustering(3, clusterer=DBSCAN(eps=0.5), n_partitions=3, random_state=0, engine="numpy").fit(X)
-    assert not hasattr(model, "predict")
-    with pytest.raises(AttributeError):
-        model.predict(X)
 
 
 def test_parameters_of_the_first_version_have_their_present_names():

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 import coassoc as ca
 from coassoc.consensus.exchange import exchange
 from coassoc.core.moves import AgreementState, DensityState, fixed_bits, fixed_xlogx, fixed_xlogx_of, may_move
-from coassoc.engines.native.engine import kernels_missing
-from coassoc.engines.settling import settle
 
 STATES = (DensityState, AgreementState)
-needs_native = pytest.mark.skipif(kernels_missing() is not None, reason="the compiled kernels are not installed")
 
 
 def score(kind, ens, labels, copies, v):
@@ -149,23 +146,6 @@ def test_chunks_do_not_matter_and_the_limit_cuts_in_row_order(kind, chunk_rows, 
         assert first.stop == (int(first.indices[-1]) + 1 if len(first) == limit else rows.n_rows)
         found.append((everything.indices.tolist(), everything.targets.tolist()))
     assert found[0] == found[1]
-
-
-@needs_native
-@pytest.mark.parametrize("kind", STATES)
-def test_compiled_application_equals_the_plain_loop(kind):
-    ens, copies, labels, k, v = case(21, missing=True, weighted=True, repeated=True)
-    rows = ca.engines.Numpy().load(ens, copies)
-    labelling = rows.labelling(k, labels)
-    plain, compiled = (kind(rows.counts(labelling), v) for _ in range(2))
-    moves = rows.propose_moves(labelling, plain.table(), 0, 10**6)
-    assert len(moves) > 2
-    a, b = plain.settle(moves, 0.0), settle(compiled, moves, 0.0)
-    assert a.tolist() == b.tolist()
-    assert not a.all() or len(moves) == 1 or a.any()
-    for name in ("alpha", "cells", "sizes"):
-        assert (getattr(plain, name) == getattr(compiled, name)).all()
-    assert plain.objective() == compiled.objective()
 
 
 @settings(max_examples=200, deadline=None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ensemble.io.output import replacing
-from ..experiments.speed import METHODS, compare, growth, machine, plot, table
+from ..experiments.speed import METHODS, compare, growth, machine, table
 from . import common
 
 DESCRIPTION = "measure speed, memory and quality side by side with scikit-learn and faiss"
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="clusters of the first and of the last base partition; few clusters give many equal rows "
                         "(default: 25 100)")  # fmt: skip
     parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
-    parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json, bench.md and plots")
+    parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json and bench.md")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
@@ -50,5 +50,4 @@ def run(args: argparse.Namespace) -> int:
         for name, text in (("bench.json", numbers), ("bench.md", table(report))):
             with replacing(args.output / name, force=True) as partial:
                 partial.write_text(text, encoding="utf-8")
-        plot(report, args.output / "bench.png")
     return 0

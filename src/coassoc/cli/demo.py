@@ -174,8 +174,7 @@ def _text(result: dict[str, Any]) -> str:
             "NMI with digits  agreement with what was written, which no method here was told or aims at",
             "",
             f"Labels:  {result['files']['labels']}",
-            f"Picture: {result['files'].get('picture', 'needs matplotlib')} (who is clustered with whom, ordered by "
-            "the consensus)",
+            f"Picture: {result['files'].get('picture', 'needs matplotlib')} (who is clustered with whom)",
             "Next:    coassoc fit --help, or coassoc report --help",
         ]
     )

@@ -165,11 +165,11 @@ def write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, 
 
     source = paths[0] if len(paths) == 1 else None
     kind = "tsv" if args.output == "-" and args.format == "tsv" else None
-    write_labels(
-        args.output, labels, name=args.name, confidence=model.confidence_ if args.confidence else None, source=source,
-        ids=None if joins_source(args.output, source, kind) else ensemble.item_ids, format=kind, header=args.header,
-        force=args.force,
-    )  # fmt: skip
+    columns = {args.name: labels}
+    if args.confidence:
+        columns[f"{args.name}_confidence"] = np.asarray(model.confidence_, dtype=float).round(4)
+    ids = None if joins_source(args.output, source, kind) else ensemble.item_ids
+    write_labels(args.output, columns, source=source, ids=ids, format=kind, header=args.header, force=args.force)
 
 
 def _parts(labels: Any) -> Iterator[np.ndarray]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.cluster.hierarchy import dendrogram
 
+from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
 from ..metrics import item_stability
 from ..metrics.labels import check_labels
@@ -13,7 +15,7 @@ from .axes import axes_or_new
 from .blocks import block_means
 from .comparison import Comparison
 from .distribution import Distribution, pair_distribution
-from .summary import Summary, leaf_positions
+from .summary import Summary
 
 
 def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
@@ -58,7 +60,7 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
 
 
 def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: Any = None):
-    """The bisecting tree: splits from top to bottom in the order they were made, nodes coloured by density.
+    """The bisecting tree: splits from top to bottom in the order they were made, coloured by density.
 
     Parameters
     ----------
@@ -83,22 +85,20 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
     >>> ca.report.plot_tree(model, cut=2).get_ylabel()
     'clusters'
     """
-    nodes = _nodes(tree)
-    n_leaves = (len(nodes["node"]) + 1) // 2
-    position = leaf_positions(nodes)
-    height = np.where(nodes["rank"] > 0, n_leaves - nodes["rank"], 0)
+    tree = _tree_of(tree)
+    splits = {rank: node for node, rank in enumerate(tree.rank) if rank}
     ax = axes_or_new(ax, figsize=(7, 4))
-    for node, parent in enumerate(nodes["parent"]):
-        if parent >= 0:
-            xs = [position[node], position[node], position[parent]]
-            ax.plot(xs, [height[node], height[parent], height[parent]], color="0.55", linewidth=0.9, zorder=1)
-    size = 12 + 120 * np.asarray(nodes["size"]) / max(nodes["size"])
-    points = ax.scatter(position, height, s=size, c=nodes["density"], cmap=cmap, vmin=0, vmax=1, zorder=2)
+    drawn = dendrogram(tree.linkage(), ax=ax, no_labels=True, link_color_func=lambda _: "0.55")
+    tops = [(x[1] + x[2], y[1]) for x, y in zip(drawn["icoord"], drawn["dcoord"])]
+    nodes = [splits[round(tree.n_leaves - height)] for _, height in tops]
+    dense, size = np.asarray(tree.density)[nodes], np.asarray(tree.size)[nodes] / max(tree.size)
+    x, y = np.array(tops).T
+    points = ax.scatter(x / 2, y, s=12 + 120 * size, c=dense, cmap=cmap, vmin=0, vmax=1, zorder=3)
     if cut is not None:
-        ax.axhline(n_leaves - cut + 0.5, color="tab:red", linestyle="--", linewidth=1)
-    shown = [t for t in range(0, n_leaves, max(1, n_leaves // 8))]
-    ax.set_yticks(shown, [str(n_leaves - t) for t in shown])
-    ax.set(xlabel="leaves", ylabel="clusters", xticks=[])
+        ax.axhline(tree.n_leaves - cut + 0.5, color="tab:red", linestyle="--", linewidth=1)
+    shown = range(0, tree.n_leaves, max(1, tree.n_leaves // 8))
+    ax.set_yticks(shown, [str(tree.n_leaves - t) for t in shown])
+    ax.set(xlabel="leaves", ylabel="clusters")
     ax.figure.colorbar(points, ax=ax, label="density", shrink=0.85)
     return ax
 
@@ -108,7 +108,7 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
 
     Parameters
     ----------
-    X : Ensemble, label table, Summary, Distribution or list of Distribution
+    X : Ensemble, label table, Summary or Distribution
         The base partitions, or numbers at hand.
     random_state : int, default=0
         Seed of the pairs that are drawn when there are many items.
@@ -126,12 +126,11 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     >>> ca.report.plot_cdf([[0, 1], [0, 1], [1, 0]]).get_xlabel()
     'co-association of a pair'
     """
-    curves = X if isinstance(X, list) and X and isinstance(X[0], Distribution) else [_distribution(X, random_state)]
+    if not isinstance(X, Distribution):
+        X = X.distribution if isinstance(X, Summary) else pair_distribution(check_ensemble(X), random_state)
     ax = axes_or_new(ax, figsize=(5.5, 3.6))
     ax.axvspan(0.1, 0.9, color="tab:orange", alpha=0.1, linewidth=0)
-    for curve in curves:
-        name = f"k = {curve.k}, PAC {curve.pac:.3f}" if curve.k is not None else f"PAC {curve.pac:.3f}"
-        ax.step(curve.grid, curve.cdf, where="post", label=name)
+    ax.step(X.grid, X.cdf, where="post", label=f"PAC {X.pac:.3f}")
     ax.set(xlabel="co-association of a pair", ylabel="share of pairs", xlim=(0, 1), ylim=(0, 1.02))
     ax.legend(frameon=False)
     return ax
@@ -217,21 +216,15 @@ def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", a
     return ax
 
 
-def _nodes(tree: Any) -> dict[str, Any]:
+def _tree_of(tree: Any) -> Tree:
     if isinstance(tree, Summary):
         if tree.tree is None:
             raise ValueError("tree: the items of this summary cannot be split, so there is no tree to draw.")
-        return {name: np.asarray(values) for name, values in tree.tree.items() if name not in ("cut", "density_at")}
+        return Tree(*(tree.tree[name] for name in ("parent", "left", "right", "rank", "size", "density", "gain")))
     tree = getattr(tree, "tree_", tree)
-    if not hasattr(tree, "table"):
+    if not isinstance(tree, Tree):
         raise TypeError(f"tree must be a fitted BisectingConsensus, its tree_ or a Summary, got {type(tree).__name__}.")
-    return tree.table()
-
-
-def _distribution(X: Any, seed: int) -> Distribution:
-    if isinstance(X, Distribution):
-        return X
-    return X.distribution if isinstance(X, Summary) else pair_distribution(check_ensemble(X), seed)
+    return tree
 
 
 def _needed(labels: Any) -> Any:

@@ -69,7 +69,6 @@ def write_labels(
     labels: Any,
     *,
     name: str = "consensus",
-    confidence: Any = None,
     source: Any = None,
     ids: Any = None,
     format: str | None = None,
@@ -82,12 +81,10 @@ def write_labels(
     ----------
     path : str or path
         Where to; ``"-"`` is standard output (CSV or TSV).
-    labels : array-like of shape (n_samples,)
-        One label per item; −1 is none.
+    labels : array-like of shape (n_samples,), or dict of str to array-like
+        One label per item; −1 is none. A dict holds several columns by name, also of fractions such as a confidence.
     name : str, default="consensus"
-        Name of the column.
-    confidence : array-like of shape (n_samples,) or None, default=None
-        Confidence of each item, written as a column `name`_confidence; not in NPY files.
+        Name of the column; not used with a dict.
     source : str, path or None, default=None
         A file of the same kind (CSV, TSV, Parquet, h5ad), or a folder of such files: everything in it is kept and the
         column is added, in an h5ad file as a categorical column of ``.obs``. None, or another kind, writes the ids and
@@ -115,25 +112,24 @@ def write_labels(
     c,1
     <BLANKLINE>
     """
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"labels must be one-dimensional, got shape {labels.shape}.")
+    columns = {key: np.asarray(one) for key, one in (labels if isinstance(labels, dict) else {name: labels}).items()}
+    shapes = {one.shape for one in columns.values()}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        raise ValueError(f"labels must be one-dimensional and of one length, got shapes {sorted(shapes)}.")
+    (n_rows,) = shapes.pop()
     found = format_called(table_format(path, format))
-    columns = {name: labels}
-    if confidence is not None:
-        columns[f"{name}_confidence"] = np.asarray(confidence, dtype=float).round(4)
-        if found.name == "npy":
-            raise ValueError("confidence: an NPY file holds the labels alone; write NPZ, CSV, Parquet or h5ad.")
+    if found.name == "npy" and len(columns) > 1:
+        raise ValueError("labels: an NPY file holds one column; write NPZ, CSV, Parquet or h5ad.")
     if joins_source(path, source, format):
         files, origin = _source(Path(source))
         options = Options("\t" if origin.name == "tsv" else None, header)
         _write(path, found, force, lambda target: found.append(files, target, columns, options, force))
         return
     item_ids = None if ids is None else np.asarray(ids)
-    if item_ids is not None and len(item_ids) != len(labels):
-        raise ValueError(f"ids must have one entry per label ({len(labels)}), got {len(item_ids)}.")
+    if item_ids is not None and len(item_ids) != n_rows:
+        raise ValueError(f"ids must have one entry per label ({n_rows}), got {len(item_ids)}.")
     _check_ids(item_ids)
-    content = Content(columns, len(labels), item_ids)
+    content = Content(columns, n_rows, item_ids)
     _write(path, found, force, lambda target: found.write(target, content))
 
 
