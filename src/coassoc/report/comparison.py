@@ -276,7 +276,7 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> floa
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for used, left in (parts, parts[::-1]):
-            total += float(partition_agreement(left, clone(model).fit(used).labels_, engine=engine).sum())
+            total += float(partition_agreement(left, fit_to(clone(model), used).labels_, engine=engine).sum())
     return total / p
 
 

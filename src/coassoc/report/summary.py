@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.answer import SURE, Consensus
+from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
 from ..consensus.choose_k import SelectK, select_k
 from ..consensus.registry import compared_methods, make_method
@@ -218,7 +219,7 @@ def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine
     if isinstance(method, str):
         method = make_method(method, n_clusters=n_clusters, random_state=seed, engine=engine)
     start = time.perf_counter()
-    method.fit(ensemble)
+    fit_to(method, ensemble)
     spent = time.perf_counter() - start
     plain = {k: v for k, v in method.get_params(deep=False).items() if isinstance(v, (bool, int, float, str))}
     facts = {"method": type(method).__name__, "seconds": spent, "parameters": plain}
@@ -267,14 +268,15 @@ def _left_out(ensemble: Ensemble, model: Any, k: int, seed: int, engine: Any) ->
     own = left_out_nmi(model, ensemble, seed, engine)
     found: dict[str, Any] = {"consensus": own, "mean": float(members.mean()), "best": float(members.max())}
     few = np.flatnonzero(ensemble.n_clusters <= _MOST_MATCHED)
-    if len(few):
+    if len(few) and "n_clusters" in model.get_params():
         best = int(few[members[few].argmax()])
         clusters = int(ensemble.n_clusters[best])
         if clusters != k:
             model = clone(model).set_params(n_clusters=clusters)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                own = left_out_nmi(model.fit(ensemble), ensemble, seed, engine)
+                fitted = model.fit(ensemble) if isinstance(model, Consensus) else model
+                own = left_out_nmi(fitted, ensemble, seed, engine)
         matched = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
         found["matched"] = matched
     return found
