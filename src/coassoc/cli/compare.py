@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", "--clusters", type=common.positive, default=8, metavar="K",
                         help="clusters asked of every method (default: 8)")  # fmt: skip
     names = ", ".join(compared_methods())
-    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {names} (default: all)")
+    parser.add_argument("-m", "--method", "--methods", dest="methods", metavar="NAME[,NAME]",
+                        help=f"some of {names}, or package.module:Estimator of your own (default: all)")  # fmt: skip
     common.add_seed_and_engine(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw density against agreement (png, svg or pdf)")
     parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")

@@ -12,7 +12,9 @@ _SPARE = 8  # vectors iterated beyond those asked for
 _DEPTH = 6  # products before the Krylov space is reduced to its best vectors
 _RESTARTS = 10
 _MOST_BYTES = 1 << 29  # memory of the Krylov space and its image; fewer products between reductions where it is short
-_TOLERANCE = 1e-4  # largest residual |M v − λ v|
+# Largest residual |M v − λ v|. An eigenvalue is then wrong by the square of that over the gap to the next, and labels
+# are those of exact eigenvectors but for items on a border: tests/consensus/test_spectral.py compares them.
+_TOLERANCE = 1e-4
 
 
 def leading_eigenvectors(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,21 @@ from .lloyd import lloyd
 from .similarity import jaccard_graph
 from .starts import warn_if_fewer, with_fewer_clusters
 
-_MAX_BYTES = 1 << 32  # ECPCS refuses similarities of base clusters beyond this
+_MAX_BYTES = 1 << 34  # ECPCS refuses similarities of base clusters beyond this
+_SQUARES = 10  # arrays of d² numbers that it holds at a time
 
 
+@dataclass(eq=False, repr=False)
 class SpectralConsensus(PredictMixin, ConsensusEstimator):
     """Shared by the methods that embed items by the eigenvectors of base clusters: k-means by score tables."""
+
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    max_iter: int = 10
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         """Vectors (d, q) whose sum over its labels embeds an item."""
@@ -76,6 +87,7 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
         return report
 
 
+@dataclass(eq=False, repr=False)
 class HBGF(SpectralConsensus):
     r"""Consensus by cutting the bipartite graph of items and base clusters.
 
@@ -91,7 +103,8 @@ class HBGF(SpectralConsensus):
     n_clusters : int, default=8
         Number of clusters in the consensus.
     n_init : int, default=10
-        Starts of k-means, on a sample of the items; the best one goes on to all items.
+        Starts of k-means on a sample of the items, of which the best goes on to all items (`ECPCS`: on the base
+        clusters).
     max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
@@ -154,19 +167,12 @@ class HBGF(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, n_clusters=8, *, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0):
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
-
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         vectors, self.eigenvalues_ = sample.vectors(np.ones(sample.layout.n_codes), k, rng)
         return vectors
 
 
+@dataclass(eq=False, repr=False)
 class LWGP(SpectralConsensus):
     r"""Locally weighted graph partitioning: `HBGF` with uncertain base clusters weighted down.
 
@@ -177,44 +183,19 @@ class LWGP(SpectralConsensus):
     ----------
     n_clusters : int, default=8
         Number of clusters in the consensus.
+    n_init, max_iter, random_state, engine, verbose
+        As for `HBGF`.
     theta : float, default=0.4
         How fast the weight of a base cluster falls with its uncertainty.
-    n_init : int, default=10
-        Starts of k-means, on a sample of the items; the best one goes on to all items.
-    max_iter : int, default=10
-        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
-        eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `HBGF`.
+    eigenvalues_, n_sampled_, loss_, losses_, n_iter_, converged_, stop_reason_
+        As for `HBGF`.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
-    eigenvalues_ : ndarray of shape (n_clusters,)
-        Leading eigenvalues, largest first.
-    loss_ : float
-        −Σ over clusters of the length of their summed embedding; lower is better.
-    losses_ : list of float
-        Loss after each pass over all items, strictly falling.
-    n_iter_ : int
-        Passes over all items.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : str
-        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
-    n_clusters_ : int
-        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------
@@ -238,16 +219,8 @@ class LWGP(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(
-        self, n_clusters=8, *, theta=THETA, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0
-    ):
-        self.n_clusters = n_clusters
-        self.theta = theta
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    _: KW_ONLY
+    theta: float = THETA
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         self.cluster_weights_ = u = sample.uncertainty(self.theta)
@@ -255,6 +228,7 @@ class LWGP(SpectralConsensus):
         return u[:, None] * vectors
 
 
+@dataclass(eq=False, repr=False)
 class ECPCS(SpectralConsensus):
     r"""Consensus from random walks over base clusters.
 
@@ -270,42 +244,17 @@ class ECPCS(SpectralConsensus):
     ----------
     n_clusters : int, default=8
         Number of clusters in the consensus.
+    n_init, max_iter, random_state, engine, verbose
+        As for `HBGF`.
     steps : int, default=20
         Length t of the walks.
-    n_init : int, default=10
-        Starts of k-means on the base clusters.
-    max_iter : int, default=10
-        Passes over all items at most. They begin where k-means on a sample ended, so a few are enough.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
-        eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
-    eigenvalues_ : ndarray of shape (n_clusters,)
-        Leading eigenvalues, largest first.
-    loss_ : float
-        −Σ over clusters of the length of their summed embedding; lower is better.
-    losses_ : list of float
-        Loss after each pass over all items, strictly falling.
-    n_iter_ : int
-        Passes over all items.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : str
-        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
-    n_clusters_ : int
-        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `HBGF`.
+    eigenvalues_, n_sampled_, loss_, losses_, n_iter_, converged_, stop_reason_
+        As for `HBGF`.
 
     See Also
     --------
@@ -313,7 +262,7 @@ class ECPCS(SpectralConsensus):
 
     Notes
     -----
-    As `HBGF`, and O(d³) for the d base clusters, which are refused when d² numbers exceed 4 GiB.
+    As `HBGF`, and O(d³) time and 80 d² bytes for the d base clusters, which are refused above 16 GiB (d = 14 654).
 
     References
     ----------
@@ -330,20 +279,15 @@ class ECPCS(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, n_clusters=8, *, steps=20, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0):
-        self.n_clusters = n_clusters
-        self.steps = steps
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    _: KW_ONLY
+    steps: int = 20
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes
-        if 8 * d * d > _MAX_BYTES:
+        need = _SQUARES * 8 * d * d
+        if need > _MAX_BYTES:
             raise ValueError(
-                f"ECPCS compares all pairs of {d} base clusters, which needs {8 * d * d} bytes, above {_MAX_BYTES}; "
+                f"ECPCS compares all pairs of {d} base clusters, which needs {need} bytes, above {_MAX_BYTES}; "
                 "use LWGP or HBGF, or partitions with fewer clusters."
             )
         used = np.flatnonzero(np.diagonal(sample.overlap))
@@ -380,13 +324,15 @@ def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
     values, vectors = np.linalg.eigh((scale[:, None] * graph) * scale)
     middle = vectors.T @ (degree[:, None] * vectors)
     ratio = np.multiply.outer(values, values)
-    powers = np.zeros_like(ratio)
-    term = np.ones_like(ratio)
-    for _ in range(steps):
-        term = term * ratio
-        powers += term
-    left = scale[:, None] * vectors
-    product = left @ (middle * powers) @ left.T
+    powers = np.ones_like(ratio)
+    for _ in range(steps - 1):  # Horner's rule, in place: ratio + ratio² + ... + ratio^steps
+        powers *= ratio
+        powers += 1.0
+    middle *= powers
+    middle *= ratio
+    del ratio, powers
+    vectors *= scale[:, None]
+    product = vectors @ middle @ vectors.T
     norms = np.sqrt(np.maximum(np.diagonal(product), 0.0))
     bound = np.multiply.outer(norms, norms)
     cosine = np.divide(product, bound, out=np.zeros_like(product), where=bound > 0)

@@ -1,0 +1,206 @@
+"""Every method on every engine: the largest size tried, its time and its peak memory; and what the reduction costs.
+
+    python benchmarks/sizes.py run codes.npy --engines native stream dask --methods lwgp agreement --out rows.jsonl
+    python benchmarks/sizes.py table docs/results/sizes.jsonl
+    python benchmarks/sizes.py reduced --out rows.jsonl
+
+`run` fits in processes of their own (k = 20, otherwise as a user would call it) and appends one JSON row each: seconds,
+CPU seconds and peak resident memory, mapped files included, of the process and, on Dask, of its two workers together.
+Make `codes.npy` with ``benchmarks/scale.py generate``. `table` prints the table of the page on scale, the largest size
+of each method and engine. `reduced` fits with and without the reduction where both are possible.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+K = 20
+METHODS = {
+    "kmeans": "KMeansConsensus(20, n_init=10)",
+    "bisecting": "BisectingConsensus(20)",
+    "sec": "SEC(20)",
+    "ecc": "ECC(20)",
+    "density": "DensityConsensus(20)",
+    "agreement": "AgreementConsensus(20)",
+    "hbgf": "HBGF(20)",
+    "lwgp": "LWGP(20)",
+    "ecpcs": "ECPCS(20)",
+    "lwea": "LWEA(20)",
+    "eac": "EAC(20)",
+    "eac-single": 'EAC(20, linkage="single")',
+    "eac-complete": 'EAC(20, linkage="complete")',
+    "mcla": "MCLA(20)",
+    "cspa": "CSPA(20)",
+    "auto": "Consensus(20)",
+    "select_k": "select_k(X, range(2, 31))",
+    "stability": "item_stability, cluster_stability",
+}
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def worker(args: argparse.Namespace) -> int:
+    """One fit in this process; prints a row."""
+    import coassoc as ca
+
+    with ExitStack() as stack:
+        client = None
+        if args.engine == "dask":
+            from distributed import Client
+
+            from coassoc.engines.dask.session import local_cluster
+
+            client = stack.enter_context(Client(stack.enter_context(local_cluster(2))))
+            engine = ca.engines.Dask(client)
+        else:
+            engine = ca.engines.Stream(args.memory) if args.engine == "stream" else ca.engines.Native()
+        table = args.path if args.engine != "native" else np.load(args.path)
+        small = np.load(args.path, mmap_mode="r")[:2000]
+        one(ca, args.method, np.array(small), "native")  # imports
+        cpu, wall = time.process_time(), time.perf_counter()
+        found = one(ca, args.method, table, engine)
+        row = {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "peak_mb": peak_mb()}
+        if client is not None:
+            row["workers_mb"] = sum(client.run(peak_mb).values())
+    row["rows"], row["reduced_to"] = len(np.load(args.path, mmap_mode="r")), found
+    print(json.dumps(row))
+    return 0
+
+
+def one(ca, method: str, table, engine) -> int | None:
+    """Run a method; how many micro-clusters or sampled items stood for the items, if any."""
+    if method == "select_k":
+        ca.select_k(ca.Ensemble(table), range(2, 31), random_state=0, engine=engine)
+        return 300
+    if method == "stability":
+        ensemble = ca.Ensemble(table)
+        labels = np.arange(ensemble.n_samples) % K
+        ca.item_stability(ensemble, labels, engine=engine)
+        ca.cluster_stability(ensemble, labels, engine=engine)
+        return None
+    model = eval("ca." + METHODS[method], {"ca": ca}).set_params(random_state=0, engine=engine).fit(table)
+    return getattr(model, "n_micro_clusters_", None) or getattr(model, "n_sampled_", None) or None
+
+
+def run(args: argparse.Namespace) -> int:
+    for engine in args.engines:
+        for method in args.methods:
+            command = [sys.executable, __file__, "worker", args.path, method, engine, "--memory", args.memory]
+            row = {"method": method, "engine": engine, "memory": args.memory if engine == "stream" else None}
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=args.timeout)
+                ended = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
+                row.update(ended or {"failed": done.stderr.strip().splitlines()[-1][:200]})
+            except subprocess.TimeoutExpired:
+                row["failed"] = f"not finished after {args.timeout:.0f} s"
+            row["load"] = round(os.getloadavg()[0], 1)
+            with args.out.open("a") as out:
+                out.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+    return 0
+
+
+def table(args: argparse.Namespace) -> int:
+    found: dict = {}
+    for line in args.rows.read_text().splitlines():
+        row = json.loads(line)
+        if "failed" in row or "reduced" in row:
+            continue
+        key = row["method"], row["engine"]
+        if key not in found or row["rows"] >= found[key]["rows"]:
+            found[key] = row
+    print("| method | engine | items | seconds | CPU s | peak MB | fitted on |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    order = {name: position for position, name in enumerate(METHODS)}
+    for (method, engine), row in sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1])):
+        memory = "–" if row.get("peak_mb") is None else f"{row['peak_mb']:.0f}"
+        if "workers_mb" in row:
+            memory += f" + {row['workers_mb']:.0f}"
+        name = f'{engine}, "{row["memory"]}"' if row.get("memory") else engine
+        cpu = "–" if row.get("cpu") is None or engine == "dask" else f"{row['cpu']:.1f}"
+        reduced = row.get("reduced_to")
+        what = "all" if reduced is None or reduced >= row["rows"] else f"{reduced}"
+        cells = f"`{METHODS[method]}`", name, power(row["rows"]), f"{row['seconds']:.3g}", cpu, memory, what
+        print(f"| {' | '.join(cells)} |")
+    return 0
+
+
+def power(n: int) -> str:
+    exponent = len(str(n)) - 1
+    return f"10{''.join('⁰¹²³⁴⁵⁶⁷⁸⁹'[int(c)] for c in str(exponent))}" if n == 10**exponent else str(n)
+
+
+def reduced(args: argparse.Namespace) -> int:
+    """Agreement of the answers with and without the reduction, and what each scores."""
+    import coassoc as ca
+    from coassoc.consensus import agreement_search, micro
+
+    sys.path.insert(0, str(Path(__file__).parent))
+    from spectral import voronoi
+
+    for n in args.items:
+        for seed in range(args.repeats):
+            ensemble = ca.Ensemble(voronoi(n, 20, (25, 100), seed))
+            for method in ("agreement", "eac", "eac-single", "eac-complete", "cspa"):
+                fits = []
+                for limit, max_bytes in ((0, 0), (10**9, 1 << 34)):
+                    agreement_search.LARGE = micro.LARGE = limit
+                    model = eval("ca." + METHODS[method], {"ca": ca}).set_params(random_state=seed)
+                    fits.append(
+                        model.set_params(**{} if method == "agreement" else {"max_bytes": max_bytes}).fit(ensemble)
+                    )
+                less, whole = fits
+                row = {"reduced": method, "rows": n, "seed": seed, "nmi_between": ca.nmi(less.labels_, whole.labels_)}
+                for name, model in (("reduced", less), ("whole", whole)):
+                    row[f"agreement_{name}"] = ca.ensemble_nmi(ensemble, model.labels_)
+                    row[f"density_{name}"] = float(model.density_)
+                row["reduced_to"] = getattr(less, "n_micro_clusters_", None) or less.n_sampled_
+                with args.out.open("a") as out:
+                    out.write(json.dumps(row) + "\n")
+                print(json.dumps(row), flush=True)
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("run")
+    one.add_argument("path")
+    one.add_argument("--engines", nargs="+", default=["native", "stream", "dask"])
+    one.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    one.add_argument("--memory", default="500MB", help="budget of the streaming engine")
+    one.add_argument("--timeout", type=float, default=900)
+    one.add_argument("--out", type=Path, required=True)
+    one.set_defaults(run=run)
+    one = commands.add_parser("worker")
+    one.add_argument("path")
+    one.add_argument("method")
+    one.add_argument("engine")
+    one.add_argument("--memory", default="500MB")
+    one.set_defaults(run=worker)
+    one = commands.add_parser("table")
+    one.add_argument("rows", type=Path)
+    one.set_defaults(run=table)
+    one = commands.add_parser("reduced")
+    one.add_argument("--items", nargs="+", type=int, default=[5000, 12_000])
+    one.add_argument("--repeats", type=int, default=3)
+    one.add_argument("--out", type=Path, required=True)
+    one.set_defaults(run=reduced)
+    args = parser.parse_args(argv)
+    return args.run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
