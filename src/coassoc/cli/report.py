@@ -8,8 +8,9 @@ from typing import Any
 
 from . import common as common
 
-DESCRIPTION = """write one self-contained HTML page: what went in, the consensus and its clusters, the co-association,
-the bisecting tree, stable and uncertain items, outlying clusterings, ambiguous pairs, and other methods beside it."""
+DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
+clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, outlying
+clusterings, ambiguous pairs, and other methods."""
 
 EPILOG = """examples:
   coassoc report labels.csv -k 20 -o report.html
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
     )
-    parser.add_argument("--features", metavar="FILE", help="numbers of the items (csv, tsv, npy, parquet): compares k")
+    parser.add_argument("--features", metavar="FILE", help="numbers of the items (csv, tsv, npy, parquet): asked for k too")
     parser.add_argument("--features-id", metavar="NAME", help="column of that file that names the items")
     parser.add_argument(
         "--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features"
