@@ -14,7 +14,6 @@ import pytest
 from sklearn.base import clone
 
 import coassoc as ca
-from coassoc.consensus.exchange import exchange
 from coassoc.consensus.lloyd import lloyd, random_rows, seed_rows
 from coassoc.consensus.registry import method_names
 from coassoc.core.counts import Counts, ScoreTable
@@ -257,17 +256,6 @@ def test_seeded_passes_on_many_ensembles(engine):
             fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(chosen, rows.layout), 25)
             ends.append((chosen.tolist(), np.asarray(rows.labels(fit.labelling)).tolist(), fit.losses, fit.stop))
         assert ends[0] == ends[1], f"seed {seed}, k={k}"
-
-
-def test_climbs_end_in_the_same_place(engine):
-    for seed in seeds(engine, 4):
-        for state in (DensityState, AgreementState):
-            ends = []
-            for rows in case(seed, engine, n=200, p=4, most=8)[:2]:
-                labelling = rows.labelling(5, np.arange(200) % 5)
-                climb = exchange(rows, labelling, state(rows.counts(labelling), np.ones(4)), 20, 17)
-                ends.append((np.asarray(rows.labels(labelling)).tolist(), climb.objective, climb.n_moves))
-            assert ends[0] == ends[1]
 
 
 ESTIMATORS = {
