@@ -216,7 +216,9 @@ def test_moves_proposed_and_applied(engine, state):
         theirs, ours, ensemble, rng = case(seed, engine, most=12)
         yours, mine, _ = labelled(theirs, ours, 6, rng)
         v = np.ones(ensemble.n_partitions) if seed % 2 else rng.random(ensemble.n_partitions) + 0.1
-        live = [state(rows.counts(those), v, 1, seed % 3 > 0) for rows, those in ((theirs, yours), (ours, mine))]
+        live = [
+            state(rows.counts(those), v, 1 + seed % 2, seed % 3 > 0) for rows, those in ((theirs, yours), (ours, mine))
+        ]
         start, made = 0, 0
         for limit in (3, 50, 10_000):
             table = live[0].table()
