@@ -135,7 +135,7 @@ def test_seeding_step_by_step(engine):
                 equal(one.locate(targets), rows)
                 if step % 2 == 0:  # a row may be added without having been measured
                     equal(one.potentials(rows), two.potentials(rows))
-                chosen = rows[0] if step < 3 else ensemble.codes[-1]
+                chosen = rows[step] if step < 3 else ensemble.codes[-1]
                 one.add(chosen)
                 two.add(chosen)
         equal(*(random_rows(rows, 2, np.random.default_rng(8)) for rows in (ours, theirs)))
