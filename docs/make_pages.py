@@ -3,8 +3,8 @@
     python docs/make_pages.py              # figures and tables
     python docs/make_pages.py --run        # also the ```output blocks: runs every code block of every page
 
-In a page, <!--fig:KEY-->...<!--/--> holds a figure of docs/results/figures.json, and <!--table:NAME-->...<!--/--> one of
-the tables below. To add a figure, add it to the JSON file with its unit, its command and its date.
+In a page, <!--fig:KEY-->...<!--/--> holds a figure of docs/results/figures.json, and <!--table:NAME-->...<!--/-->
+one of the tables below. To add a figure, add it to the JSON file with its unit, its command and its date.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 import coassoc
 from coassoc import cli
 from coassoc.consensus.registry import methods_table
+from coassoc.experiments.claims import claims_markdown
 from coassoc.experiments.compact import read_rows
 from coassoc.experiments.speed import table as speed_table
 from coassoc.experiments.tables import gaps_markdown
@@ -68,8 +69,9 @@ def _table(name: str) -> str:
         with mock.patch.dict(os.environ, WIDTH):
             helps = {name: cli.command_parser(name, cli.load(name)).format_help() for name in cli.COMMANDS}
         return "\n".join(f"## coassoc {name}\n\n```text\n{text.rstrip()}\n```\n" for name, text in helps.items())
-    if name == "gaps":
-        return gaps_markdown(read_rows(RESULTS / "rows.csv.gz"))
+    if name in ("gaps", "claims"):
+        text = {"gaps": gaps_markdown, "claims": claims_markdown}[name](read_rows(RESULTS / "rows.csv.gz"))
+        return text.split("\n\n", 1)[1]  # without its heading
     if name == "answers":
         return _answers()
     if name.startswith("speed-"):
@@ -79,7 +81,8 @@ def _table(name: str) -> str:
     group = _read(file)[part]
     if file == "figures":
         cells = [(of["what"], f"{of['value']:,} {of['unit']}") for of in group["figures"].values()]
-        return markdown(("measured", "figure"), cells) + f"\n`{group['command']}`, {group['machine']}, {group['date']}.\n"
+        source = f"`{group['command']}`, {group['machine']}, {group['date']}."
+        return f"{markdown(('measured', 'figure'), cells)}\n{source}\n"
     return markdown(group["columns"], group["rows"])
 
 

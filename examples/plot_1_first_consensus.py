@@ -17,26 +17,31 @@ import coassoc as ca
 
 X, truth = make_blobs(n_samples=600, centers=4, cluster_std=0.9, random_state=3)
 X = X @ np.array([[0.6, -0.6], [-0.4, 0.8]])  # stretch the blobs
-ensemble = ca.make_ensemble(X, n_partitions=10, n_clusters=(6, 16), n_init=1, random_state=0)
-
-figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
-for j, ax in enumerate(axes[:3]):
-    ax.scatter(*X.T, c=ensemble.partition(j), cmap="tab20", s=6)
-    ax.set_title(f"clustering {j}: {ensemble.n_clusters[j]} clusters")
+clusterings = ca.make_ensemble(X, n_partitions=10, n_clusters=(6, 16), n_init=1, random_state=0)
 
 # %%
 # Their consensus
 # ---------------
-model = ca.KMeansConsensus(n_clusters=4, random_state=0).fit(ensemble)
-axes[3].scatter(*X.T, c=model.labels_, cmap="tab10", s=6)
-axes[3].set_title("consensus of ten")
+# Four clusters are asked for. ``ca.Consensus()`` would choose their number, but clusterings into 6 to 16 pieces do not
+# determine it: see :ref:`sphx_glr_gallery_plot_4_choosing_k.py`.
+answer = ca.Consensus(4, random_state=0).fit(clusterings)
+print(answer.verdict_)
+
+figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
+for j, ax in enumerate(axes[:2]):
+    ax.scatter(*X.T, c=clusterings.partition(j), cmap="tab20", s=6)
+    ax.set_title(f"clustering {j}: {clusterings.n_clusters[j]} clusters")
+axes[2].scatter(*X.T, c=answer.labels_, cmap="tab10", s=6)
+axes[2].set_title(f"consensus: {answer.n_clusters_} clusters")
+axes[3].scatter(*X.T, c=answer.confidence_, cmap="viridis", s=6, vmin=0, vmax=1)
+axes[3].set_title("confidence")
 for ax in axes:
     ax.set_axis_off()
 
 # %%
-# Three scores, three questions: how tight is the consensus, how well does it agree with the ensemble (and would one of the
-# ten have done as well), how well does it agree with the truth.
-print(f"density            {model.density_:.3f}")
-print(f"ensemble NMI       {ca.ensemble_nmi(ensemble, model.labels_):.3f}  (zero effort: {ca.zero_effort(ensemble)})")
-print(f"NMI with the truth {ca.nmi(model.labels_, truth):.3f}")
+# Four clusters agree less with the ten clusterings than these, all of them finer, agree with each other, and far more
+# with the blobs the points were drawn from. The two scores answer different questions.
+single = [ca.nmi(clusterings.partition(j), truth) for j in range(10)]
+print(f"agreement with the clusterings {answer.agreement_:.3f}, of a single one {ca.zero_effort(clusterings).mean:.3f}")
+print(f"agreement with the truth {ca.nmi(answer.labels_, truth):.3f}, of a single one {np.mean(single):.3f} on average")
 plt.show()

@@ -40,7 +40,7 @@ class RarityObjective:
 
 
 class RarityConsensus(KMeansConsensus):
-    def _objective(self, rows, v):
+    def make_objective(self, rows, weights):
         everything = rows.counts(rows.labelling(1, np.zeros(rows.n_rows, dtype=np.int32)))
         return RarityObjective(1.0 - everything.alpha[:, 0] / rows.n_copies)
 
@@ -62,3 +62,16 @@ for i, (name, values) in enumerate(scores.items()):
 ax.set_xticks(np.arange(3) + 0.2, ["density", "ensemble NMI", "NMI with the digit"])
 ax.legend()
 plt.show()
+
+# %%
+# A method that is no k-means derives from ``ConsensusEstimator`` and writes one function from the ensemble to labels.
+
+
+class MostAgreeing(ca.ConsensusEstimator):
+    """The base partition that agrees best with the others."""
+
+    def find_labels(self, ensemble):
+        return ensemble.partition(int(np.argmax(ca.partition_agreement(ensemble))))
+
+
+print(ca.compare(ensemble, 10, {"most agreeing": MostAgreeing, "k-means": "kmeans"}).to_frame()[["density", "ensemble_nmi"]])

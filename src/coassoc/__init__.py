@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from .consensus.registry import METHODS
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time names are imported on first use
+    import coassoc.consensus.single_cell as tl  # noqa: F401
+    import coassoc.report.single_cell as pl  # noqa: F401
+
     from . import consensus as consensus
     from . import datasets as datasets
     from . import engines as engines
@@ -17,6 +20,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from . import report as report
     from .consensus.agreement_search import AgreementConsensus as AgreementConsensus
     from .consensus.answer import Consensus as Consensus
+    from .consensus.base import ConsensusEstimator as ConsensusEstimator
     from .consensus.bisecting import BisectingConsensus as BisectingConsensus
     from .consensus.choose_k import select_k as select_k
     from .consensus.density_search import DensityConsensus as DensityConsensus
@@ -65,6 +69,7 @@ _EXPORTS = {
     "make_ensemble": "ensemble",
     "make_ensemble_large": "ensemble",
     **{method.class_name: "consensus" for method in METHODS.values()},
+    "ConsensusEstimator": "consensus",
     "load": "consensus",
     "select_k": "consensus",
     "compare": "report",
@@ -82,7 +87,9 @@ _EXPORTS = {
     "align_labels": "metrics",
     "show_config": "engines.config",
 }
-_PACKAGES = ("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")
+# tl and pl as in scanpy: they change an AnnData object and draw it
+_PACKAGES = {"tl": "consensus.single_cell", "pl": "report.single_cell"}
+_PACKAGES |= dict(zip(*[("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")] * 2))
 
 __all__ = ["__version__", "engines", *_EXPORTS]
 
@@ -95,7 +102,7 @@ if not TYPE_CHECKING:
             globals()[name] = value
             return value
         if name in _PACKAGES:
-            return import_module(f".{name}", __name__)
+            return import_module(f".{_PACKAGES[name]}", __name__)
         if name == "__version__":
             try:
                 return import_module("._version", __name__).version

@@ -74,12 +74,6 @@ def test_predict_on_the_rows_of_fit_is_the_fit():
     assert any(columns is not None and len(columns) == 3 for columns in model.base_features_)
 
 
-def test_new_rows_go_where_their_blob_is():
-    far, where = make_blobs(600, centers=4, n_features=5, cluster_std=1.0, random_state=1)
-    new, truth = far[150:], where[150:]
-    assert ca.nmi(truth, fitted().predict(new)) > 0.8
-
-
 def test_rows_left_out_of_a_base_clustering_are_missing_there():
     model = fitted(sample_fraction=0.5)
     assert model.ensemble_.has_missing
@@ -91,12 +85,6 @@ def test_sparse_features():
     sparse = csr_matrix(np.where(np.abs(X) < 2, 0, X))
     model = ca.ConsensusClustering(4, n_partitions=5, random_state=0, engine="numpy").fit(sparse)
     assert model.predict(sparse).shape == (150,)
-
-
-def test_the_same_seed_the_same_labels_and_another_seed_another_ensemble():
-    assert (fitted().labels_ == fitted().labels_).all()
-    other = ca.ConsensusClustering(4, n_partitions=8, random_state=4, engine="numpy").fit(X)
-    assert other.ensemble_.n_clusters.tolist() != fitted().ensemble_.n_clusters.tolist()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
@@ -42,84 +41,6 @@ def random_table(rng, n=80, p=6, *, holes=True):
         table[rng.random(table.shape) < 0.1] = -1
         table[7] = -1
     return table
-
-
-def test_one_seed_one_answer_on_every_engine(all_engines):
-    """120 seeds: engines, chunkings, threads, instruction sets; weights, copies and missing labels come and go."""
-    for seed in range(120):
-        rng = np.random.default_rng(seed)
-        table = random_table(rng, n=int(rng.integers(20, 150)), p=int(rng.integers(1, 9)), holes=seed % 2 == 0)
-        k = int(rng.integers(1, 6))
-        options = {
-            "random_state": seed,
-            "n_init": 2,
-            "init": "random" if seed % 5 == 0 else "k-means++",
-            "partition_weights": rng.random(table.shape[1]) + 0.1 if seed % 3 == 0 else None,
-        }
-        copies = rng.integers(0, 4, size=len(table)) + (np.arange(len(table)) < 8) if seed % 4 == 0 else None
-        first = fit(table, k, copies=copies, **options)
-        for engine in all_engines.values():
-            assert_same(first, fit(table, k, copies=copies, **(options | {"engine": engine})))
-
-
-@pytest.mark.parametrize("width", [np.uint8, np.uint16, np.uint32])
-def test_one_seed_one_answer_for_every_width_of_codes(engine, width):
-    table = random_table(np.random.default_rng(0))
-    plain = ca.Ensemble(table)
-    wide = ca.Ensemble.from_codes(plain.codes.astype(width), plain.n_clusters)
-    for seed in range(5):
-        assert_same(fit(plain, 4, random_state=seed), fit(wide, 4, random_state=seed, engine=engine))
-
-
-def test_many_clusters_and_columns_on_every_engine(engine):
-    """More clusters than vector lanes, more columns than a block, labels that need two bytes."""
-    rng = np.random.default_rng(11)
-    table = oracle.planted(rng, n=700, p=17, k=30, noise=0.4, most=300)
-    if isinstance(engine, ca.engines.Numpy):
-        engine = ca.engines.Numpy(chunk_rows=engine.chunk_rows * 20)
-    assert_same(fit(table, 70, n_init=1, max_iter=4), fit(table, 70, n_init=1, max_iter=4, engine=engine))
-
-
-@pytest.mark.parametrize("estimator", [ca.KMeansConsensus, ca.BisectingConsensus])
-def test_rows_one_at_a_time_give_the_same_labels(estimator):
-    for seed in range(4):
-        table = random_table(np.random.default_rng(seed), n=40)
-        one, all_at_once = (
-            estimator(3, n_init=1, random_state=seed, engine=ca.engines.Numpy(chunk_rows=rows)).fit(table)
-            for rows in (1, 1000)
-        )
-        assert (one.labels_ == all_at_once.labels_).all()
-        assert one.loss_ == all_at_once.loss_
-
-
-def test_copies_are_repetition(engine):
-    for seed in range(15):
-        rng = np.random.default_rng(seed)
-        ens = ca.Ensemble(random_table(rng, n=40))
-        copies = rng.integers(0, 4, size=40) + (np.arange(40) < 6)
-        weights = rng.random(6) + 0.1 if seed % 2 else None
-        options = {"random_state": seed, "engine": engine, "partition_weights": weights}
-        counted = fit(ens, 3, copies=copies, **options)
-        written = fit(ens.take(np.repeat(np.arange(40), copies)), 3, **options)
-        assert (np.repeat(counted.labels_, copies) == written.labels_).all()
-        assert_same(counted, written, SYMMETRIC[1:])
-        removed = fit(ens.take(np.flatnonzero(copies)), 3, copies=copies[copies > 0], **options)
-        assert (counted.labels_[copies > 0] == removed.labels_).all()
-        assert_same(counted, removed, SYMMETRIC[1:])
-
-
-def test_names_of_clusters_and_order_of_partitions_do_not_matter(engine):
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        table = random_table(rng)
-        weights = rng.random(6) + 0.1 if seed % 2 else None
-        renamed = np.stack([np.where(c < 0, -1, rng.permutation(50)[c]) for c in table.T], axis=1)
-        order = rng.permutation(6)
-        options = {"random_state": seed, "engine": engine}
-        plain = fit(table, 4, partition_weights=weights, **options)
-        assert_same(plain, fit(renamed, 4, partition_weights=weights, **options))
-        shuffled = None if weights is None else weights[order]
-        assert_same(plain, fit(renamed[:, order], 4, partition_weights=shuffled, **options))
 
 
 def test_kind_of_labels_does_not_matter():
@@ -193,24 +114,6 @@ def test_the_best_of_fifty_starts_is_nearly_always_the_exhaustive_minimum():
     assert reached >= 95
 
 
-def test_more_starts_never_raise_the_loss():
-    for seed in range(20):
-        table = random_table(np.random.default_rng(seed))
-        losses = [fit(table, 5, n_init=n, random_state=seed).loss_ for n in (1, 3, 9)]
-        assert losses == sorted(losses, reverse=True)
-        alone = fit(table, 5, n_init=1, random_state=seed)
-        assert alone.loss_ >= losses[-1]
-
-
-def test_planted_groups_are_found():
-    rng = np.random.default_rng(3)
-    truth = rng.integers(4, size=400)
-    table = np.stack(
-        [np.where(rng.random(400) < 0.1, rng.integers(6, size=400), rng.permutation(6)[truth]) for _ in range(9)], 1
-    )
-    assert ca.nmi(fit(table, 4, n_init=5).labels_, truth) > 0.95
-
-
 def test_the_doubled_worked_example():
     """Two groups of three, and the row that leans to the second."""
     table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
@@ -249,20 +152,6 @@ def test_a_start_with_too_few_clusters_is_filled_up():
     assert km.converged_
 
 
-def test_a_good_start_is_kept():
-    table = random_table(np.random.default_rng(2), holes=False)
-    good = fit(table, 4, n_init=10)
-    again = fit(table, 4, init=good.labels_)
-    assert (again.labels_ == good.labels_).all()
-    assert again.n_iter_ == 1
-
-
-def test_one_cluster_holds_all():
-    km = fit([[0, 1], [1, 1], [None, None], [0, 0]], 1)
-    assert km.labels_.tolist() == [0, 0, -1, 0]
-    assert km.converged_
-
-
 def test_as_many_clusters_as_rows():
     table = np.array([[0, 1], [1, 1], [2, 0], [2, 2]])
     km = fit(table, 4)
@@ -278,40 +167,6 @@ def test_as_many_clusters_as_rows():
 # -- prediction ----------------------------------------------------------------------------------------------
 
 
-def test_predicting_the_training_rows_gives_the_labels(engine):
-    for seed in range(15):
-        rng = np.random.default_rng(seed)
-        table = random_table(rng)
-        copies = rng.integers(0, 3, size=80) + (np.arange(80) < 9) if seed % 2 else None
-        km = fit(table, 4, copies=copies, random_state=seed, engine=engine)
-        assert (km.predict(table) == km.labels_).all()
-        assert (km.predict(ca.Ensemble(table)) == km.labels_).all()
-        assert (km.predict(table[20:33]) == km.labels_[20:33]).all()
-        again = ca.KMeansConsensus(4, n_init=2, random_state=seed, engine=engine)
-        assert (again.fit_predict(table, sample_weight=copies) == km.labels_).all()
-
-
-def test_unseen_labels_count_as_missing():
-    table = random_table(np.random.default_rng(0))
-    km = fit(table, 4)
-    new = table[:10].copy()
-    new[:, 2] = 99
-    hidden = table[:10].copy()
-    hidden[:, 2] = -1
-    assert (km.predict(new) == km.predict(hidden)).all()
-    assert km.predict(np.full((3, 6), 99)).tolist() == [-1, -1, -1]
-    assert km.predict(np.array([["a"] * 6])).tolist() == [-1]
-    mixed = np.full((2, 6), 99)
-    mixed[1] = table[0]
-    assert km.predict(mixed).tolist() == [-1, km.labels_[0]]
-
-
-def test_prediction_is_the_same_row_by_row():
-    table = [["a", 1], ["a", "1"], ["b", 1], ["b", None], ["c", "1"], ["a", 1]]
-    km = fit(table, 2)
-    assert [km.predict([row])[0] for row in table] == km.labels_.tolist()
-
-
 # -- manners -------------------------------------------------------------------------------------------------
 
 
@@ -325,23 +180,6 @@ def test_global_random_state_is_not_touched():
     assert before[0] == after[0]
     assert (before[1] == after[1]).all()
     assert before[2:] == after[2:]
-
-
-def test_a_seed_sequence_or_a_generator_is_a_seed():
-    table = random_table(np.random.default_rng(0))
-    for make in (np.random.SeedSequence, np.random.default_rng, np.random.RandomState):
-        assert_same(fit(table, random_state=make(5)), fit(table, random_state=make(5)))
-    runs = {fit(table, 6, n_init=1, random_state=None).labels_.tobytes() for _ in range(10)}
-    assert len(runs) > 1
-
-
-def test_fitting_twice_and_cloning_change_nothing():
-    table = random_table(np.random.default_rng(0))
-    km = ca.KMeansConsensus(3, random_state=0, engine=ca.engines.Numpy(chunk_rows=9))
-    first = km.fit(table).labels_.copy()
-    assert (km.fit(table).labels_ == first).all()
-    assert (clone(km).fit(table).labels_ == first).all()
-    assert km.get_params()["random_state"] == 0
 
 
 def test_verbose_prints_falling_losses(capsys):

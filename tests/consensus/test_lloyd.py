@@ -14,7 +14,6 @@ import oracle
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, lloyd, random_rows, seed_rows
 from coassoc.core.checks import stream
-from coassoc.core.counts import Counts
 from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Numpy
 
@@ -44,30 +43,6 @@ def test_a_pass_is_a_materialised_k_means_pass(engine):
         distance = np.sort(dense.distances(labels, k), axis=1)
         clear = (distance[:, 1] - distance[:, 0] > 1e-5) if k > 1 else np.ones(len(labels), bool)
         assert (found[clear] == dense.distances(labels, k).argmin(axis=1)[clear]).all()
-
-
-def test_a_long_pass_is_a_materialised_k_means_pass(engine):
-    rng = np.random.default_rng(1)
-    table = oracle.planted(rng, n=1500, p=12, k=6, noise=0.5, most=9)
-    table[rng.random(table.shape) < 0.05] = -1
-    labels = rng.integers(40, size=1500).astype(np.int32)  # more clusters than a vector register has lanes
-    rows = loaded(table, None, engine)
-    counts = rows.counts(rows.labelling(40, labels))
-    labelling = rows.labelling(40)
-    rows.assign(labelling, fix_table(KMeansObjective(np.ones(12)).table(counts), rows.layout))
-    assert (np.asarray(rows.labels(labelling)) == oracle.Dense(table).step(labels, 40)).all()
-
-
-def test_moved_rows_are_counted(engine):
-    rng = np.random.default_rng(2)
-    table = oracle.planted(rng, n=200)
-    rows = loaded(table, None, engine)
-    objective = KMeansObjective(np.ones(6))
-    labelling = rows.labelling(3, (np.arange(200) % 3).astype(np.int32))
-    for _ in range(4):
-        before = np.array(rows.labels(labelling))
-        moved = rows.assign(labelling, fix_table(objective.table(rows.counts(labelling)), rows.layout))
-        assert moved == (before != np.asarray(rows.labels(labelling))).sum()
 
 
 def test_losses_fall_and_the_end_is_what_it_says(engine):
@@ -295,10 +270,3 @@ def test_random_rows_are_items(engine):
     written_out = ca.Ensemble(table).take(np.repeat(np.arange(5), copies))
     repeated = random_rows(engine.load(written_out), 2, stream(3))
     assert same.tolist() == repeated.tolist()
-
-
-def test_counts_of_rows_are_centres_on_them():
-    rows = loaded(np.array([[0, 1], [2, 0], [1, 1]]))
-    counts = Counts.of_rows(np.array([[0, 1], [2, 0]], np.uint8), rows.layout)
-    assert counts.alpha.T.tolist() == [[1, 0, 0, 0, 1], [0, 0, 1, 1, 0]]
-    assert counts.sizes.tolist() == [1, 1]

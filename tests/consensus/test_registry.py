@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 import coassoc as ca
 from coassoc import cli, consensus
 from coassoc.consensus import registry
+from coassoc.core import plugins
 from coassoc.experiments import methods as evaluated
 
 ROOT = Path(__file__).parents[2]
@@ -79,12 +78,60 @@ def test_a_registered_method_is_saved_and_loaded(toy, tmp_path):
         ca.load(tmp_path / "toy.npz")
 
 
-def test_entry_points_of_other_packages_are_methods(package, monkeypatch):
-    entry = EntryPoint("toy", "toys.method:Toy", registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == registry.ENTRY_POINTS else [])
-    registry._load_entry_points.cache_clear()
-    assert "toy" in registry.method_names()
-    assert registry.make_method("toy", n_clusters=2).fit(TABLE).n_clusters == 2
+PLUGIN = """
+import numpy as np
+import coassoc
+from coassoc.engines import Numpy
+from coassoc.ensemble.io.arrays import NpyFormat
+
+class Largest(coassoc.ConsensusEstimator):
+    'The partition with the most clusters.'
+
+    def __init__(self, engine="auto"):
+        self.engine = engine
+
+    def find_labels(self, ensemble):
+        return ensemble.partition(int(np.argmax(ensemble.n_clusters)))
+
+class Mirror(Numpy):
+    name = "mirror"
+
+class Nap(NpyFormat):
+    name, suffixes, magic = "nap", (".nap",), ()
+
+FORMAT = Nap()
+"""
+
+
+def test_a_package_adds_methods_formats_and_engines(tmp_path, monkeypatch, capsys):
+    (tmp_path / "addon.py").write_text(PLUGIN)
+    info = tmp_path / "addon-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: addon\nVersion: 1.0\n")
+    kinds = {"methods": "largest = addon:Largest", "formats": "nap = addon:FORMAT\nbad = addon:Nothing"}
+    kinds["engines"] = "mirror = addon:Mirror"
+    (info / "entry_points.txt").write_text("".join(f"[coassoc.{kind}]\n{line}\n" for kind, line in kinds.items()))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
+    caches = (plugins.declared, plugins.loaded, registry._load_entry_points)
+    for one in caches:
+        one.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match="addon:Nothing cannot be used"):
+            ca.write_ensemble(tmp_path / "t.nap", ca.Ensemble(TABLE))
+        out = tmp_path / "out.csv"
+        words = ["-m", "largest", "--engine", "mirror", "-o", str(out), "--order", "method"]
+        assert cli.main(["fit", str(tmp_path / "t.nap"), *words]) == 0
+        assert out.read_text().split() == ["consensus", *map(str, TABLE[:, 1])]
+        model = registry.make_method("largest").fit(TABLE)
+        assert model.density_ == ca.density(TABLE, TABLE[:, 1]) and model.transform(TABLE).shape == (6, 3)
+        model.save(tmp_path / "m.npz")
+        assert (ca.load(tmp_path / "m.npz").labels_ == TABLE[:, 1]).all()
+        with pytest.raises(ValueError, match="'mirror'"):
+            ca.KMeansConsensus(2, engine="other").fit(TABLE)
+    finally:
+        for one in caches:
+            one.cache_clear()
 
 
 def test_bad_registrations_are_refused(package):
@@ -112,11 +159,3 @@ def test_every_line_names_a_class_its_cost_and_its_page(method):
         assert method.optimises and method.time and method.memory
     for settings in (*method.compared.values(), *method.columns.values()):
         assert set(settings) <= set(method.estimator._get_param_names())
-
-
-def test_the_docs_hold_the_tables_of_the_registry():
-    spec = importlib.util.spec_from_file_location("make_methods", ROOT / "docs" / "make_methods.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for page, text in module.pages().items():
-        assert page.read_text() == text, f"{page.name} is out of date: run python docs/make_methods.py"

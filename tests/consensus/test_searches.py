@@ -75,16 +75,6 @@ def test_agreement_is_above_average_linkage(seed):
 
 
 @pytest.mark.parametrize("method", ["DensityConsensus", "AgreementConsensus"])
-def test_names_of_clusters_and_order_of_partitions_do_not_matter(method):
-    ens, _ = blocks(2, n=120)
-    rng = np.random.default_rng(0)
-    other = np.stack([rng.permutation(20)[ens.codes[:, j]] for j in rng.permutation(8)], axis=1)
-    make = getattr(ca, method)
-    first, second = (make(5, random_state=3).fit(x).labels_ for x in (ens, other))
-    assert first.tolist() == second.tolist()
-
-
-@pytest.mark.parametrize("method", ["DensityConsensus", "AgreementConsensus"])
 def test_missing_labels_multiplicities_and_weights_are_taken(method):
     ens, _ = blocks(3, n=100)
     rng = np.random.default_rng(1)

@@ -75,7 +75,7 @@ def test_partitions_that_agree_are_told_from_chance_and_k_is_found():
     assert found.reference == "permuted" and "not whether the data have clusters" in found.claim
     assert found.p_value < 1e-6 and found.statistic == 1.0
     assert ca.nmi(found.labels(), truth) > 0.9
-    assert set(found.curves) == {"agreement", "margin", "eigengap", "linkage_gap"}
+    assert set(found.curves) == {"agreement", "eigengap", "linkage_gap", "stability", "balance"}
     for i, k in enumerate(found.ks.tolist()):
         assert len(np.unique(found.labels(k))) == k
         assert found.density[i] == pytest.approx(ca.density(table, found.labels(k)))

@@ -136,9 +136,3 @@ def test_the_table_has_a_row_per_node():
     assert table["rank"].tolist() == tree.rank
     assert np.isnan(table["gain"]).sum() == 6
     assert [table["parent"][c] for c in table["left"] if c >= 0] == [i for i in range(11) if tree.left[i] >= 0]
-
-
-def test_nodes_are_numbered_by_the_split_that_made_them():
-    tree = grown(np.random.default_rng(5), 6)
-    for node in range(1, tree.n_nodes):
-        assert (node + 1) // 2 == tree.rank[tree.parent[node]]

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 from coassoc.consensus.grow import stack_columns, stack_rows
-from coassoc.consensus.lloyd import lloyd
 from coassoc.consensus.registry import METHODS
 from coassoc.consensus.weights import ClusterWeightObjective
 from coassoc.metrics.weights import resolve_partition_weights
@@ -58,11 +57,6 @@ def test_scores_take_agreement_too(name):
         score(table, truth, partition_weights="best")
 
 
-def test_partitions_that_share_nothing_weigh_the_same():
-    table = np.stack([np.repeat([0, 1], 2), np.tile([0, 1], 2)], axis=1)
-    assert resolve_partition_weights("agreement", ca.Ensemble(table)).tolist() == [1.0, 1.0]
-
-
 def explicit_rows(ens, u):
     h = ens.one_hot().toarray() * u
     r = h.sum(axis=1)
@@ -87,47 +81,6 @@ def test_weighted_objective_equals_k_means_on_explicit_rows():
     assert constant == pytest.approx(np.broadcast_to(constant[:, :1], constant.shape))
     cost = ens.one_hot().toarray() @ objective.cost_table(counts)
     assert (cost.argmax(axis=0) == (r[:, None] - scores).argmax(axis=0)).all()
-
-
-def test_weighted_loss_falls_from_pass_to_pass():
-    table, _ = blocks(noise=0.6)
-    model = ca.KMeansConsensus(4, cluster_weights="uncertainty", random_state=0).fit(table)
-    assert (np.diff(model.losses_) < 0).all()
-    assert model.loss_ >= 0
-
-
-class _WithoutNormalisation:
-    """k-means on rows u∘h as they are: what one writes first, and what collapses."""
-
-    def __init__(self, u):
-        self.u = u
-
-    def table(self, counts):
-        centres = self.u[:, None] * counts.alpha / np.maximum(counts.sizes, 1)
-        share = (centres * centres).sum(axis=0) / counts.layout.n_partitions
-        return 2.0 * self.u[:, None] * centres - share
-
-    cost_table = table
-
-    def loss(self, counts):
-        centres = self.u[:, None] * counts.alpha / np.maximum(counts.sizes, 1)
-        return -float((counts.sizes * (centres * centres).sum(axis=0)).sum())
-
-
-def test_rows_of_small_weights_do_not_collapse_into_one_cluster():
-    # four clear blocks; the base clusters of three of them, which are mixed up a little, weigh little
-    truth = np.repeat(np.arange(4), 50)
-    mixed = np.where(truth == 0, 0, truth % 3 + 1)
-    table = np.stack([np.where(np.arange(200) % 9 == j, mixed, truth) for j in range(6)], axis=1)
-    ens = ca.Ensemble(table)
-    u = np.tile([1.0, 0.02, 0.02, 0.02], 6)
-    rows = ca.engines.Numpy().load(ens)
-    start = rows.counts(rows.labelling(4, ((truth + (np.arange(200) % 3 == 0)) % 4).astype(np.int32)))
-    naive = lloyd(rows, _WithoutNormalisation(u), start, 50)
-    assert naive.counts.sizes.max() >= 100  # two or three of the four blocks fall into one cluster
-    sane = ca.KMeansConsensus(4, cluster_weights=u, random_state=0).fit(ens)
-    assert np.sort(sane.cluster_sizes_).tolist() == [50, 50, 50, 50]
-    assert ca.nmi(sane.labels_, truth) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -195,12 +148,6 @@ def test_add_partitions_adds_columns(method):
     assert ca.nmi(model.labels_, truth) > 0.95
 
 
-def test_warm_start_passes_are_few():
-    table, _ = blocks(n=600)
-    model = ca.KMeansConsensus(4, random_state=0).partial_fit(table[:590])
-    assert model.partial_fit(table[590:]).n_iter_ <= 2
-
-
 def test_new_labels_become_new_base_clusters_and_missing_stays_missing():
     first = ca.Ensemble([["a", 0], ["b", 1], [None, 1]])
     second = ca.Ensemble([["c", 1], ["a", None]])
@@ -216,14 +163,6 @@ def test_stacked_columns_keep_names_apart():
     assert both.names == ["0", "1"]
     with pytest.raises(ValueError, match="must label the 2 items"):
         stack_columns(both, ca.Ensemble([[0], [1], [1]]))
-
-
-def test_multiplicities_are_carried_along():
-    table, _ = blocks(n=100)
-    copies = np.random.default_rng(0).integers(1, 4, size=100)
-    model = ca.KMeansConsensus(4, random_state=0).partial_fit(table[:60], sample_weight=copies[:60])
-    model.partial_fit(table[60:], sample_weight=copies[60:])
-    assert model.cluster_sizes_.sum() == copies.sum()
 
 
 def test_a_copied_model_says_what_it_lacks():

@@ -44,6 +44,19 @@ def make(name: str, **settings):
     return cls(**{k: v for k, v in {**defaults, **settings}.items() if k in known})
 
 
+def configured(estimator, **settings):
+    """On compiled kernels, with those settings that the method has."""
+    known = {name: value for name, value in settings.items() if name in estimator.get_params()}
+    return clone(estimator).set_params(engine="auto", **known)
+
+
+def with_holes(rng):
+    table = np.where(rng.random(TABLE.shape) < 0.3, rng.integers(0, 5, size=TABLE.shape), TABLE)
+    table[rng.random(TABLE.shape) < 0.1] = -1
+    table[7] = -1
+    return table
+
+
 def all_estimators():
     found = []
     for name in TABLE_ESTIMATORS:
@@ -89,12 +102,19 @@ def test_clusters_are_found_in_integer_labels(estimator):
 def test_multiplicity_equals_repetition(estimator):
     # CSPA's METIS asks for equal parts, and a heavy item is one piece where its copies could be divided
     most = 2 if type(estimator).__name__ == "CSPA" else 4
-    weight = np.random.default_rng(2).integers(0, most, size=len(TABLE))
-    weighted = clone(estimator).fit(TABLE, sample_weight=weight)
-    repeated = clone(estimator).fit(np.repeat(TABLE, weight, axis=0))
-    assert (np.repeat(weighted.labels_, weight) == repeated.labels_).all()
-    if hasattr(weighted, "density_"):
-        assert weighted.density_ == repeated.density_
+    rng = np.random.default_rng(2)
+    weight = rng.integers(0, most, size=len(TABLE))
+    for table, weights in ((TABLE, None), (with_holes(rng), rng.random(6) + 0.1)):
+        if weights is not None and type(estimator).__name__ in ("CSPA", "AgreementConsensus"):
+            continue  # the search moves all copies of an item at once
+        model = configured(estimator, partition_weights=weights)
+        weighted = clone(model).fit(table, sample_weight=weight)
+        repeated = clone(model).fit(np.repeat(table, weight, axis=0))
+        removed = clone(model).fit(table[weight > 0], sample_weight=weight[weight > 0])
+        assert (np.repeat(weighted.labels_, weight) == repeated.labels_).all()
+        assert (weighted.labels_[weight > 0] == removed.labels_).all()
+        for name in ("density_", "loss_", "losses_", "linkage_"):
+            assert np.array_equal(getattr(weighted, name, 0), getattr(repeated, name, 0)), name
 
 
 def test_negative_labels_are_accepted_as_missing(estimator):
@@ -118,6 +138,39 @@ def test_more_clusters_than_different_rows_warn_and_give_fewer(estimator):
     assert told and re.search(rf"n_clusters={k} is larger than .* clusters are returned", told[0])
     assert estimator.n_clusters_ == len(set(labels.tolist())) == np.count_nonzero(estimator.cluster_sizes_) < k
     assert labels.max() < len(estimator.cluster_sizes_) == len(estimator.cluster_density_)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_names_of_clusters_and_order_of_partitions_do_not_matter(estimator, seed):
+    if type(estimator).__name__ in ("ECPCS", "MCLA"):
+        pytest.skip("it numbers base clusters, and equal distances between them are decided by number")
+    rng = np.random.default_rng(seed)
+    table, weights, order = with_holes(rng), rng.random(6) + 0.1 if seed else None, rng.permutation(6)
+    renamed = np.stack([np.where(c < 0, -1, rng.permutation(50)[c]) for c in table.T], axis=1)
+    model = configured(estimator, partition_weights=weights, random_state=seed).fit(table)
+    for columns in (np.arange(6), order):
+        own = None if weights is None else weights[columns]
+        other = configured(estimator, partition_weights=own, random_state=seed).fit(renamed[:, columns])
+        assert (other.labels_ == model.labels_).all() and other.density_ == model.density_
+        assert getattr(other, "losses_", 0) == pytest.approx(getattr(model, "losses_", 0), rel=1e-9)
+
+
+def test_predict_gives_the_labels_of_the_fit_and_takes_new_labels_for_missing(estimator):
+    if not hasattr(estimator, "predict"):
+        pytest.skip(f"{type(estimator).__name__} does not predict")
+    table = with_holes(np.random.default_rng(0))
+    model = configured(estimator).fit(table)
+    for rows in (table, ca.Ensemble(table), table[20:33]):
+        assert (model.predict(rows) == (model.labels_ if len(rows) > 13 else model.labels_[20:33])).all()
+    assert [model.predict([row])[0] for row in table[:9]] == model.labels_[:9].tolist()
+    new, hidden = table[:20].copy(), table[:20].copy()
+    new[:, 3], hidden[:, 3] = 99, -1
+    assert (model.predict(new) == model.predict(hidden)).all()
+    assert model.predict(np.vstack([np.full((2, 6), 99), table[:1]])).tolist() == [-1, -1, model.labels_[0]]
+    assert model.predict(np.array([["a"] * 6])).tolist() == [-1]
+    assert (clone(model).fit_predict(table) == model.labels_).all() and (
+        model.fit(table).labels_ == model.labels_
+    ).all()
 
 
 # -- the rest of the contract ----------------------------------------------------------------------------------

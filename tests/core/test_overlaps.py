@@ -38,12 +38,6 @@ def test_weighted_overlap_equals_fractions(engine, seed):
     assert (found == found.T).all()
 
 
-def test_equal_weights_give_the_plain_overlap_over_the_number_of_labels(engine):
-    table = np.random.default_rng(0).integers(0, 4, size=(300, 5))
-    rows = engine.load(ca.Ensemble(table))
-    assert rows.weighted_overlap(np.ones(rows.layout.n_codes)) == pytest.approx(rows.overlap() / 5, rel=1e-9)
-
-
 @pytest.mark.parametrize("n_copies", [1, 10**6, 10**9, MAX_COPIES])
 @pytest.mark.parametrize("n_partitions", [1, 20, 2000])
 def test_sums_of_shares_cannot_overflow_and_keep_their_precision(n_copies, n_partitions):

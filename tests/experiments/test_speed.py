@@ -3,24 +3,11 @@
 import argparse
 import json
 
-import numpy as np
 import pytest
 
 from coassoc.cli import bench
 from coassoc.experiments import speed as _speed
 from coassoc.experiments.synthetic import voronoi_ensemble
-
-
-def test_generated_codes_do_not_depend_on_how_they_are_kept():
-    whole = voronoi_ensemble(70_000, 3, (4, 9), seed=5)
-    kept = np.zeros_like(whole)
-
-    def write(start, codes):
-        kept[start : start + len(codes)] = codes
-
-    assert voronoi_ensemble(70_000, 3, (4, 9), seed=5, write=write) is None
-    assert (whole == kept).all()
-    assert whole.dtype == np.uint8 and whole.max() < 9
 
 
 def test_slope_of_exactly_linear_times_is_one():

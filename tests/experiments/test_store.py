@@ -1,6 +1,5 @@
 """The row store: whole rows only, earlier rows kept whatever happens."""
 
-import json
 import os
 import random
 
@@ -115,9 +114,3 @@ def test_nan_is_never_stored(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         RowStore(tmp_path / "rows.jsonl").append(make_row(0, nmi=float("nan")))
     assert not (tmp_path / "rows.jsonl").exists()
-
-
-def test_lines_are_plain_json(tmp_path):
-    store = RowStore(tmp_path / "rows.jsonl")
-    store.append(make_row(3))
-    assert json.loads(store.path.read_text()) == make_row(3)

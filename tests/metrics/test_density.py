@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import coassoc as ca
 import oracle
@@ -52,70 +50,10 @@ def test_every_score_is_brute_force_over_all_pairs(block):
         check(oracle.random_case(rng))
 
 
-@pytest.mark.slow
-def test_every_score_is_brute_force_on_larger_ensembles_too():
-    rng = np.random.default_rng(99)
-    for _ in range(5000):
-        check(oracle.random_case(rng, most_items=40, most_partitions=12))
-
-
-@pytest.mark.parametrize("feature", ["missing", "copies", "weights"])
-def test_every_score_with_one_feature_at_a_time(feature):
-    rng = np.random.default_rng(17)
-    for _ in range(200):
-        check(oracle.random_case(rng, **({"missing": False, "copies": False, "weights": False} | {feature: True})))
-
-
 def test_every_score_on_every_engine(engine):
     rng = np.random.default_rng(5)
     for _ in range(40):
         check(oracle.random_case(rng), engine)
-
-
-@given(st.data())
-def test_every_score_on_what_hypothesis_finds(data):
-    n, p = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 3))
-    column = st.lists(st.integers(-1, 3), min_size=n, max_size=n).filter(lambda c: max(c) >= 0)
-    table = np.array([data.draw(column) for _ in range(p)]).T
-    labels = np.array(data.draw(column))
-    copies = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=n, max_size=n).filter(any))
-    copies = None if copies is None else np.array(copies)
-    weights = data.draw(st.none() | st.lists(st.floats(1e-3, 1e3), min_size=p, max_size=p))
-    check(oracle.Case(table, labels, copies, weights))
-
-
-def test_plain_scores_come_from_the_matrix_itself():
-    """Nothing missing, unit weights: A = H Hᵀ / p is built and summed."""
-    rng = np.random.default_rng(2)
-    for _ in range(300):
-        case = oracle.random_case(rng, missing=False, copies=False, weights=False)
-        labels = np.abs(case.labels)
-        n, p = case.table.shape
-        H = oracle.Dense(case.table).H
-        A = H @ H.T / p
-        np.fill_diagonal(A, 0.0)
-        same = labels[:, None] == labels[None, :]
-        size = same.sum(axis=1)
-        S = sum((A * same)[i].sum() / (size[i] - 1) for i in range(n) if size[i] > 1) / n
-        assert ca.density(case.table, labels) == pytest.approx(S, abs=1e-9)
-        full = H @ H.T
-        loss = p * n - sum((full * same)[i].sum() / size[i] for i in range(n))
-        assert ca.kmeans_loss(case.table, labels) == pytest.approx(loss, abs=1e-9)
-        W = ca.metrics.cluster_weight(case.table, labels)
-        assert W.tolist() == pytest.approx([(A * np.outer(m, m)).sum() for m in (labels == np.unique(labels)[:, None])])
-
-
-def test_density_and_loss_are_tied_by_the_cluster_densities():
-    """n − loss/p = Σ_C (1 + (|C| − 1) D(C)): low loss means high density, but not the same thing."""
-    rng = np.random.default_rng(3)
-    for _ in range(200):
-        case = oracle.random_case(rng, missing=False, copies=False, weights=False)
-        labels = np.abs(case.labels)
-        n, p = case.table.shape
-        sizes = np.unique(labels, return_counts=True)[1]
-        D = ca.cluster_density(case.table, labels)
-        kept = n - ca.kmeans_loss(case.table, labels) / p
-        assert kept == pytest.approx((1 + (sizes - 1) * D).sum(), abs=1e-9)
 
 
 def test_split_gain_is_the_difference_of_two_densities():
@@ -214,20 +152,6 @@ def test_equal_weights_are_no_weights():
         function = getattr(ca.metrics, name)
         np.testing.assert_array_equal(
             function(table, labels), function(table, labels, partition_weights=np.full(6, 0.3))
-        )
-
-
-def test_a_weightless_partition_is_as_good_as_absent():
-    rng = np.random.default_rng(9)
-    table, labels = oracle.planted(rng), rng.integers(4, size=60)
-    weights = [1.0, 2.0, 0.0, 3.0, 1.0, 0.5]
-    keep = [0, 1, 3, 4, 5]
-    for name in ("density", "cluster_density", "inter_density"):
-        function = getattr(ca.metrics, name)
-        np.testing.assert_allclose(
-            function(table, labels, partition_weights=weights),
-            function(table[:, keep], labels, partition_weights=np.array(weights)[keep]),
-            **TIGHT,
         )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import coassoc as ca
 from coassoc.report import distribution as _distribution
 from coassoc.report.blocks import block_means
-from coassoc.report.distribution import delta_area, distribution_over_k, pair_distribution
+from coassoc.report.distribution import pair_distribution
 from coassoc.report.partitions import agreement_of_partitions
 from coassoc.report.summary import summarize
 
@@ -139,38 +139,12 @@ def test_perfect_agreement_has_no_ambiguous_pair():
     assert pair_distribution(ca.Ensemble(np.repeat(TRUTH[:, None], 6, axis=1))).pac == 0.0
 
 
-def test_over_k_says_why_not():
-    curves, note = distribution_over_k(ENSEMBLE, None, None, 0, lambda text: None)
-    assert curves == []
-    assert "only k = 4" in note
-    assert "features=" in note
-    mixed = ca.Ensemble(np.column_stack([np.arange(90) % (j + 2) for j in range(6)]))
-    assert "no number of clusters" in distribution_over_k(mixed, None, None, 0, lambda text: None)[1]
-
-
-def test_over_k_uses_partitions_that_share_a_k():
-    columns = [
-        np.where(RNG.random(90) < 0.1, RNG.integers(0, k, 90), np.arange(90) % k) for k in (3, 4) for _ in range(5)
-    ]
-    ensemble = ca.Ensemble(np.column_stack(columns))
-    curves, note = distribution_over_k(ensemble, None, None, 0, lambda text: None)
-    assert [curve.k for curve in curves] == [3, 4]
-    assert "3 (5), 4 (5)" in note
-    alone = pair_distribution(ca.Ensemble(np.column_stack(columns[:5])), k=3)
-    assert (curves[0].cdf == alone.cdf).all()
-    gains = delta_area(curves)
-    assert gains[0] == curves[0].area
-    assert gains[1] == (curves[1].area - curves[0].area) / curves[0].area
-
-
-def test_over_k_from_features_prefers_the_true_k():
+def test_the_features_say_how_many_clusters_they_support():
     from sklearn.datasets import make_blobs
 
-    X, _ = make_blobs(120, centers=[[0, 0], [9, 0], [0, 9], [9, 9]], cluster_std=0.5, random_state=0)
-    curves, note = distribution_over_k(ENSEMBLE, X, range(2, 7), 0, lambda text: None)
-    assert [curve.k for curve in curves] == [2, 3, 4, 5, 6]
-    assert min(curves, key=lambda curve: curve.pac).k == 4
-    assert "80 %" in note
+    X, truth = make_blobs(120, centers=[[0, 0], [9, 0], [0, 9], [9, 9]], cluster_std=0.5, random_state=0)
+    told = summarize(np.repeat(truth[:, None], 3, axis=1), features=X, k_range=[3, 4, 5], compare=False, engine="numpy")
+    assert told.features_k.k == 4 and told.features_k.ks.tolist() == [3, 4, 5]
 
 
 def test_an_outlying_partition_is_marked():
@@ -199,9 +173,14 @@ def test_the_parts_of_a_summary_agree_with_the_library(summary):
     between = ca.inter_density(ENSEMBLE, labels)
     for row in summary.clusters:
         assert row["nearest_density"] == np.delete(between[row["cluster"]], row["cluster"]).max()
-    margins = summary.stability.own - summary.stability.other
-    assert [row["margin"] for row in summary.uncertain] == sorted(margins)[:25]
-    assert summary.uncertain[0]["item"] == f"row {margins.argmin()}"
+    answer = ca.Consensus(4, random_state=0, engine="numpy").fit(TABLE)
+    assert (summary.labels == answer.labels_).all() and summary.consensus["verdict"] == answer.verdict_
+    assert summary.items["confidence"].tolist() == sorted(answer.confidence_.tolist())
+    assert summary.items["item"][0] == f"row {answer.confidence_.argmin()}"
+    assert summary.consensus["sure_share"] == (answer.confidence_ >= 0.9).mean()
+    assert [row["found_again"] for row in summary.clusters] == answer.cluster_confidence_.tolist()
+    part = summarize(ENSEMBLE, 4, compare=False, engine="numpy", max_items=20).items
+    assert len(part["item"]) == 20 and (part["confidence"][:10] == summary.items["confidence"][:10]).all()
     assert summary.tree["density_at"][0] == ca.density(ENSEMBLE, np.zeros(90, int))
     assert [row["method"] for row in summary.comparison] == ["Consensus", "bisecting", "sec"]
     assert summary.comparison[0]["chosen"]
@@ -221,7 +200,7 @@ def test_items_without_a_label_take_no_part():
     assert told.labels[5] == -1
     assert told.consensus["unlabelled"] == 1
     assert 5 not in told.blocks.order
-    assert all(row["row"] != 5 for row in told.uncertain)
+    assert 5 not in told.items["item"]
 
 
 @pytest.mark.parametrize("table", [[[0], [0]], [[0, 0], [0, 0], [0, 0]], [[0, 1], [1, 0]]])

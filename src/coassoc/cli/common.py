@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +13,7 @@ from typing import Any
 
 from .terminal import Progress, note, plain, say, say_json
 
-__all__ = [
-    "Clock", "Progress", "add_clusters", "add_input", "add_output", "add_seed_and_engine", "check_paths",
-    "clusters_for", "input_paths", "note", "plain", "positive", "read_input", "say", "say_json", "seed", "size",
-    "whole_number",
-]  # fmt: skip
+__all__ = ["Progress", "note", "plain", "say", "say_json"]  # of the terminal, used as common.say
 
 MISSING_HELP = (
     "negative: empty cells and negative labels (HDBSCAN's noise) are missing (default); nan: only empty cells are; "
@@ -32,7 +29,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "labels",
         nargs="+",
         metavar="LABELS",
-        help="csv, tsv, parquet, npy, npz or h5ad with one row per item and one column per clustering; several files "
+        help=f"{', '.join(format_names())} with one row per item and one column per clustering; several files "
         "are joined by id; - is standard input",
     )
     group = parser.add_argument_group("reading")
@@ -59,23 +56,18 @@ def add_input(parser: argparse.ArgumentParser) -> None:
                        help="let compressed files unpack to this many bytes")  # fmt: skip
 
 
+def reading(args: argparse.Namespace) -> dict[str, Any]:
+    """The options about reading, as `read_ensemble` and `StoredEnsemble` take them."""
+    names = ("columns", "exclude", "class_column", "missing", "format", "delimiter", "header", "max_bytes")
+    return {name: getattr(args, name) for name in names} | {"id_column": False if args.no_id else args.id}
+
+
 def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
     """The ensemble that the options describe."""
     from ..ensemble import read_ensemble
 
     try:
-        ensemble = read_ensemble(
-            paths[0] if len(paths) == 1 else list(paths),
-            columns=args.columns,
-            exclude=args.exclude,
-            id_column=False if args.no_id else args.id,
-            class_column=args.class_column,
-            missing=args.missing,
-            format=args.format,
-            delimiter=args.delimiter,
-            header=args.header,
-            max_bytes=args.max_bytes,
-        )
+        ensemble = read_ensemble(paths[0] if len(paths) == 1 else list(paths), **reading(args))
     except OSError as error:
         if error.filename is not None or error.errno is None:
             raise
@@ -135,6 +127,36 @@ def clusters_for(args: argparse.Namespace) -> Any:
     if args.method.lower() not in ("auto", "consensus") and not isinstance(args.clusters, (int, type(None))):
         raise ValueError(f"-m {args.method} takes a number of clusters; -k auto and ranges need -m auto.")
     return args.clusters
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """-m and -k, with which `make_model` works."""
+    from ..consensus.registry import method_names
+
+    add_clusters(parser)
+    names = ", ".join(method_names())
+    parser.add_argument("-m", "--method", default="auto", metavar="NAME", help=f"one of {names}, or package.module:"
+                        "Estimator of your own (default: auto, which chooses the method and says whether to believe "
+                        "it)")  # fmt: skip
+
+
+def make_model(args: argparse.Namespace, engine: Any) -> Any:
+    """The unfitted estimator that the options of `coassoc fit` describe."""
+    from ..consensus.registry import make_method
+
+    settings = {"n_clusters": clusters_for(args), "n_init": args.n_init, "random_state": args.seed, "engine": engine}
+    return make_method(args.method, **settings)
+
+
+def add_jobs(parser: Any, help: str, default: int | None = 1) -> None:
+    """--jobs, which counts processes on this machine in every command."""
+    parser.add_argument("--jobs", "--workers", type=jobs, default=default, metavar="N",
+                        help=f"{help}; -1 is one per core" + (f" (default: {default})" if default else ""))  # fmt: skip
+
+
+def jobs(text: str) -> int:
+    """An argparse type: a number of processes; -1 is one per core."""
+    return (os.cpu_count() or 1) if text == "-1" else positive(text)
 
 
 def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,8 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..consensus.registry import method_names
-
     common.add_input(parser)
-    common.add_clusters(parser)
-    parser.add_argument(
-        "-m", "--method", default="auto", metavar="NAME", help=f"one of {', '.join(method_names())} (default: auto, "
-        "which chooses the method and says whether to believe it)"
-    )  # fmt: skip
+    common.add_method(parser)
     parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
     common.add_seed_and_engine(parser)
     common.add_output(parser, "where the consensus goes: the input with one more column when both are of one kind, "
@@ -59,8 +52,6 @@ def run(args: argparse.Namespace) -> int:
     clock = common.Clock()
     with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress:
         if large.is_wanted(args, paths):
-            if args.confidence:
-                raise ValueError("--confidence needs a table that fits in memory, without --memory, --workers, --dask.")
             result = large.run(args, paths[0], progress)
             common.say_json(result) if args.json else common.say(large.text(result))
             return 0
@@ -73,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         result = summary(args, ensemble, labels, model, read, clock.seconds - read)
         if args.output is not None:
             progress.step("writing")
-            _write(args, paths, ensemble, labels, model.confidence_ if args.confidence else None)
+            large.write(args, paths, labels, model, ensemble)
         if args.save is not None:
             model.save(args.save, force=args.force)
             result["saved"] = str(args.save)
@@ -93,9 +84,9 @@ def _check_outputs(args: argparse.Namespace) -> None:
     from ..ensemble.io.writing import table_format
 
     common.check_paths(args, {"-o": args.output, "--save": args.save})
-    if args.output is not None and table_format(args.output) not in ("csv", "tsv", "parquet") and args.confidence:
-        raise ValueError(f"--confidence needs an output in csv, tsv or parquet, got {args.output}.")
-    if args.confidence and args.method != "auto":
+    if args.output is not None and table_format(args.output) == "npy" and args.confidence:
+        raise ValueError(f"--confidence needs an output of several columns, such as csv or h5ad, got {args.output}.")
+    if args.confidence and args.method.lower() not in ("auto", "consensus"):
         raise ValueError(f"--confidence needs -m auto, got -m {args.method}.")
     if args.save is not None:
         check_model_path(args.save)
@@ -115,15 +106,15 @@ def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> N
 
 def fit(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
     """The fitted estimator and its labels, numbered as asked."""
-    from ..consensus.registry import make_method
+    import numpy as np
+
+    from ..consensus.base import fit_to
     from ..metrics import order_by_size
 
-    model = make_method(
-        args.method, n_clusters=common.clusters_for(args), n_init=args.n_init, random_state=args.seed,
-        engine=args.engine,
-    )  # fmt: skip
-    model.fit(ensemble)
-    labels = model.labels_
+    model = common.make_model(args, args.engine)
+    if args.save is not None and not hasattr(model, "save"):
+        raise ValueError(f"--save: {args.method} cannot be saved; a class derived from ConsensusEstimator can.")
+    labels = np.asarray(fit_to(model, ensemble).labels_)
     return model, order_by_size(labels) if args.order == "size" else labels
 
 
@@ -151,6 +142,7 @@ def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[s
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
         "base_clusters": [low, high],
+        "columns": ensemble.names,
         "missing_labels": ensemble.has_missing,
         "method": type(model).__name__,
         "parameters": {k: v for k, v in model.get_params(deep=False).items() if isinstance(v, (int, float, str))},
@@ -180,25 +172,6 @@ def _of_the_answer(model: Any) -> dict[str, Any]:
     return {**facts, "partition_weights": model.partition_weights_.tolist(), "alternatives": others}
 
 
-def _write(args: argparse.Namespace, paths: list[Path], ensemble: Any, labels: Any, confidence: Any) -> None:
-    from ..ensemble import write_labels
-    from ..ensemble.io.writing import joins_source, table_format
-
-    source = paths[0] if len(paths) == 1 else None
-    kind = "tsv" if args.output == "-" and args.format == "tsv" else None
-    column = {"name": args.name, "source": source, "ids": ensemble.item_ids, "format": kind, "header": args.header}
-    if confidence is None:
-        write_labels(args.output, labels, **column, force=args.force)
-        return
-    with tempfile.TemporaryDirectory() as folder:  # the labels first, then the confidence as one more column
-        joined = source is not None and joins_source(args.output, source, kind)
-        ending = (source.suffix if source is not None and joined else "") or f".{kind or table_format(args.output)}"
-        middle = Path(folder, f"labels{ending}")
-        write_labels(middle, labels, **column)
-        column.update(name=f"{args.name}_confidence", source=middle)
-        write_labels(args.output, confidence.astype(float).round(4), **column, force=args.force)
-
-
 def _text(result: dict[str, Any]) -> str:
     scores = result["scores"]
     low, high = result["base_clusters"]
@@ -216,7 +189,8 @@ def _text(result: dict[str, Any]) -> str:
         ["one clustering, the best", base, number(zero_density["best"]), number(zero_nmi["best"]), ""],
     ]
     table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows)
-    lines = [head, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
+    used = f"clusterings: {shown_names(result['columns'])} (choose others with --columns, --exclude)"
+    lines = [head, used, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
     if scores["ensemble_nmi"] < zero_nmi["best"] and result.get("supported", True):
         lines.append(
             "The best single clustering agrees more with the others than this consensus does: consider another number "
@@ -236,3 +210,8 @@ def _text(result: dict[str, Any]) -> str:
     if "saved" in result:
         lines.append(f"Saved the model to {result['saved']}.")
     return "\n".join(lines)
+
+
+def shown_names(names: list[str]) -> str:
+    """The first names of a list, for a line of text."""
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

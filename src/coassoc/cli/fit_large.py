@@ -20,17 +20,17 @@ _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("scale (files larger than memory, and folders of Parquet files)")
     group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")
-    group.add_argument("--workers", type=common.positive, metavar="N", help="start a Dask cluster of N processes here")
+    common.add_jobs(group, "start a Dask cluster of N processes here", None)
     group.add_argument("--dask", metavar="ADDRESS", help="use a running Dask cluster, such as tcp://host:8786")
 
 
 def is_wanted(args: argparse.Namespace, paths: list[Path]) -> bool:
     """Whether scale was asked for, or the table would fill half of the free memory when read."""
-    if args.memory is not None or args.workers is not None or args.dask is not None:
-        if sum(flag is not None for flag in (args.memory, args.workers, args.dask)) > 1:
-            raise ValueError("--memory, --workers and --dask exclude each other; give one of them.")
+    if args.memory is not None or args.jobs is not None or args.dask is not None:
+        if sum(flag is not None for flag in (args.memory, args.jobs, args.dask)) > 1:
+            raise ValueError("--memory, --jobs and --dask exclude each other; give one of them.")
         if len(paths) > 1:
-            raise ValueError("--memory, --workers and --dask take one file or folder, got several.")
+            raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
         return True
     from ..engines.memory import available_bytes
 
@@ -57,30 +57,16 @@ def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
 
 def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
     """Fit and write; the result as the command prints it."""
-    from ..consensus.registry import make_method
+    from ..consensus.base import fit_to
     from ..engines.memory import PeakMemory
     from ..ensemble import StoredEnsemble
 
     clock = common.Clock()
     with _engine(args) as engine, PeakMemory() as memory:
         progress.step("reading")
-        ensemble = StoredEnsemble(
-            path,
-            columns=args.columns,
-            exclude=args.exclude,
-            id_column=False if args.no_id else args.id,
-            class_column=args.class_column,
-            missing=args.missing,
-            format=args.format,
-            delimiter=args.delimiter,
-            header=args.header,
-            max_bytes=args.max_bytes,
-        )
+        ensemble = StoredEnsemble(path, **common.reading(args))
         progress.step(f"{args.method} with {engine!r}")
-        model = make_method(
-            args.method, n_clusters=common.clusters_for(args), n_init=args.n_init, random_state=args.seed, engine=engine
-        )
-        model.fit(ensemble)
+        model = fit_to(common.make_model(args, engine), ensemble)
         fitted = clock.seconds
         sizes = np.asarray(model.cluster_sizes_)
         order = np.argsort(-sizes, kind="stable") if args.order == "size" else np.arange(len(sizes))
@@ -88,7 +74,7 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
         rank[order], rank[-1] = np.arange(len(sizes)), -1  # the last entry is read by label −1
         if args.output is not None:
             progress.step("writing")
-            _write(args, path, ensemble, model.labels_, rank)
+            _write(args, path, ensemble, model, rank)
         if args.save is not None:
             model.save(args.save, force=args.force)
     return {
@@ -96,6 +82,7 @@ def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
         "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
+        "columns": ensemble.names,
         "missing_labels": ensemble.has_missing,
         "method": type(model).__name__,
         "engine": repr(engine),
@@ -139,7 +126,7 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
     local = "auto" if args.engine in ("stream", "dask") else args.engine
     with open_client(args) as client:
         if client is not None or args.memory is not None:
-            asked = "--memory" if client is None else "--dask and --workers"
+            asked = "--memory" if client is None else "--dask and --jobs"
             fits = (*_LOCAL_ENGINES, "stream" if client is None else "dask")
             if args.engine not in fits:
                 raise ValueError(f"--engine with {asked} must be one of {', '.join(fits)}, got {args.engine!r}.")
@@ -152,29 +139,37 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
 
 @contextmanager
 def open_client(args: argparse.Namespace) -> Iterator[Any]:
-    """A client of the cluster that --dask names or --workers starts; None without either."""
+    """A client of the cluster that --dask names or --jobs starts; None without either."""
     from ..engines.dask.session import open_client as connect
 
-    with connect(args.dask, args.workers) as client:
+    with connect(args.dask, args.jobs) as client:
         yield client
 
 
-def _write(args: argparse.Namespace, path: Path, ensemble: Any, labels: Any, rank: np.ndarray) -> None:
+def _write(args: argparse.Namespace, path: Path, ensemble: Any, model: Any, rank: np.ndarray) -> None:
     """The labels, in a temporary file, written as `coassoc fit` writes them in memory."""
     from ..engines.memory import file_array
-    from ..ensemble import write_labels
-    from ..ensemble.io.writing import joins_source
 
     ranked = file_array((ensemble.n_samples,), np.int32)
     start = 0
-    for part in _parts(labels):
+    for part in _parts(model.labels_):
         ranked[start : start + len(part)] = rank[part]
         start += len(part)
+    write(args, [path], ranked, model, ensemble)
+
+
+def write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, ensemble: Any) -> None:
+    """The labels, and the confidence where asked for, beside the content of a single input of the same kind."""
+    from ..ensemble import write_labels
+    from ..ensemble.io.writing import joins_source
+
+    source = paths[0] if len(paths) == 1 else None
     kind = "tsv" if args.output == "-" and args.format == "tsv" else None
-    ids = None if joins_source(args.output, path, kind) else ensemble.item_ids
-    write_labels(
-        args.output, ranked, name=args.name, source=path, ids=ids, format=kind, header=args.header, force=args.force
-    )
+    columns = {args.name: labels}
+    if args.confidence:
+        columns[f"{args.name}_confidence"] = np.asarray(model.confidence_, dtype=float).round(4)
+    ids = None if joins_source(args.output, source, kind) else ensemble.item_ids
+    write_labels(args.output, columns, source=source, ids=ids, format=kind, header=args.header, force=args.force)
 
 
 def _parts(labels: Any) -> Iterator[np.ndarray]:

@@ -19,13 +19,8 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..consensus.registry import method_names
-
     common.add_input(parser)
-    common.add_clusters(parser)
-    parser.add_argument(
-        "-m", "--method", default="auto", metavar="NAME", help=f"one of {', '.join(method_names())} (default: auto)"
-    )
+    common.add_method(parser)
     parser.add_argument(
         "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
     )

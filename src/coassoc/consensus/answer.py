@@ -72,9 +72,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
 
     The items are reduced to at most 300 micro-clusters, on which everything else is decided:
 
-    1. Partitions are weighted by how far they agree with the others beyond chance.
+    1. Partitions that hardly agree with the others beyond chance are left out.
     2. The ensemble is *supported* when enough different partitions agree beyond chance at all.
-    3. The number of clusters is where agreement, separation and gaps peak together.
+    3. The number of clusters is where agreement, gaps, stability and balance are high together.
     4. Average linkage, the same with local weights, and k-means are fitted to random halves of the partitions; the
        method whose halves agree most is chosen.
     5. Confidence says how far an item, a cluster and a partition come out the same from those halves.
@@ -108,13 +108,13 @@ class Consensus(PredictMixin, ConsensusEstimator):
     verdict_ : str
         One sentence with the numbers behind it.
     confidence_ : ndarray of shape (n_samples,)
-        From 0 to 1: how far the item keeps its cluster when half of the partitions are left out, times how well its
-        own labels fit the cluster, as a geometric mean. 0 for unsupported answers with one cluster, and where there is
-        but one partition.
+        From 0 to 1: the square root of ``stability_``, times how far the item keeps its cluster when half of the
+        partitions are left out, times how well its own labels fit the cluster. 0 for unsupported answers with one
+        cluster, and where there is but one partition.
     cluster_confidence_ : ndarray of shape (n_clusters,)
         Share of the refits to half of the partitions in which the cluster is found again (Jaccard index at least 0.5).
     partition_weights_ : ndarray of shape (n_partitions,)
-        Weight of each partition, mean 1; 0 for those that agree with the others hardly more than by chance.
+        Weight of each partition, mean 1: equal, but 0 for those left out because they hardly agree with the others.
     partition_agreement_ : ndarray of shape (n_partitions,)
         Mean NMI of each partition with the refits that did not use it.
     agreement_, stability_ : float
@@ -252,19 +252,19 @@ class Consensus(PredictMixin, ConsensusEstimator):
     ) -> None:
         micro, refits = evidence.micro, evidence.refits
         again = recurrence(micro, found.of_leaf, found.k, found.refits, refits.left_out)
-        weights = micro.partitions_in_given_order(evidence.micro.weights)
+        weights = micro.partitions_in_given_order(micro.weights)
         trivial = len(weights) == 1 or (found.k == 1 and not evidence.support.supported)
         self.partition_weights_ = weights
         self.partition_agreement_ = micro.partitions_in_given_order(again.partitions)
         self.cluster_confidence_ = np.zeros(found.k) if trivial else again.clusters
-        nmi = information(found.counts.alpha, micro.layout).nmi
-        self.agreement_ = float(np.average(nmi, weights=evidence.micro.weights))
+        self.agreement_ = float(np.average(information(found.counts.alpha, micro.layout).nmi, weights=micro.weights))
         self.stability_ = 0.0 if trivial else halves_agreement(found.refits, micro.sizes)
         if trivial:
             self.confidence_ = np.zeros(len(leaf), np.float32)
             return
         counts = micro.in_given_order(found.counts, rows.layout)
-        self.confidence_ = item_confidence(rows, leaf, _host(self.labels_), counts, weights, again.leaves, copies)
+        of_leaf = again.leaves * max(self.stability_, 0.0)
+        self.confidence_ = item_confidence(rows, leaf, _host(self.labels_), counts, weights, of_leaf, copies)
 
     def _store_alternatives(
         self, evidence: Evidence, number: NumberOfClusters, found: _Found, stabilities: dict[str, float],
@@ -277,7 +277,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         k = found.k if found.k > 1 else number.k
         wanted = [(name, k) for name in stabilities if (name, k) != (found.method, found.k)]
         best = found.method if found.method in stabilities else max(stabilities, key=stabilities.__getitem__)
-        wanted += [(best, other) for other in (number.k, *number.runners_up)[:_MOST_ALTERNATIVES] if other != k]
+        near = [other for other in (number.k, *number.runners_up, k + 1, k - 1) if other != k and other in number.ks]
+        wanted += [(best, other) for other in dict.fromkeys(near)][:_MOST_ALTERNATIVES]
         self._alternatives = []
         for name, other in wanted if n_leaves > 1 else ():
             labels = refits.labels(name, other)

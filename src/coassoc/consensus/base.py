@@ -19,17 +19,33 @@ from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.frames import KINDS, as_series
 from ..ensemble.gpu_inputs import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
-from ..metrics.labels import check_copies, check_partition_weights
+from ..metrics.counting import counts_of
+from ..metrics.labels import check_copies, check_labels, check_partition_weights
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
 
 
 class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """Base of the estimators: `fit` takes an Ensemble or a label table (n_samples, n_partitions) as `X`."""
+    """Base of the estimators, and of your own: write `find_labels`, and everything else follows.
 
-    engine: Any
-    partition_weights: Any
+    `fit` takes an Ensemble or a label table of shape (n_samples, n_partitions) as `X`, checks it, and sets
+    ``labels_``, ``n_clusters_``, ``density_``, ``cluster_density_`` and ``cluster_sizes_``; ``fit_predict``,
+    ``transform``, ``save``, ``set_output``, :func:`coassoc.compare` and the command line then work. A method that is
+    k-means with another score table derives from :class:`KMeansConsensus` and writes ``make_objective`` instead.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> class First(ca.ConsensusEstimator):
+    ...     def find_labels(self, ensemble):
+    ...         return ensemble.partition(0)
+    >>> First().fit([[0, 1], [0, 1], [1, 1]]).labels_.tolist()
+    [0, 0, 1]
+    """
+
+    engine: Any = "auto"
+    partition_weights: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the consensus partition.
@@ -63,8 +79,29 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         kind = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
         return as_series(values, X, kind, name) if kind in KINDS and isinstance(values, np.ndarray) else values
 
+    def find_labels(self, ensemble: Ensemble) -> Any:
+        """The consensus labels of an ensemble: what a method of your own has to provide.
+
+        Parameters
+        ----------
+        ensemble : Ensemble
+            The base partitions: ``partition(j)``, ``codes``, ``n_clusters``, ...
+
+        Returns
+        -------
+        array-like of shape (n_samples,)
+            One label per item; −1 for none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define find_labels(self, ensemble).")
+
     def _fit(self, X: Any, sample_weight: Any) -> None:
-        raise NotImplementedError
+        if sample_weight is not None:
+            raise ValueError(f"sample_weight: {type(self).__name__} takes none; repeat the rows.")
+        ensemble = self._check_input(X)
+        labels, k = check_labels(self.find_labels(ensemble), ensemble.n_samples)
+        v = self._resolve_weights(ensemble, None)
+        self._keep_model(ensemble, None)
+        self._store_partition(ensemble, labels, counts_of(ensemble, labels, k, None, self.engine), v)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit and return the consensus labels.

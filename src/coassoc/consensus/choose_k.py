@@ -65,13 +65,12 @@ class SelectK:
         found from two random halves of the ensemble. From features it is the mean stability of the clusters, and the
         density S is that of partitions into k clusters of random halves of the rows: 1 − S is how unstable k is.
     score : ndarray
-        What k is chosen by. From features: −log(1 − S), softened. From labels: the sum of `curves`, each in 0..1.
+        What k is chosen by. From features: −log(1 − S), softened. From labels: a weighted sum of `curves`.
     runners_up : list of int
         Other numbers of clusters that score nearly as well, best first.
     curves : dict of str to ndarray
-        From labels, over `ks`: ``"agreement"`` (mean NMI with the partitions, weighted), ``"margin"`` (mean
-        co-association of items with their own cluster minus that with the next), ``"eigengap"`` and ``"linkage_gap"``,
-        which count half each in `score`.
+        From labels, over `ks`: ``"agreement"`` (mean NMI with the partitions that are not left out), ``"eigengap"``,
+        ``"linkage_gap"``, ``"stability"`` and ``"balance"`` (exp of the entropy of the sizes, over k).
     gap, z : ndarray
         From features: `score` minus its mean over the references, and that in their standard deviations; else NaN.
     pac : ndarray
@@ -168,7 +167,7 @@ def select_k(
 
     Labels alone do not show whether the data have clusters, since clusterings of one smooth cloud agree too. Whether
     the partitions agree more than chance is tested for every two of them. The suggested k is where agreement with the
-    partitions, separation of the items and gaps peak together, as in :class:`Consensus`.
+    partitions, gaps, stability and balance are high together, as in :class:`Consensus`.
 
     Parameters
     ----------
@@ -245,8 +244,8 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any) -> S
     v, nothing = np.ones(ensemble.n_partitions), np.full(len(number.ks), np.nan)
     core, p = int(support.core.sum()), ensemble.n_partitions
     verdict = (
-        f"{' or '.join(map(str, [number.k, *number.runners_up]))} clusters: agreement, separation and gaps peak there; "
-        f"{core} of {p} partitions agree more than chance."
+        f"{' or '.join(map(str, [number.k, *number.runners_up]))} clusters: agreement, gaps, stability and balance are "
+        f"high there; {core} of {p} partitions agree more than chance."
         if support.supported
         else f"The partitions do not agree more than chance ({core} of {p} do): there is no consensus to find."
     )
@@ -258,7 +257,7 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any) -> S
         ks=number.ks,
         density=np.array([mean_density(one.sizes, cluster_densities(one, v)) for one in counts]),
         nmi=np.array([float(information(one.alpha, micro.layout).nmi.mean()) for one in counts]),
-        stability=np.array([refits.stability("average", k) for k in partitions]),
+        stability=number.curves["stability"],
         score=number.score,
         gap=nothing,
         z=nothing,

@@ -14,7 +14,7 @@ from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..metrics.counting import member_tables
 from .micro import MicroClusters, micro_clusters
-from .micro_fits import CANDIDATES, CutTree, WeightedMicro
+from .micro_fits import CANDIDATES, WeightedMicro
 from .support import MemberPairs, Support, compare_members, find_support, information
 
 N_MICRO = 300
@@ -24,7 +24,8 @@ MOST_CLUSTERS = 30  # tried when the number of clusters is not given
 # Constants below were tuned on the design half of benchmarks/truth.py.
 AHEAD = 0.05  # k-means must be more stable than the linkages by this much
 FINE = 2.5  # partitions with this many times more clusters than k count as fine
-NEAR = 0.25  # a runner-up has a score this close to the best (scores range over 0..3)
+NEAR = 0.4  # a runner-up has a score this close to the best (scores range over 0..3)
+_MOST_RUNNERS_UP = 3
 _OTHER_HALF = 1e-9  # weight of the partitions left out: it decides ties only
 
 
@@ -58,6 +59,10 @@ class Refits:
     def stability(self, name: str, k: int) -> float:
         """Mean adjusted Rand index between the two halves of each split."""
         return halves_agreement(self.refits(name, k), self.micro.sizes)
+
+    def cut_stability(self, k: int) -> float:
+        """The same between cuts of average linkage trees."""
+        return halves_agreement([half.tree(local=False).cut(k) for half in self.halves], self.micro.sizes)
 
     def choose_method(self, k: int) -> tuple[str, dict[str, float]]:
         """The candidate whose answers from two halves agree most (the first one on ties), and all stabilities.
@@ -141,20 +146,21 @@ class NumberOfClusters:
     """The suggested number, the runners-up, and the curves behind them."""
 
     k: int
-    runners_up: list[int]  # other peaks of `score` within NEAR of the best, best first
+    runners_up: list[int]  # up to 3 other peaks of `score` within NEAR of the best, best first
     ks: np.ndarray
     score: np.ndarray
     curves: dict[str, np.ndarray]
 
 
 def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfClusters:
-    """Where agreement, separation and gaps peak together, over the cuts of the average linkage tree.
+    """Where agreement, gaps, stability and balance are high together, over the cuts of the average linkage tree.
 
-    agreement: mean NMI of the cut with the partitions. margin: mean over items of the co-association with the own
-    cluster minus that with the next. eigengap: of the graph of micro-clusters and base clusters. linkage_gap: fall of
-    the similarity of merges. Each curve is brought to 0..1; the two gaps count half each. None for `ks` is 2 to
-    MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is their number itself, whose gaps
-    are large by definition, unless some partition has as many clusters.
+    agreement: mean NMI of the cut with the partitions. eigengap: of the graph of micro-clusters and base clusters.
+    linkage_gap: fall of the similarity of merges. stability: mean adjusted Rand index between the cuts of the trees of
+    two halves. Each of these is brought to 0..1. balance: exp(entropy) of the sizes over k, so that few outliers hardly
+    count as a cluster. Agreement and the mean of the gaps count half. None for `ks` is 2 to MOST_CLUSTERS; numbers
+    larger than that of the micro-clusters are left out. So is their number itself, whose gaps are large by definition,
+    unless some partition has as many clusters.
     """
     micro = refits.micro
     most = micro.n_leaves - (micro.n_leaves > max(2, int(micro.layout.n_clusters.max())))
@@ -166,30 +172,29 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     values = graph_eigenvalues(micro, refits.whole.weights, int(tried[-1]) + 1)
     curves = {
         "agreement": np.array([refits.agreement(cut) for cut in cuts]),
-        "margin": np.array([_mean_margin(tree, cut) for cut in cuts]),
         "eigengap": values[tried - 1] - values[tried],
         "linkage_gap": tree.similarity[tried - 1] - tree.similarity[tried - 2],
+        "stability": np.array([refits.cut_stability(int(k)) for k in tried]),
+        "balance": np.array([_balance(cut, micro.sizes) for cut in cuts]),
     }
     unit = {name: _unit_range(curve) for name, curve in curves.items()}
-    score = unit["agreement"] + unit["margin"] + (unit["eigengap"] + unit["linkage_gap"]) / 2
+    gaps = (unit["eigengap"] + unit["linkage_gap"]) / 2
+    score = (unit["agreement"] + gaps) / 2 + unit["stability"] + curves["balance"]
     order = np.argsort(-score, kind="stable")
     padded = np.concatenate([[-np.inf], score, [-np.inf]])
     peak = (score >= padded[:-2]) & (score >= padded[2:])
     others = [int(tried[i]) for i in order[1:] if peak[i] and score[i] >= score[order[0]] - NEAR]
-    return NumberOfClusters(int(tried[order[0]]), others, tried, score, curves)
+    return NumberOfClusters(int(tried[order[0]]), others[:_MOST_RUNNERS_UP], tried, score, curves)
 
 
 def _unit_range(values: np.ndarray) -> np.ndarray:
     return (values - values.min()) / max(float(np.ptp(values)), 1e-12)
 
 
-def _mean_margin(tree: CutTree, labels: np.ndarray) -> float:
-    """Mean over items of the similarity to the own cluster minus that to the most similar other one."""
-    near = tree.to_clusters(labels)
-    rows = np.arange(len(labels))
-    own = near[rows, labels]
-    near[rows, labels] = -np.inf
-    return float(np.average(own - near.max(axis=1), weights=tree.sizes))
+def _balance(of_leaf: np.ndarray, sizes: np.ndarray) -> float:
+    """Effective number of clusters over their number: 1 for equal sizes."""
+    share = np.bincount(of_leaf, weights=sizes) / sizes.sum()
+    return float(np.exp(-(share * np.log(share)).sum())) / len(share)
 
 
 def graph_eigenvalues(micro: MicroClusters, weights: np.ndarray, count: int) -> np.ndarray:

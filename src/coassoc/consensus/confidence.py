@@ -60,7 +60,7 @@ def item_confidence(
     of_leaf: np.ndarray,
     copies: np.ndarray | None,
 ) -> np.ndarray:
-    """√(recurrence of the micro-cluster · association of the item with its cluster), from 0 to 1.
+    """√(`of_leaf` of the micro-cluster · association of the item with its cluster), from 0 to 1.
 
     The association is relative to its quantile TYPICAL over all items, and at most 1. One pass over the codes.
 
@@ -71,7 +71,7 @@ def item_confidence(
     counts, weights
         Of the clusters and the partitions, in the order of the rows' codes.
     of_leaf : ndarray of shape (m,)
-        Recurrence of each micro-cluster.
+        Recurrence of each micro-cluster times the stability of the answer.
     copies : ndarray of int, shape (n,), or None
         How often each item counts.
     """

@@ -91,7 +91,7 @@ class ECC(TableConsensus):
     engine: Any = "auto"
     verbose: int = 0
 
-    def _objective(self, rows: Rows, v: np.ndarray) -> ECCObjective:
+    def make_objective(self, rows: Rows, v: np.ndarray) -> ECCObjective:
         smoothing = check_choice(self.smoothing, "smoothing", ("additive", "floor"))
         return ECCObjective(v, _check_epsilon(self.epsilon, smoothing), smoothing == "floor")
 

@@ -24,7 +24,21 @@ from .weights import ClusterWeightObjective, resolve_cluster_weights
 class TableConsensus(PredictMixin, ConsensusEstimator):
     """Base of the methods that run k-means passes with a score table of their own."""
 
-    def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
+    def make_objective(self, rows: Rows, weights: np.ndarray) -> Objective:
+        """The objective that the passes lower: write this for a method of your own.
+
+        Parameters
+        ----------
+        rows : Rows
+            The items as the engine keeps them; ``rows.counts(labelling)`` counts them.
+        weights : ndarray of shape (n_partitions,)
+            Weights of the partitions, mean 1.
+
+        Returns
+        -------
+        Objective
+            With ``table(counts)``, ``cost_table(counts)`` and ``loss(counts)``; see ``core/tables.py``.
+        """
         raise NotImplementedError
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
@@ -34,7 +48,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)
-            objective = self._objective(rows, v)
+            objective = self.make_objective(rows, v)
             name = type(self).__name__ if self.verbose else ""
             starts = Starts(k, n_init, max_iter, seed, self._check_init(ensemble, k), name)
 
@@ -154,7 +168,7 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     engine: Any = "auto"
     verbose: int = 0
 
-    def _objective(self, rows: Rows, v: np.ndarray) -> Objective:
+    def make_objective(self, rows: Rows, v: np.ndarray) -> Objective:
         if self.refine is not None:
             check_choice(self.refine, "refine", ("density",))
         u = resolve_cluster_weights(self.cluster_weights, rows)

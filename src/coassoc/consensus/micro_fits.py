@@ -25,25 +25,14 @@ class CutTree:
     """Average linkage of micro-clusters, and its cuts."""
 
     def __init__(self, together: np.ndarray, observed: np.ndarray, sizes: np.ndarray, complete: bool):
-        self.sizes, self._together = sizes, together
         # without missing labels, the pairs observed are products of sizes, up to a factor
-        self._scale = float(observed[0, 0]) / float(sizes[0]) ** 2 if complete else 1.0
-        self._pairs = None if complete else observed
+        self.sizes, self._together, self._observed = sizes, together, None if complete else observed
         upper = np.triu_indices(len(sizes), 1)
         pairs = None if complete else observed[upper]
         self.merges = _smallest_first(agglomerate(together[upper], sizes, "average", observed=pairs), sizes)
-
-    @property
-    def _observed(self) -> np.ndarray:
-        """Pairs of items that a partition labels both, summed over partitions (m, m)."""
-        if self._pairs is not None:
-            return self._pairs
-        return self._scale * np.outer(self.sizes, self.sizes)
-
-    @cached_property
-    def similarity(self) -> np.ndarray:
-        """Similarity of the merge that leaves k clusters at position k - 1; at the end, that of equal rows."""
-        return np.append(self.merges.similarity[::-1] / self._scale, 1.0)
+        scale = float(observed[0, 0]) / float(sizes[0]) ** 2 if complete else 1.0
+        # of the merge that leaves k clusters at position k - 1; at the end, that of equal rows
+        self.similarity = np.append(self.merges.similarity[::-1] / scale, 1.0)
 
     @cached_property
     def _joined(self) -> np.ndarray:
@@ -54,11 +43,6 @@ class CutTree:
             found[:, step] = size[a], size[b]
             size[a] += size[b]
         return found
-
-    def to_clusters(self, labels: np.ndarray) -> np.ndarray:
-        """Mean similarity of each micro-cluster to each cluster of a labelling (m, k)."""
-        member = _indicator(labels, int(labels.max()) + 1)
-        return _ratio(self._together @ member, self._observed @ member)
 
     def cut(self, k: int) -> np.ndarray:
         """The coarsest cut with k clusters of at least LEAST_SHARE · n / k items; smaller groups join the nearest.
@@ -72,9 +56,13 @@ class CutTree:
         if k == 1 or not len(levels):
             return self.merges.labels(k)
         labels = self.merges.labels(int(levels[0]) + 2)
-        keep = np.flatnonzero(np.bincount(labels, weights=self.sizes) >= least)
-        together, observed = (_grouped(square, labels) for square in (self._together, self._observed))
-        near = _ratio(together, observed)
+        size = np.bincount(labels, weights=self.sizes)
+        if size.min() >= least:
+            return labels
+        keep = np.flatnonzero(size >= least)
+        together = _grouped(self._together, labels)
+        observed = np.outer(size, size) if self._observed is None else _grouped(self._observed, labels)
+        near = np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
         home = keep[np.argmax(near[:, keep], axis=1)]
         home[keep] = keep
         return np.unique(home[labels], return_inverse=True)[1]
@@ -94,10 +82,6 @@ def _smallest_first(merges: Merges, sizes: np.ndarray) -> Merges:
         first[step], second[step] = a, b
         left[a] += left.pop(b)
     return Merges(first, second, merges.similarity, merges.n_ties)
-
-
-def _ratio(together: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    return np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
 
 
 def _indicator(labels: np.ndarray, k: int) -> np.ndarray:

@@ -1,10 +1,7 @@
 """The registry of consensus methods: one line per method, read by the command line, reports, saving and the docs.
 
 Adding a method takes a module, a line here, a page in docs/methods and a test. A method of another package joins by
-`register`, or without any call when that package declares an entry point in the group ``coassoc.methods``::
-
-    [project.entry-points."coassoc.methods"]
-    mine = "package.module:MyConsensus"
+`register`, or without any call when that package declares an entry point, see :mod:`coassoc.core.plugins`.
 """
 
 from __future__ import annotations
@@ -17,10 +14,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
-ENTRY_POINTS = "coassoc.methods"
+from ..core.plugins import declared
+
 Settings = Mapping[str, Any]
 
 
@@ -33,7 +30,7 @@ class Method:
     name : str
         Short name, for the command line and ``method="..."``.
     path : str
-        ``"module:Class"`` of the estimator; a module without a dot is one of this package.
+        ``"module:Class"`` of the estimator; a module that begins with a dot is one of this package.
     optimises, time, memory : str
         What it optimises, and its cost for n items, p partitions, d base clusters, k clusters, U different rows.
     docs : str
@@ -74,7 +71,7 @@ class Method:
     @property
     def module(self) -> str:
         module = self.path.partition(":")[0]
-        return module if "." in module else f"{__package__}.{module}"
+        return f"{__package__}{module}" if module.startswith(".") else module
 
     @property
     def estimator(self) -> Any:
@@ -99,34 +96,34 @@ _LINKAGES = {"SL": "single", "AL": "average", "ML": "complete"}  # the paper's n
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("auto", "answer:Consensus", "stability; chooses the method and k", "one k-means start, k = 300",
+        Method("auto", ".answer:Consensus", "stability; chooses the method and k", "one k-means start, k = 300",
                "codes + counts", "answer", columns={"Consensus": {}}),
-        Method("kmeans", "kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table", "kmeans",
+        Method("kmeans", ".kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table", "kmeans",
                quick=True, columns={"KM": {"n_init": 10}}),
-        Method("bisecting", "bisecting:BisectingConsensus", "k-means loss on H, one split at a time",
+        Method("bisecting", ".bisecting:BisectingConsensus", "k-means loss on H, one split at a time",
                "O(n·p·log k) a pass", "codes + table", "bisecting", quick=True,
                columns={"H-KM": {"criterion": "size"}}),
-        Method("density", "density_search:DensityConsensus", "density S", "a few k-means fits", "codes + counts",
+        Method("density", ".density_search:DensityConsensus", "density S", "a few k-means fits", "codes + counts",
                "density", quick=True, columns={"Density": {}}),
-        Method("agreement", "agreement_search:AgreementConsensus", "mean NMI with the ensemble", "a few k-means fits",
+        Method("agreement", ".agreement_search:AgreementConsensus", "mean NMI with the ensemble", "a few k-means fits",
                "codes + counts", "agreement", columns={"Agreement": {}}),
-        Method("hbgf", "spectral:HBGF", "normalised cut of the item–cluster graph", "O(n·p·k) a pass", "codes + table",
+        Method("hbgf", ".spectral:HBGF", "normalised cut of the item–cluster graph", "O(n·p·k) a pass", "codes + table",
                "spectral", quick=True),
-        Method("lwgp", "spectral:LWGP", "the same cut, uncertain base clusters weighted down", "O(n·p·k) a pass",
+        Method("lwgp", ".spectral:LWGP", "the same cut, uncertain base clusters weighted down", "O(n·p·k) a pass",
                "codes + table", "spectral", quick=True),
-        Method("ecpcs", "spectral:ECPCS", "normalised cut of a graph of base clusters", "O(n·p·k) a pass + O(d³)",
+        Method("ecpcs", ".spectral:ECPCS", "normalised cut of a graph of base clusters", "O(n·p·k) a pass + O(d³)",
                "codes + d²", "spectral"),
-        Method("lwea", "lwea:LWEA", "nothing: greedy linkage, uncertain base clusters weighted down",
+        Method("lwea", ".lwea:LWEA", "nothing: greedy linkage, uncertain base clusters weighted down",
                "O(n·p·m) a pass", "codes + m²", "eac"),
         # one k-means++ start is 0.7 NMI points from the paper's column over 13 sets, ten starts 1.3, a random one 2.8
-        Method("sec", "sec:SEC", "normalised cut of the co-association graph", "O(n·p·k) a pass", "codes + table",
+        Method("sec", ".sec:SEC", "normalised cut of the co-association graph", "O(n·p·k) a pass", "codes + table",
                "sec-ecc", quick=True, columns={"SEC": {"init": "k-means++", "n_init": 1}}),
-        Method("ecc", "ecc:ECC", "entropy of the base labels in each cluster", "O(n·p·k) a pass", "codes + table",
+        Method("ecc", ".ecc:ECC", "entropy of the base labels in each cluster", "O(n·p·k) a pass", "codes + table",
                "sec-ecc", quick=True, columns={"ECC": {"n_init": 1, "smoothing": "additive"}}),
-        Method("mcla", "graph:MCLA", "edge cut of the graph of base clusters", "O(n·p²)", "codes + d²", "graph",
+        Method("mcla", ".graph:MCLA", "edge cut of the graph of base clusters", "O(n·p²)", "codes + d²", "graph",
                needs="metis", columns={"MCLA": {"at_most": True}}),
-        Method("cspa", "graph:CSPA", "edge cut of the co-association graph", "O(U²·p)", "U²", "graph", needs="metis"),
-        Method("eac", "eac:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²", "eac",
+        Method("cspa", ".graph:CSPA", "edge cut of the co-association graph", "O(U²·p)", "U²", "graph", needs="metis"),
+        Method("eac", ".eac:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²", "eac",
                compared={
                    "eac-micro": {"micro_clusters": "auto"},
                    **{f"eac-{how}": {"linkage": how} for how in ("average", "single", "complete")},
@@ -135,7 +132,7 @@ METHODS: dict[str, Method] = {
                },
                columns={f"{raw}-{short}": {"linkage": how, "enhanced": raw == "E"}
                         for raw in "RE" for short, how in _LINKAGES.items()}),
-        Method("features", "features:ConsensusClustering", docs="../guide/features", takes="features"),
+        Method("features", ".features:ConsensusClustering", docs="../guide/features", takes="features"),
     )
 }  # fmt: skip
 
@@ -171,7 +168,7 @@ def register(name: str, path: str, **facts: Any) -> Method:
 @cache
 def _load_entry_points() -> None:
     """Register what other installed packages declare; their code is not imported before it is used."""
-    for entry in entry_points(group=ENTRY_POINTS):
+    for entry in declared("methods"):
         if entry.name not in METHODS:
             register(entry.name, entry.value)
 

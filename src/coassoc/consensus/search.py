@@ -279,15 +279,15 @@ def over_segment(
     rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
 ) -> tuple[Labelling, Counts]:
     """Labels and counts of k-means with `n_micro` clusters, or with as many as there are different rows."""
-    objective = KMeansObjective(v)
-    weights = seeding_weights(v)
-    try:
-        seeds = seed_rows(rows, n_micro, weights, stream(seed, 1, restart))
-    except TooFewRows as few:
-        if few.n_different < n_least:
-            raise TooFewRows(n_least, few.n_different) from None
-        seeds = seed_rows(rows, few.n_different, weights, stream(seed, 1, restart))
-    fit = lloyd(rows, objective, Counts.of_rows(seeds, rows.layout), max_iter)
+    seeds, k = None, n_micro
+    while seeds is None:  # with missing labels, how many rows can be told apart depends on the seeds drawn
+        try:
+            seeds = seed_rows(rows, k, seeding_weights(v), stream(seed, 1, restart))
+        except TooFewRows as few:
+            if few.n_different < n_least:
+                raise TooFewRows(n_least, few.n_different) from None
+            k = few.n_different
+    fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(seeds, rows.layout), max_iter)
     return fit.labelling, fit.counts
 
 

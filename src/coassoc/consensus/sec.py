@@ -78,6 +78,6 @@ class SEC(TableConsensus):
     engine: Any = "auto"
     verbose: int = 0
 
-    def _objective(self, rows: Rows, v: np.ndarray) -> SECObjective:
+    def make_objective(self, rows: Rows, v: np.ndarray) -> SECObjective:
         whole = rows.whole_counts()
         return SECObjective(v, whole.alpha[:, 0])

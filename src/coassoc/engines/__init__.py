@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.counts import Counts, Layout, ScoreTable
+from ..core.plugins import declared, loaded
 from .contract import Engine, Fit, Labelling, Rows, Seeding, Start
 from .cuda.device import has_device
 from .cuda.engine import Cuda
@@ -32,8 +33,12 @@ __all__ = [
 ]
 
 _BY_NAME: dict[str, type[Engine]] = {kind.name: kind for kind in (Numpy, Native, Cuda, Stream, Dask)}
-_NAMES = ("auto", *_BY_NAME)
 CUDA_PAYS = 1_000_000  # items from which a GPU is faster, copy included; on an H200 beside 16 cores, see docs/gpu.md
+
+
+def engine_names() -> tuple[str, ...]:
+    """Names of the engines, those of other packages included."""
+    return ("auto", *_BY_NAME, *(entry.name for entry in declared("engines")))
 
 
 def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
@@ -41,12 +46,15 @@ def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
     if isinstance(engine, Engine):
         return engine
     if not isinstance(engine, str):
-        raise TypeError(f"engine must be a name in {_NAMES} or an engine instance, got {type(engine).__name__}.")
+        raise TypeError(
+            f"engine must be a name in {engine_names()} or an engine instance, got {type(engine).__name__}."
+        )
     if engine == "auto":
         return _fastest(ensemble)
-    if engine not in _BY_NAME:
-        raise ValueError(f"engine must be one of {_NAMES} or an engine instance, got {engine!r}.")
-    return _BY_NAME[engine]()
+    kind = _BY_NAME.get(engine) or loaded("engines").get(engine)
+    if kind is None:
+        raise ValueError(f"engine must be one of {engine_names()} or an engine instance, got {engine!r}.")
+    return kind()
 
 
 def _fastest(ensemble: Any) -> Engine:

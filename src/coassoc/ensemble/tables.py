@@ -36,6 +36,11 @@ def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
         else:
             series = (table[:, j] if module == "polars" else table.column(j) for j in range(len(names)))
         return names, (column_values(s) for s in series), int(table.shape[0])
+    if module == "anndata":
+        raise TypeError(
+            "partitions must be a table of labels, got AnnData; coassoc.tl.consensus(adata, keys='leiden*') reads .obs "
+            "and writes the consensus into it, or pass adata.obs[['leiden_0.5', 'leiden_1']]."
+        )
     if hasattr(table, "tocsr"):
         raise TypeError("partitions must be a dense table of labels, got a sparse matrix; see Ensemble's help.")
     array = table if isinstance(table, np.ndarray) else _array_of_rows(table)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from .methods import HIERARCHICAL, NON_HIERARCHICAL
 from .store import Row
+from .tables import mean_and_error
+
+_RIVALS = ("H-KM", *NON_HIERARCHICAL, *HIERARCHICAL)
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,22 @@ def paired(rows: Sequence[Row], score: str, first: str, second: str) -> dict[str
     for (dataset, _), scores in sorted(scores_by_run(rows, score).items()):
         if first in scores and second in scores:
             differences.setdefault(dataset, []).append(scores[first] - scores[second])
-    return {dataset: _summary(values) for dataset, values in differences.items()}
+    return {dataset: Paired(*mean_and_error(values), len(values)) for dataset, values in differences.items()}
 
 
-def _summary(values: list[float]) -> Paired:
-    n = len(values)
-    mean = math.fsum(values) / n
-    spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1)) if n > 1 else math.nan
-    return Paired(mean, spread / math.sqrt(n), n)
-
-
-def _means(rows: Sequence[Row], score: str) -> dict[str, dict[str, float]]:
+def _lead_of_best(rows: Sequence[Row], score: str, own: str, rivals: Sequence[str]) -> dict[str, tuple[float, str]]:
+    """By data set, how far the best of `rivals` is above `own` on average, and which it is."""
     values: dict[str, dict[str, list[float]]] = {}
     for (dataset, _), scores in scores_by_run(rows, score).items():
         for method, value in scores.items():
             values.setdefault(dataset, {}).setdefault(method, []).append(value)
-    return {d: {m: math.fsum(v) / len(v) for m, v in by.items()} for d, by in values.items()}
+    found = {}
+    for dataset, by in sorted(values.items()):
+        means = {m: mean_and_error(by[m])[0] for m in rivals if m in by}
+        if own in by and means:
+            best = max(means, key=lambda m: means[m])
+            found[dataset] = (means[best] - mean_and_error(by[own])[0], best)
+    return found
 
 
 def check_claims(rows: Sequence[Row]) -> list[Claim]:
@@ -68,40 +71,30 @@ def check_claims(rows: Sequence[Row]) -> list[Claim]:
 
 
 def _highest_density(rows: Sequence[Row]) -> Claim | None:
-    rivals = ("H-KM", *NON_HIERARCHICAL, *HIERARCHICAL)
-    wins: list[str] = []
-    losses: list[str] = []
-    for dataset, by in sorted(_means(rows, "density").items()):
-        have = {m: by[m] for m in rivals if m in by}
-        if "KM" not in by or not have:
-            continue
-        best = max(have, key=lambda m: have[m])
-        (wins if by["KM"] >= have[best] else losses).append(f"{dataset} ({best} {have[best] - by['KM']:+.2f})")
-    if not wins and not losses:
+    leads = _lead_of_best(rows, "density", "KM", _RIVALS)
+    return _first("KM has the highest density", "first on {} of {} sets", leads)
+
+
+def _first(claim: str, words: str, leads: dict[str, tuple[float, str]]) -> Claim | None:
+    """The claim that a method is the best one, by the leads of its best rival."""
+    losses = [f"{d} ({best} {lead:+.2f})" for d, (lead, best) in leads.items() if lead > 0]
+    if not leads:
         return None
-    finding = f"first on {len(wins)} of {len(wins) + len(losses)} sets"
-    if losses:
-        finding += "; not on " + ", ".join(losses)
-    return Claim("KM has the highest density", finding, _verdict(len(wins), len(losses)))
+    wins = len(leads) - len(losses)
+    finding = words.format(wins, len(leads)) + ("; not on " + ", ".join(losses) if losses else "")
+    return Claim(claim, finding, _verdict(wins, len(losses)))
 
 
 def _comparable_nmi(rows: Sequence[Row]) -> Claim | None:
-    rivals = ("H-KM", *NON_HIERARCHICAL, *HIERARCHICAL)
-    short = {}
-    for dataset, by in sorted(_means(rows, "nmi").items()):
-        have = {m: by[m] for m in rivals if m in by}
-        if "KM" in by and have:
-            best = max(have, key=lambda m: have[m])
-            short[dataset] = (have[best] - by["KM"], best)
-    if not short:
+    leads = _lead_of_best(rows, "nmi", "KM", _RIVALS)
+    if not leads:
         return None
-    near = [d for d, (gap, _) in short.items() if gap <= 3.0]
-    far = [f"{d} ({best} {gap:+.1f})" for d, (gap, best) in short.items() if gap > 3.0]
-    mean = math.fsum(gap for gap, _ in short.values()) / len(short)
-    finding = f"the best rival is {mean:+.2f} points from KM on average; within 3 points on {len(near)} of {len(short)}"
+    far = [f"{d} ({best} {lead:+.1f})" for d, (lead, best) in leads.items() if lead > 3.0]
+    near, mean = len(leads) - len(far), mean_and_error([lead for lead, _ in leads.values()])[0]
+    finding = f"the best rival is {mean:+.2f} points from KM on average; within 3 points on {near} of {len(leads)}"
     if far:
         finding += "; further on " + ", ".join(far)
-    return Claim("KM's NMI is comparable to the best", finding, _verdict(len(near), len(far)))
+    return Claim("KM's NMI is comparable to the best", finding, _verdict(near, len(far)))
 
 
 def _bisecting_close(rows: Sequence[Row]) -> Claim | None:
@@ -121,22 +114,9 @@ def _bisecting_close(rows: Sequence[Row]) -> Claim | None:
 
 
 def _average_best(rows: Sequence[Row]) -> Claim | None:
-    wins, losses = 0, []
-    for dataset, by in sorted(_means(rows, "nmi").items()):
-        have = {m: by[m] for m in HIERARCHICAL if m in by}
-        if "R-AL" not in have or len(have) < 2:
-            continue
-        best = max(have, key=lambda m: have[m])
-        if best == "R-AL":
-            wins += 1
-        else:
-            losses.append(f"{dataset} ({best} {have[best] - have['R-AL']:+.2f})")
-    if not wins and not losses:
-        return None
-    finding = f"first of the six linkages in NMI on {wins} of {wins + len(losses)} sets"
-    if losses:
-        finding += "; not on " + ", ".join(losses)
-    return Claim("Average linkage on the raw matrix is the best linkage", finding, _verdict(wins, len(losses)))
+    leads = _lead_of_best(rows, "nmi", "R-AL", [m for m in HIERARCHICAL if m != "R-AL"])
+    words = "first of the six linkages in NMI on {} of {} sets"
+    return _first("Average linkage on the raw matrix is the best linkage", words, leads)
 
 
 def _helps(rows: Sequence[Row]) -> Claim | None:

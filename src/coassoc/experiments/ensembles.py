@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from ..datasets import Dataset
 from ..ensemble import Ensemble, make_ensemble
+from ..ensemble.io.output import replacing
 from .protocol import Protocol, ensemble_fingerprint, ensemble_seed, features
 
 
@@ -19,15 +18,7 @@ def ensemble_path(cache: Path, dataset: str, scaling: str, seed: int, repeat: in
     return cache / f"{dataset}-{scaling}-s{seed}" / f"r{repeat:03d}.npz"
 
 
-def base_ensemble(
-    dataset: Dataset,
-    protocol: Protocol,
-    repeat: int,
-    cache: Path | None = None,
-    *,
-    n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Ensemble:
+def base_ensemble(dataset: Dataset, protocol: Protocol, repeat: int, cache: Path | None = None) -> Ensemble:
     """The ensemble of one repeat: read from the cache when its fingerprint matches, else made and cached."""
     X = features(dataset)
     fingerprint = ensemble_fingerprint(dataset, X, protocol, repeat)
@@ -42,9 +33,7 @@ def base_ensemble(
         protocol.n_partitions,
         n_classes=dataset.n_classes,
         n_init=protocol.n_init,
-        n_jobs=n_jobs,
         random_state=ensemble_seed(protocol.seed, dataset.name, repeat),
-        progress=progress,
     )
     if path is not None:
         write_cached(path, made, fingerprint)
@@ -65,14 +54,7 @@ def read_cached(path: Path, fingerprint: str) -> Ensemble | None:
 def write_cached(path: Path, ensemble: Ensemble, fingerprint: str) -> None:
     """Store an ensemble under a temporary name and rename it, so that no partial file remains."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    try:
-        with open(partial, "wb") as out:
-            np.savez_compressed(
-                out, codes=ensemble.codes, n_clusters=ensemble.n_clusters, fingerprint=np.array(fingerprint)
-            )
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path, force=True) as partial, open(partial, "wb") as out:
+        np.savez_compressed(
+            out, codes=ensemble.codes, n_clusters=ensemble.n_clusters, fingerprint=np.array(fingerprint)
+        )

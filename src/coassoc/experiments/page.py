@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import html
-import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from .claims import check_claims
+from .claims import claims_markdown
 from .ensembles import base_ensemble
 from .figures import block_pictures, dot_plots, paired_plot, rank_plot, time_plot
 from .methods import find_method
 from .protocol import Protocol, method_seed
 from .runner import DataSource
 from .store import Row
-from .tables import SCORES, Cell, Table, gaps
+from .tables import SCORES, Table, gaps_markdown, to_markdown
 
 BLOCK_LIMIT = 1500  # block pictures come from the smallest data set, when it has no more items than this
 
@@ -28,10 +28,8 @@ body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, s
 h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; font-size: 1.25rem; } h3 { font-size: 1rem; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
-th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); }
 th { background: var(--soft); position: sticky; top: 0; }
-td small { opacity: .75; }
-td.words { white-space: normal; }
 figure { margin: 0 0 1rem; } figcaption { font-size: 13px; }
 img { max-width: 100%; background: #fff; }
 """
@@ -53,10 +51,10 @@ def write_page(
         f"partitions, k = {protocol.n_clusters}, scaling “{html.escape(protocol.scaling)}”, seed {protocol.seed}. "
         "Cells: ours ± standard error (paper, difference), in percent; "
         "on sets where the paper gave up, † is exact linkage over different rows, ‡ linkage of micro-clusters.</p>",
-        _claims(rows),
-        _gaps(rows),
+        _as_html(claims_markdown(rows)),
+        _as_html(gaps_markdown(rows)),
         "<h2>Tables</h2>",
-        *map(_table, tables),
+        *(_as_html(to_markdown(table)) for table in tables),
         "<h2>Every method, per data set</h2>",
         "<p>Dots: our mean with its standard error. Diamonds: the printed figure.</p>",
     ]
@@ -76,62 +74,21 @@ def write_page(
     )
 
 
-def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{html.escape(m)}</th>' for m in table.columns)
-    lines = []
-    for dataset, cells in table.rows.items():
-        texts = "".join(f"<td>{_cell(cells.get(m))}</td>" for m in table.columns)
-        lines.append(f'<tr><th scope="row">{html.escape(dataset)}</th>{texts}</tr>')
-    for dataset, (printed, why) in table.missing.items():
-        texts = "".join(f"<td><small>({printed[m]:.2f})</small></td>" if m in printed else "<td>NA</td>"
-                        for m in table.columns)  # fmt: skip
-        lines.append(f'<tr><th scope="row">{html.escape(dataset)} <small>{why}</small></th>{texts}</tr>')
-    return (
-        f'<h3>{html.escape(table.title)}</h3><div class="wide"><table><thead><tr><th scope="col">data set</th>{head}'
-        f"</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-    )
-
-
-def _cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "NA"
-    if math.isnan(cell.mean):
-        return "failed"
-    ours = f"<strong>{cell.mean:.2f}</strong>" if cell.best else f"{cell.mean:.2f}"
-    ours += cell.mark
-    ours += "" if math.isnan(cell.error) else f" ± {cell.error:.2f}"
-    if cell.difference is not None:
-        ours += f" <small>({cell.paper:.2f}, {cell.difference:+.2f})</small>"
-    return ours
-
-
-def _claims(rows: Sequence[Row]) -> str:
-    lines = "".join(
-        f'<tr><td>{html.escape(c.text)}</td><td class="words">{html.escape(c.finding)}</td>'
-        f"<td>{html.escape(c.holds)}</td></tr>"
-        for c in check_claims(rows)
-    )
-    if not lines:
+def _as_html(markdown: str) -> str:
+    """A heading and a table, as `tables.py` and `claims.py` write them in Markdown, as HTML."""
+    if not markdown:
         return ""
-    return (
-        "<h2>The paper's claims</h2><table><thead><tr><th>claim</th><th>found here</th><th>verdict</th></tr></thead>"
-        f"<tbody>{lines}</tbody></table>"
+    title, _, head, _, *lines = markdown.strip().splitlines()
+    rows = [[html.escape(cell.strip()) for cell in line.strip("|").split(" | ")] for line in (head, *lines)]
+    names = "".join(f'<th scope="col">{name}</th>' for name in rows[0])
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+        for first, *cells in rows[1:]
     )
-
-
-def _gaps(rows: Sequence[Row]) -> str:
-    density = {g.method: g for g in gaps(rows, "density")}
-    lines = "".join(
-        f"<tr><td>{g.method}</td><td>{g.n_sets}</td><td>{g.mean_absolute:.2f}</td><td>{g.mean:+.2f}</td>"
-        f"<td>{density[g.method].mean_absolute:.2f}</td><td>{density[g.method].mean:+.2f}</td></tr>"
-        for g in gaps(rows, "nmi")
-    )
-    if not lines:
-        return ""
+    body = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", body)
     return (
-        "<h2>Distance to the paper</h2><p>In points, over the data sets both have.</p><table><thead><tr><th>method</th>"
-        "<th>sets</th><th>NMI, mean absolute</th><th>NMI, mean</th><th>density, mean absolute</th>"
-        f"<th>density, mean</th></tr></thead><tbody>{lines}</tbody></table>"
+        f'<h3>{html.escape(title.strip("# "))}</h3><div class="wide"><table><thead><tr>{names}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
     )
 
 

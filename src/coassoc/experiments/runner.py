@@ -7,8 +7,8 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing import get_context
@@ -122,7 +122,8 @@ def run_evaluation(
             weights[source.name] = len(dataset.y)
             for repeat in range(protocol.n_repeats):
                 keys = {
-                    text: _key(dataset, protocol, repeat, text, specs.get(text)) for text in (*ZERO_EFFORT, *methods)
+                    text: row_key(_identity(dataset, protocol, repeat, text, specs.get(text)))
+                    for text in (*ZERO_EFFORT, *methods)
                 }
                 wanted.extend(keys.values())
                 missing = tuple(t for t, key in keys.items() if key not in known or known[key].get("error"))
@@ -144,12 +145,8 @@ def run_evaluation(
     return outcome
 
 
-def _key(dataset: Dataset, protocol: Protocol, repeat: int, text: str, method: Method | None) -> tuple:
-    name, spec = (text, text) if method is None else (method.name, method.spec)
-    return row_key(_identity(dataset, protocol, repeat, name, spec))
-
-
-def _identity(dataset: Dataset, protocol: Protocol, repeat: int, method: str, spec: str) -> Row:
+def _identity(dataset: Dataset, protocol: Protocol, repeat: int, text: str, method: Method | None) -> Row:
+    """What tells a run from all others; `method` is None for a zero-effort row."""
     return {
         "dataset": dataset.name,
         "data": data_digest(dataset),
@@ -159,8 +156,8 @@ def _identity(dataset: Dataset, protocol: Protocol, repeat: int, method: str, sp
         "n_init": protocol.n_init,
         "n_clusters": protocol.n_clusters,
         "repeat": repeat,
-        "method": method,
-        "spec": spec,
+        "method": text if method is None else method.name,
+        "spec": text if method is None else method.spec,
     }
 
 
@@ -175,7 +172,7 @@ def data_digest(dataset: Dataset) -> str:
 
 
 def _rows(tasks: Sequence[Task], n_jobs: int) -> Iterator[Row]:
-    """Rows as they are made: in this process with one job, else in a pool with a short queue."""
+    """Rows as they are made: one by one in this process with one job, else those of a task when it is done."""
     if n_jobs == 1 or len(tasks) < 2:
         for task in tasks:
             yield from run_task(task)
@@ -187,7 +184,8 @@ def _rows(tasks: Sequence[Task], n_jobs: int) -> Iterator[Row]:
         initargs=(os.getpid(),),
     )
     try:
-        yield from _pooled(pool, _one_method_each(tasks), n_jobs)
+        for future in as_completed([pool.submit(_collect, task) for task in tasks]):
+            yield from future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -201,38 +199,6 @@ def _leave_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _one_method_each(tasks: Iterable[Task]) -> Iterator[list[Task]]:
-    """One task per method; the first of each group makes the ensemble, so it runs before the others."""
-    for task in tasks:
-        yield [Task(task.source, task.protocol, task.repeat, (m,), task.cache) for m in task.methods]
-
-
-def _pooled(pool: ProcessPoolExecutor, groups: Iterator[list[Task]], n_jobs: int) -> Iterator[Row]:
-    running: dict[Future, list[Task]] = {}
-    ready: list[Task] = []
-    exhausted = False
-    while True:
-        while len(running) < 2 * n_jobs and not (exhausted and not ready):
-            if ready:
-                running[pool.submit(_collect, ready.pop(0))] = []
-                continue
-            group = next(groups, None)
-            if group is None:
-                exhausted = True
-            elif group[0].cache is None:  # no cache to share the ensemble: run the group in one process
-                merged = Task(group[0].source, group[0].protocol, group[0].repeat,
-                              tuple(t.methods[0] for t in group), None)  # fmt: skip
-                running[pool.submit(_collect, merged)] = []
-            else:
-                running[pool.submit(_collect, group[0])] = group[1:]
-        if not running:
-            return
-        finished, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in finished:
-            ready.extend(running.pop(future))
-            yield from future.result()
 
 
 def _collect(task: Task) -> list[Row]:
@@ -252,8 +218,7 @@ def run_task(task: Task) -> Iterator[Row]:
     digest = hashlib.sha256(ensemble.codes.tobytes()).hexdigest()[:12]
     for text in task.methods:
         method = None if text in ZERO_EFFORT else find_method(text)
-        name, spec = (text, text) if method is None else (method.name, method.spec)
-        row = _identity(dataset, task.protocol, task.repeat, name, spec)
+        row = _identity(dataset, task.protocol, task.repeat, text, method)
         row |= {"n_samples": ensemble.n_samples, "ensemble": digest, "versions": versions()}
         with threadpool_limits(limits=1):  # for comparable times, and eigenvectors that do not depend on the machine
             if method is None:
@@ -302,6 +267,3 @@ def _cost(meter: Meter) -> Row:
         "peak_mib": round(meter.peak_mib, 1),
         "extra_mib": round(meter.extra_mib, 1),
     }
-
-
-__all__ = ["DataSource", "Outcome", "Step", "Task", "data_digest", "run_evaluation", "run_task"]

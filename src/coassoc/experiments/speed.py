@@ -134,7 +134,6 @@ def machine() -> str:
 def _codes(n: int, args: argparse.Namespace) -> np.ndarray:
     """Codes of `n` items; beyond a million, rows drawn again from the first million."""
     base = voronoi_ensemble(min(n, 1_000_000), args.partitions, tuple(args.cells), spread=args.spread, seed=1)
-    assert base is not None
     if n <= len(base):
         return base
     return base[np.random.default_rng(2).integers(len(base), size=n)]
@@ -147,39 +146,3 @@ def _measure(method: str, path: Path, k: int, seed: int, *flags: str) -> dict[st
         last = (done.stderr.strip().splitlines() or ["killed"])[-1]
         return {"error": last}
     return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def write(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)
-
-
-def plot(report: dict[str, Any], path: Path) -> None:
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError:
-        print("no plot: pip install coassoc[report]", file=sys.stderr)
-        return
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    runs = [r for r in report["runs"] if "seconds" in r]
-    for method in dict.fromkeys(r["method"] for r in runs):
-        points = sorted({r["n"] for r in runs if r["method"] == method})
-        medians = [
-            statistics.median(r["seconds"] for r in runs if r["method"] == method and r["n"] == n) for n in points
-        ]
-        left.loglog(points, medians, "o-", label=method)
-    left.set(xlabel="items", ylabel="seconds per fit", title="whole fit, median")
-    if runs:
-        left.legend()
-    for method in dict.fromkeys(r["method"] for r in report["growth"]):
-        rows = [r for r in report["growth"] if r["method"] == method and "pass_seconds" in r]
-        right.loglog([r["n"] for r in rows], [r["pass_seconds"] for r in rows], "o-", label=f"{method}, cold pass")
-    right.set(xlabel="items", ylabel="seconds", title="one pass over all items")
-    if report["growth"]:
-        right.legend()
-    figure.savefig(path, dpi=130)
-    plt.close(figure)

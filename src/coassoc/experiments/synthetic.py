@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 _CHUNK = 1 << 16
@@ -18,8 +16,7 @@ def voronoi_ensemble(
     n_features: int = 8,
     spread: float = 0.45,
     seed: int = 0,
-    write: Callable[[int, np.ndarray], None] | None = None,
-) -> np.ndarray | None:
+) -> np.ndarray:
     """Codes of `n_partitions` Voronoi partitions of a Gaussian mixture, made chunk by chunk.
 
     Partitions have from ``n_clusters[0]`` to ``n_clusters[1]`` cells, evenly spaced, with centres drawn from the
@@ -36,34 +33,27 @@ def voronoi_ensemble(
         The mixture: number of Gaussians, dimensions, their width against centres of unit variance.
     seed : int
         Chunks draw from streams of their own, so the result does not depend on how it is made.
-    write : callable, optional
-        Called as ``write(start, codes)`` for each chunk instead of keeping the codes in memory.
 
     Returns
     -------
-    ndarray of uint8 of shape (n_samples, n_partitions), or None when `write` is given
+    ndarray of uint8 of shape (n_samples, n_partitions)
     """
     if not all(1 <= k <= 256 for k in n_clusters):
         raise ValueError(f"base partitions here have from 1 to 256 clusters, got {n_clusters[0]} to {n_clusters[1]}.")
     setup = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     blobs = setup.normal(size=(n_blobs, n_features))
     sizes = np.rint(np.linspace(*n_clusters, n_partitions)).astype(int)
-    centres = [_draw(setup, blobs, spread, k)[0].astype(np.float32) for k in sizes]
+    centres = [_draw(setup, blobs, spread, k).astype(np.float32) for k in sizes]
     offsets = [(c * c).sum(axis=1) for c in centres]
-    codes = np.empty((n_samples, n_partitions), np.uint8) if write is None else None
+    codes = np.empty((n_samples, n_partitions), np.uint8)
     for start in range(0, n_samples, _CHUNK):
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, start // _CHUNK)))
-        X = _draw(rng, blobs, spread, min(_CHUNK, n_samples - start))[0].astype(np.float32)
-        part = np.stack([(X @ (2 * c.T) - o).argmax(axis=1) for c, o in zip(centres, offsets)], axis=1)
-        if codes is None:
-            assert write is not None
-            write(start, part.astype(np.uint8))
-        else:
-            codes[start : start + len(part)] = part
+        X = _draw(rng, blobs, spread, min(_CHUNK, n_samples - start)).astype(np.float32)
+        parts = [(X @ (2 * c.T) - o).argmax(axis=1) for c, o in zip(centres, offsets)]
+        codes[start : start + len(X)] = np.stack(parts, axis=1)
     return codes
 
 
-def _draw(rng: np.random.Generator, blobs: np.ndarray, spread: float, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """`n` points of the mixture and the blob of each."""
-    which = rng.integers(len(blobs), size=n)
-    return blobs[which] + spread * rng.normal(size=(n, blobs.shape[1])), which
+def _draw(rng: np.random.Generator, blobs: np.ndarray, spread: float, n: int) -> np.ndarray:
+    """`n` points of the mixture."""
+    return blobs[rng.integers(len(blobs), size=n)] + spread * rng.normal(size=(n, blobs.shape[1]))

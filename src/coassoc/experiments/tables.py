@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
 
@@ -89,12 +89,15 @@ def summarise(rows: Iterable[Row], score: str) -> dict[str, dict[str, Cell]]:
 
 
 def _cell(values: Sequence[float], paper: float | None, mark: str, failed: int) -> Cell:
+    return Cell(*mean_and_error(values), len(values), paper, mark, failed=failed)
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and its standard error; NaN where there are too few values."""
     n = len(values)
-    if n == 0:
-        return Cell(math.nan, math.nan, 0, paper, mark, failed=failed)
-    mean = math.fsum(values) / n
+    mean = math.fsum(values) / n if n else math.nan
     spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1)) if n > 1 else math.nan
-    return Cell(mean, spread / math.sqrt(n), n, paper, mark, failed=failed)
+    return mean, spread / math.sqrt(max(n, 1))
 
 
 def make_tables(rows: Sequence[Row]) -> list[Table]:
@@ -128,7 +131,7 @@ def _table(key: str, title: str, score: str, columns: tuple[str, ...], cells: di
             best = best_of(have, group)
             if best is not None:
                 paper = paper_tables()[f"{score}_comparison"].get(dataset, {}).get(name)
-                have[name] = Cell(best.mean, best.error, best.n, paper, best.mark)
+                have[name] = replace(best, paper=paper, failed=0)
         chosen = {name: have[name] for name in columns if name in have}
         if chosen:
             table.rows[dataset] = _with_best(chosen)
@@ -150,10 +153,7 @@ def _with_best(cells: dict[str, Cell]) -> dict[str, Cell]:
     if not rivals:
         return cells
     top = max(round(cells[m].mean, 2) for m in rivals)
-    return {
-        m: Cell(c.mean, c.error, c.n, c.paper, c.mark, m in rivals and round(c.mean, 2) == top, c.failed)
-        for m, c in cells.items()
-    }
+    return {m: replace(c, best=m in rivals and round(c.mean, 2) == top) for m, c in cells.items()}
 
 
 # -- gaps --------------------------------------------------------------------------------------------------
@@ -177,27 +177,14 @@ def gaps(rows: Sequence[Row], score: str, methods: Sequence[str] = ()) -> list[G
     cells = summarise(rows, score)
     found = []
     for method in methods or ("Max", "Mean", *PAPER_METHODS):
-        differences = {
-            d: c[method].difference
-            for d, c in cells.items()
-            if method in c and c[method].difference is not None and c[method].mark != MICRO_MARK
-        }
-        known = {d: v for d, v in differences.items() if v is not None}
-        if not known:
-            continue
-        worst = max(known, key=lambda d: abs(known[d]))
-        size = len(known)
-        found.append(
-            Gap(
-                method,
-                score,
-                size,
-                math.fsum(abs(v) for v in known.values()) / size,
-                math.fsum(known.values()) / size,
-                worst,
-                known[worst],
+        mine = {dataset: by[method] for dataset, by in cells.items() if method in by}
+        known = {d: c.difference for d, c in mine.items() if c.difference is not None and c.mark != MICRO_MARK}
+        if known:
+            worst = max(known, key=lambda d: abs(known[d]))
+            absolute, mean = (
+                mean_and_error(values)[0] for values in (list(map(abs, known.values())), [*known.values()])
             )
-        )
+            found.append(Gap(method, score, len(known), absolute, mean, worst, known[worst]))
     return found
 
 

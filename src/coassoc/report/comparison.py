@@ -6,10 +6,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
@@ -20,7 +22,7 @@ from ..core.densities import density_from_counts
 from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
-from ..metrics import nmi, zero_effort
+from ..metrics import nmi, partition_agreement, zero_effort
 from ..metrics.counting import counts_of, nmi_from_counts
 from ..metrics.labels import check_labels
 from . import plain_text
@@ -33,6 +35,7 @@ class Row:
     method: str
     density: float | None = None
     ensemble_nmi: float | None = None
+    left_out_nmi: float | None = None  # with partitions that the consensus was not made from
     class_ari: float | None = None
     class_nmi: float | None = None
     clusters: int | None = None
@@ -75,11 +78,11 @@ class Comparison:
         """Remarks on the numbers: methods below the best single clustering, with fewer clusters, or that failed."""
         found = []
         best = self.zero_effort_nmi["best"]
-        below = [r.method for r in self.rows if r.ensemble_nmi is not None and r.ensemble_nmi < best]
+        below = [r.method for r in self.rows if r.left_out_nmi is not None and r.left_out_nmi < best]
         if below:
             found.append(
-                f"{', '.join(below)}: agrees less with the ensemble than its best single clustering does "
-                f"(NMI {best:.4f} with the others)."
+                f"{', '.join(below)}: agrees less with clusterings left out than the best single clustering does "
+                f"(NMI {best:.4f} with the others, whatever its number of clusters)."
             )
         fewer = [r.method for r in self.rows if r.clusters is not None and r.clusters < self.n_clusters]
         if fewer:
@@ -122,19 +125,18 @@ class Comparison:
     def to_text(self) -> str:
         """The table as plain text."""
         classes = any(row.class_nmi is not None for row in self.rows)
-        head = ["method", "density", "ensemble NMI", *(["class ARI", "class NMI"] if classes else [])]
+        head = ["method", "density", "ensemble NMI", "NMI left out", *(["class ARI", "class NMI"] if classes else [])]
         head += ["clusters", "time", "peak memory"]
         body = []
         for row in self.rows:
-            cells = [row.method, plain_text.number(row.density), plain_text.number(row.ensemble_nmi)]
-            if classes:
-                cells += [plain_text.number(row.class_ari), plain_text.number(row.class_nmi)]
+            scores = [row.density, row.ensemble_nmi, row.left_out_nmi, *((row.class_ari, row.class_nmi) * classes)]
+            cells = [row.method, *map(plain_text.number, scores)]
             cells += ["–" if row.clusters is None else str(row.clusters)]
             cells += [plain_text.seconds(row.seconds), "–" if row.peak_bytes is None else format_size(row.peak_bytes)]
             body.append(cells)
-        blank = [""] * (len(head) - 3)
+        blank = [""] * (len(head) - 4)
         for name in ("mean", "best"):
-            zero = [f"one clustering, {name}", plain_text.number(self.zero_effort_density[name])]
+            zero = [f"one clustering, {name}", plain_text.number(self.zero_effort_density[name]), ""]
             body.append([*zero, plain_text.number(self.zero_effort_nmi[name]), *blank])
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
         return "\n".join([title, "", plain_text.text_table(head, body), "", *self.notes()]).rstrip()
@@ -183,7 +185,8 @@ def compare(
     Notes
     -----
     Density and ensemble NMI measure how well a partition represents the ensemble; some methods optimise one of them,
-    some the other. Neither measures agreement with true classes.
+    some the other. Neither measures agreement with true classes. The NMI left out can be compared with that of a single
+    partition: each method is fitted to two random halves of the partitions, and scored on the other half.
 
     Examples
     --------
@@ -250,18 +253,41 @@ def _run_one(
         return row, None
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
+    with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
+        row.left_out_nmi = left_out_nmi(model, ensemble, limits["random_state"] or 0, limits["engine"])
     labels = np.asarray(model.labels_)
-    _score(row, ensemble, labels, known, limits["engine"])
-    return row, labels
+    return score(row, ensemble, labels, known, limits["engine"]), labels
 
 
-def _score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any) -> None:
-    codes, found = check_labels(labels, ensemble.n_samples)
-    counts = counts_of(ensemble, codes, found, None, engine)  # one pass serves both scores
+def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:
+    """Mean NMI of the partitions with a consensus of other partitions: a fit to each of two random halves.
+
+    :class:`coassoc.Consensus` has done more such fits already. None for a single partition.
+    """
+    if hasattr(model, "partition_agreement_"):
+        return float(np.mean(model.partition_agreement_))
+    p = ensemble.n_partitions
+    if p < 2:
+        return None
+    halves = np.array_split(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x1EF7,))).permutation(p), 2)
+    parts = [
+        Ensemble.from_codes(np.ascontiguousarray(ensemble.codes[:, half]), ensemble.n_clusters[half]) for half in halves
+    ]
+    total = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for used, left in (parts, parts[::-1]):
+            total += float(partition_agreement(left, fit_to(clone(model), used).labels_, engine=engine).sum())
+    return total / p
+
+
+def score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any) -> Row:
+    """`row` with the scores of some labels; `known` are codes of true classes."""
+    codes, row.clusters = check_labels(labels, ensemble.n_samples)
+    counts = counts_of(ensemble, codes, row.clusters, None, engine)  # one pass serves both scores
     row.density = density_from_counts(counts, np.ones(ensemble.n_partitions))
     row.ensemble_nmi = float(np.mean(nmi_from_counts(counts)))
-    row.clusters = found
-    if known is not None:
+    if known is not None and ((known >= 0) & (codes >= 0)).any():
         both = (known >= 0) & (codes >= 0)
-        row.class_nmi = nmi(known[both], codes[both]) if both.any() else None
-        row.class_ari = float(adjusted_rand_score(known[both], codes[both])) if both.any() else None
+        row.class_nmi, row.class_ari = nmi(known[both], codes[both]), adjusted_rand_score(known[both], codes[both])
+    return row

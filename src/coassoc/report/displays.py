@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.cluster.hierarchy import dendrogram
 
+from ..consensus.choose_k import SelectK
+from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
 from ..metrics import item_stability
 from ..metrics.labels import check_labels
-from .axes import axes_or_new
+from .axes import axes_or_new, with_ax
 from .blocks import block_means
 from .comparison import Comparison
 from .distribution import Distribution, pair_distribution
-from .summary import Summary, leaf_positions
+from .summary import Summary
 
 
+@with_ax
 def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
     """Heat map of the co-association matrix, items ordered by a partition, block means when there are many.
 
@@ -29,17 +33,11 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
         Rows of the picture at most.
     cmap : str or Colormap, default="viridis"
         Colours.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ax = ca.report.plot_coassociation([[0, 1], [0, 1], [1, 0]], [0, 0, 1])
     >>> ax.get_xlabel()
     'items, by cluster'
@@ -57,8 +55,9 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
     return ax
 
 
+@with_ax
 def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: Any = None):
-    """The bisecting tree: splits from top to bottom in the order they were made, nodes coloured by density.
+    """The bisecting tree: splits from top to bottom in the order they were made, coloured by density.
 
     Parameters
     ----------
@@ -68,75 +67,62 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
         Draw the line that cuts the tree into this many clusters.
     cmap : str or Colormap, default="viridis"
         Colours of the densities.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> model = ca.BisectingConsensus(max_leaves=2, random_state=0).fit([[0, 1], [0, 1], [1, 0]])
     >>> ca.report.plot_tree(model, cut=2).get_ylabel()
     'clusters'
     """
-    nodes = _nodes(tree)
-    n_leaves = (len(nodes["node"]) + 1) // 2
-    position = leaf_positions(nodes)
-    height = np.where(nodes["rank"] > 0, n_leaves - nodes["rank"], 0)
+    tree = _tree_of(tree)
+    splits = {rank: node for node, rank in enumerate(tree.rank) if rank}
     ax = axes_or_new(ax, figsize=(7, 4))
-    for node, parent in enumerate(nodes["parent"]):
-        if parent >= 0:
-            xs = [position[node], position[node], position[parent]]
-            ax.plot(xs, [height[node], height[parent], height[parent]], color="0.55", linewidth=0.9, zorder=1)
-    size = 12 + 120 * np.asarray(nodes["size"]) / max(nodes["size"])
-    points = ax.scatter(position, height, s=size, c=nodes["density"], cmap=cmap, vmin=0, vmax=1, zorder=2)
+    drawn = dendrogram(tree.linkage(), ax=ax, no_labels=True, link_color_func=lambda _: "0.55")
+    tops = [(x[1] + x[2], y[1]) for x, y in zip(drawn["icoord"], drawn["dcoord"])]
+    nodes = [splits[round(tree.n_leaves - height)] for _, height in tops]
+    dense, size = np.asarray(tree.density)[nodes], np.asarray(tree.size)[nodes] / max(tree.size)
+    x, y = np.array(tops).T
+    points = ax.scatter(x / 2, y, s=12 + 120 * size, c=dense, cmap=cmap, vmin=0, vmax=1, zorder=3)
     if cut is not None:
-        ax.axhline(n_leaves - cut + 0.5, color="tab:red", linestyle="--", linewidth=1)
-    shown = [t for t in range(0, n_leaves, max(1, n_leaves // 8))]
-    ax.set_yticks(shown, [str(n_leaves - t) for t in shown])
-    ax.set(xlabel="leaves", ylabel="clusters", xticks=[])
+        ax.axhline(tree.n_leaves - cut + 0.5, color="tab:red", linestyle="--", linewidth=1)
+    shown = range(0, tree.n_leaves, max(1, tree.n_leaves // 8))
+    ax.set_yticks(shown, [str(tree.n_leaves - t) for t in shown])
+    ax.set(xlabel="leaves", ylabel="clusters")
     ax.figure.colorbar(points, ax=ax, label="density", shrink=0.85)
     return ax
 
 
+@with_ax
 def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     """Cumulative distribution of the co-association over pairs of items, with the range that counts as ambiguous.
 
     Parameters
     ----------
-    X : Ensemble, label table, Summary, Distribution or list of Distribution
+    X : Ensemble, label table, Summary or Distribution
         The base partitions, or numbers at hand.
     random_state : int, default=0
         Seed of the pairs that are drawn when there are many items.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_cdf([[0, 1], [0, 1], [1, 0]]).get_xlabel()
     'co-association of a pair'
     """
-    curves = X if isinstance(X, list) and X and isinstance(X[0], Distribution) else [_distribution(X, random_state)]
+    if not isinstance(X, Distribution):
+        X = X.distribution if isinstance(X, Summary) else pair_distribution(check_ensemble(X), random_state)
     ax = axes_or_new(ax, figsize=(5.5, 3.6))
     ax.axvspan(0.1, 0.9, color="tab:orange", alpha=0.1, linewidth=0)
-    for curve in curves:
-        name = f"k = {curve.k}, PAC {curve.pac:.3f}" if curve.k is not None else f"PAC {curve.pac:.3f}"
-        ax.step(curve.grid, curve.cdf, where="post", label=name)
+    ax.step(X.grid, X.cdf, where="post", label=f"PAC {X.pac:.3f}")
     ax.set(xlabel="co-association of a pair", ylabel="share of pairs", xlim=(0, 1), ylim=(0, 1.02))
     ax.legend(frameon=False)
     return ax
 
 
+@with_ax
 def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None):
     """Histogram of item stability: mean co-association with its own cluster minus that with the best other.
 
@@ -148,17 +134,11 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
         The consensus; needed unless `X` is a summary.
     bins : int, default=40
         Bars over [−1, 1].
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_stability([[0, 1], [0, 1], [1, 0]], [0, 0, 1]).get_ylabel()
     'items'
     """
@@ -176,6 +156,7 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
     return ax
 
 
+@with_ax
 def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", ax: Any = None):
     """One dot per method, density against agreement with the ensemble; dashed lines mark the best single clustering.
 
@@ -185,17 +166,11 @@ def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", a
         What `compare` returned, or rows with ``method``, `x` and `y`; methods that did not run are left out.
     x, y : str, default="density", "ensemble_nmi"
         Keys of the two scores.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_comparison([{"method": "a", "density": 0.5, "ensemble_nmi": 0.7}]).get_xlabel()
     'density'
     """
@@ -217,21 +192,61 @@ def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", a
     return ax
 
 
-def _nodes(tree: Any) -> dict[str, Any]:
+def plot_select_k(found: SelectK, axes: Any = None) -> Any:
+    """Draw what `select_k` found: scores over k on the left, what k is chosen by on the right.
+
+    Parameters
+    ----------
+    found : SelectK
+        What ``select_k`` returned.
+    axes : pair of matplotlib Axes, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    pair of Axes
+
+    Examples
+    --------
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
+    >>> found = ca.select_k(ca.Ensemble([[0, 1], [0, 1], [1, 0], [1, 0]] * 9), [2], random_state=0)
+    >>> ca.report.plot_select_k(found)[0].get_title()
+    'suggested k = 2'
+    """
+    left, right = axes = axes_or_new(axes, 2, figsize=(9, 3.5))
+    labels = {"density": "density S", "nmi": "ensemble NMI", "stability": "cluster stability", "pac": "PAC"}
+    for name, label in labels.items():
+        values = getattr(found, name)
+        if (values == values).any():  # PAC is NaN where too few partitions have k clusters
+            left.plot(found.ks, values, marker="o", markersize=3, label=label)
+    left.set(xlabel="clusters k", ylim=(-0.02, 1.02), title=f"suggested k = {found.k}")
+    left.legend(frameon=False)
+    if found.curves:
+        for name, curve in found.curves.items():
+            low, high = curve.min(), curve.max()
+            right.plot(found.ks, (curve - low) / max(high - low, 1e-12), linewidth=1, label=name.replace("_", " "))
+        right.plot(found.ks, found.score / 3, marker="o", markersize=3, color="black", label="score")
+        right.set(xlabel="clusters k", title="curves, each from 0 to 1, and their mean")
+        right.legend(frameon=False)
+    else:
+        right.axhline(3.0, color="0.6", linewidth=1, linestyle="--")
+        right.plot(found.ks, found.z, marker="o", markersize=3, color="black")
+        right.set(xlabel="clusters k", ylabel="z-score of k", title=f"against {found.reference} reference")
+    for ax in (left, right):
+        if found.k in found.ks:
+            ax.axvline(found.k, color="0.8", linewidth=6, zorder=0)
+    return axes
+
+
+def _tree_of(tree: Any) -> Tree:
     if isinstance(tree, Summary):
         if tree.tree is None:
             raise ValueError("tree: the items of this summary cannot be split, so there is no tree to draw.")
-        return {name: np.asarray(values) for name, values in tree.tree.items() if name not in ("cut", "density_at")}
+        return Tree(*(tree.tree[name] for name in ("parent", "left", "right", "rank", "size", "density", "gain")))
     tree = getattr(tree, "tree_", tree)
-    if not hasattr(tree, "table"):
+    if not isinstance(tree, Tree):
         raise TypeError(f"tree must be a fitted BisectingConsensus, its tree_ or a Summary, got {type(tree).__name__}.")
-    return tree.table()
-
-
-def _distribution(X: Any, seed: int) -> Distribution:
-    if isinstance(X, Distribution):
-        return X
-    return X.distribution if isinstance(X, Summary) else pair_distribution(check_ensemble(X), seed)
+    return tree
 
 
 def _needed(labels: Any) -> Any:

@@ -1,23 +1,25 @@
-"""The report page: numbers from `summary` and pictures from `charts` in one self-contained HTML file."""
+"""The report page: the numbers of `summary` in one self-contained HTML file, drawn there by Apache ECharts."""
 
 from __future__ import annotations
 
 import json
 import math
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..consensus.answer import SURE
 from ..ensemble.io.output import check_writable, replacing
-from . import charts, plain_text
-from .png import heat_map_png, png_uri
+from . import plain_text
 from .summary import Summary, summarize
 
-_MOST_ROWS = 500  # of any table in the page
-_MOST_SAVED = 5000  # rows of any downloadable table
+_MOST_ROWS = 2000  # of tables other than that of the items
 _MOST_PARTITIONS = 200  # rows of the agreement picture
+_MOST_CLASSES = 100  # rows and columns of the table of classes
+_MOST_FLOWING = 60  # clusters of a partition in a flow picture
 
 
 def write_report(
@@ -30,7 +32,7 @@ def write_report(
     X : Ensemble, label table of shape (n_samples, n_partitions), or path of a label file
         The base partitions.
     n_clusters : int or None, default=None
-        Clusters of the consensus; None is 8, or those of ``labels=``.
+        Clusters of the consensus; None lets the method choose.
     path : str, path or None, default=None
         Where to write; None returns the page as text.
     force : bool, default=False
@@ -47,7 +49,7 @@ def write_report(
     Notes
     -----
     The page needs no network and stays under 5 MB whatever the number of items: the co-association is shown as block
-    means. Time is linear in the number of items.
+    means, and the table of items holds the least certain ones and a sample. Time is linear in the number of items.
 
     Examples
     --------
@@ -76,187 +78,177 @@ def render(summary: Summary) -> str:
     environment = Environment(
         loader=PackageLoader("coassoc.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(
-        num=lambda value, digits=3: plain_text.number(value, digits),
-        pct=_percent,
-        seconds=plain_text.seconds,
-        count=lambda value: f"{value:,}",
-    )
+    environment.filters.update(num=plain_text.number, seconds=plain_text.seconds, pct=_percent, count="{:,}".format)
     import coassoc
 
     return environment.get_template("page.html").render(
         s=summary,
         version=coassoc.__version__,
-        pictures=_pictures(summary),
-        data=_data_script(tables(summary)),
-        matrix=_matrix_script(summary),
-        verdict=verdict(summary),
-        most_rows=_MOST_ROWS,
-        certain_share=None if _by_chance(summary) else _certain_share(summary),
+        library=files("coassoc.report").joinpath("assets/echarts.min.js").read_text(encoding="utf-8"),
+        data=_data_script({"tables": tables(summary), "facts": _facts(summary)}),
+        findings=findings(summary),
+        sure=SURE,
     )
 
 
-def _pictures(s: Summary) -> dict[str, Any]:
-    counts, edges = charts.stability_histogram(s.stability.own, s.stability.other, s.labels)
-    agreement, _ = _agreement(s)
-    return {
-        "clusters": charts.clusters_chart(s.clusters),
-        "coassociation": png_uri(heat_map_png(s.blocks.values)),
-        "tree": charts.tree_chart(s.tree) if s.tree else None,
-        "density_by_k": charts.density_by_k_chart(s.tree) if s.tree else None,
-        "stability": charts.stability_chart(counts, edges),
-        "agreement": png_uri(heat_map_png(agreement)),
-        "cdf": charts.cdf_chart(s.distribution),
-        "over_k": charts.over_k_charts(s.over_k) if s.over_k else [],
-        "comparison": charts.comparison_chart(s.comparison) if len(s.comparison) > 1 else None,
-    }
-
-
-def _by_chance(s: Summary) -> str | None:
-    """The warning when the partitions agree no more than chance."""
-    return None if s.consensus["chance"] is None else s.consensus["chance"]["warning"]
-
-
-def verdict(s: Summary) -> list[tuple[str, str]]:
-    """The main findings as (kind, sentence); kind is good, note or warn."""
+def findings(s: Summary) -> list[tuple[str, str]]:
+    """What else there is to know, as (kind, sentence); kind is good, note or warn."""
     found = []
-    by_chance = _by_chance(s)
-    if by_chance:
-        found.append(("warn", by_chance[:1].upper() + by_chance[1:]))
-    if "verdict" in s.consensus:
-        found.insert(0, ("warn" if by_chance else "note", s.consensus["verdict"]))
-    mean, best = s.consensus["zero_effort_nmi"]["mean"], s.consensus["zero_effort_nmi"]["best"]
-    score = s.consensus["ensemble_nmi"]
-    if s.input["n_partitions"] > 1 and score < best - 1e-9:
-        text = (
-            f"The consensus agrees less with the base partitions (NMI {score:.3f}) than the best of them does "
-            f"({best:.3f}): consider taking that one, another method or another k."
-        )
+    facts, supported = s.consensus, s.consensus["supported"]
+    suggested = s.number["suggested"]
+    if suggested and facts["n_clusters"] not in (suggested, *s.number["runners_up"]):
+        text = f"This consensus has {facts['n_clusters']} clusters; the clusterings suggest {suggested}."
         found.append(("warn", text))
-    elif s.input["n_partitions"] > 1 and not by_chance:
+    if supported and facts["left_out"] is not None:
+        found += _against_members(s)
+    sure, pac = facts["sure_share"], s.distribution.pac
+    if supported and sure is not None and sure > 0.5 and pac > 0.3:
         text = (
-            f"The consensus agrees with the base partitions (NMI {score:.3f}) more than any one of them does "
-            f"(best {best:.3f}, mean {mean:.3f})."
+            f"{_percent(sure)} of the items are surely placed, though {_percent(pac)} of the pairs are together in "
+            "some clusterings only. Both can hold: clusterings with other numbers of clusters divide or join whole "
+            "groups, which changes pairs but not where an item belongs."
         )
-        found.append(("good", text))
-    present = s.labels >= 0
-    ambiguous = float((s.stability.own <= s.stability.other)[present].mean()) if present.any() else 0.0
-    if ambiguous > 0:
-        text = f"{ambiguous:.1%} of the items are at least as often together with another cluster as with their own."
-        found.append(("warn" if ambiguous > 0.1 else "note", text))
+        found.append(("note", text))
+    elsewhere = float((s.stability.margin <= 0)[s.labels >= 0].mean())
+    if supported and facts["n_clusters"] > 1 and elsewhere > 0:
+        text = f"{_percent(elsewhere)} of the items are together with another cluster at least as often as with theirs."
+        found.append(("warn" if elsewhere > 0.1 else "note", text))
     outliers = [s.input["partitions"][j]["name"] for j in np.flatnonzero(s.partitions.outlier)]
     if outliers:
         more = f" and {len(outliers) - 5} more" if len(outliers) > 5 else ""
-        found.append(("warn", f"Base partitions that agree far less with the others: {', '.join(outliers[:5])}{more}."))
+        found.append(("warn", f"Clusterings that agree far less with the others: {', '.join(outliers[:5])}{more}."))
     if s.input["missing_share"] > 0:
-        text = f"{s.input['missing_share']:.1%} of the labels are missing; a pair counts where both items are labelled."
-        found.append(("note", text))
-    if s.consensus["unlabelled"]:
-        found.append(("note", f"{s.consensus['unlabelled']:,} items have no label in any partition and take no part."))
+        share = _percent(s.input["missing_share"])
+        found.append(("note", f"{share} of the labels are missing; a pair counts where both items are labelled."))
+    if facts["unlabelled"]:
+        found.append(("note", f"{facts['unlabelled']:,} items have no label in any clustering and take no part."))
     return found
 
 
-def _certain_share(s: Summary) -> float:
-    """Share of items with a confidence of at least 0.9; without one, of those nearest to their own cluster."""
-    if "sure_share" in s.consensus:
-        return s.consensus["sure_share"]
-    present = s.labels >= 0
-    return float((s.stability.own > s.stability.other)[present].mean()) if present.any() else 0.0
+def _against_members(s: Summary) -> list[tuple[str, str]]:
+    """Consensus and single clusterings, scored on clusterings left out, at the same number of clusters."""
+    matched = s.consensus["left_out"].get("matched")
+    if matched is None:
+        return []
+    better = matched["consensus"] >= matched["member"]
+    text = (
+        f"Against the best single clustering (“{matched['name']}”, {matched['k']} clusters): consensuses of "
+        f"{matched['k']} clusters, each made from half of the clusterings, agree with the other half by NMI "
+        f"{matched['consensus']:.3f}; that clustering agrees with the others by {matched['member']:.3f}, a single "
+        f"clustering on average by {s.consensus['left_out']['mean']:.3f}."
+    )
+    return [("good" if better else "warn", text + ("" if better else " By this measure the consensus gains nothing."))]
 
 
 # -- numbers behind the pictures -------------------------------------------------------------------------------
 
 
 def tables(s: Summary) -> dict[str, dict[str, Any]]:
-    """Every table and picture as columns and rows, for download."""
-    counts, edges = charts.stability_histogram(s.stability.own, s.stability.other, s.labels)
+    """Every table and picture as columns and rows, for the page to show, draw and download."""
+    margin = s.stability.margin[s.labels >= 0]
     found = {
-        "partitions": _rows(
+        "clusterings": _rows(
             [
                 {
-                    **row,
-                    "mean_nmi_with_others": s.partitions.mean[j],
-                    "nmi_with_consensus": s.partitions.consensus[j],
-                    "outlier": bool(s.partitions.outlier[j]),
+                    "clustering": row["name"],
+                    "clusters": row["clusters"],
+                    "labelled": row["labelled_share"],
+                    "NMI with others": s.partitions.mean[j],
+                    "NMI with consensus": s.partitions.consensus[j],
+                    "weight": row["weight"],
+                    "outlier": "yes" if s.partitions.outlier[j] else "",
                 }
                 for j, row in enumerate(s.input["partitions"])
             ]
         ),
         "clusters": _rows(s.clusters),
-        "stability": _rows([{"from": a, "to": b, "items": int(c)} for a, b, c in zip(edges[:-1], edges[1:], counts)]),
-        "uncertain": _rows(s.uncertain),
-        "cdf": _rows(
-            [{"coassociation": x, "share_of_pairs": y} for x, y in zip(s.distribution.grid, s.distribution.cdf)]
-        ),
-        "comparison": _rows(s.comparison),
+        "margins": _histogram(margin, np.linspace(-1, 1, 41)),
+        "items": _table(s.items),
+        "pairs": _table({"co-association": s.distribution.grid, "share of pairs": s.distribution.cdf}),
+        "methods": _rows([{**row, "peak_bytes": None} for row in s.comparison]),
+        "alternatives": _rows(s.alternatives),
+        "k": _table(s.number["curves"]),
+        **{f"flow {name}": _flow(columns) for name, columns in s.flows.items()},
+        "coassociation": _matrix("block", [f"block {i}" for i in range(len(s.blocks.sizes))], s.blocks.values),
+        "agreement": _matrix("clustering", *_agreement(s)),
     }
-    names = [f"block_{i}" for i in range(len(s.blocks.sizes))]
-    found["coassociation"] = {
-        "columns": ["block", "cluster", "items", *names],
-        "rows": [
-            [i, int(s.blocks.clusters[i]), int(s.blocks.sizes[i]), *map(_rounded, s.blocks.values[i])]
-            for i in range(len(names))
-        ],
-    }
-    agreement, labels = _agreement(s)
-    found["agreement"] = {
-        "columns": ["partition", *labels],
-        "rows": [[labels[i], *map(_rounded, agreement[i])] for i in range(len(labels))],
-    }
+    if s.confidence is not None:
+        found["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
+    if s.features_k is not None:
+        curves = ("ks", "density", "stability", "pac", "z")
+        found["k of features"] = _table({name: getattr(s.features_k, name) for name in curves})
+    if s.classes is not None:
+        names, counts = s.classes
+        most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])
+        found["classes"] = {
+            "columns": ["class", *(str(c) for c in range(min(counts.shape[1], _MOST_CLASSES)))],
+            "rows": [[names[i], *counts[i, :_MOST_CLASSES].tolist()] for i in most.tolist()],
+        }
     if s.tree is not None:
         keys = ("node", "parent", "left", "right", "rank", "size", "density", "gain")
-        found["tree"] = _rows([dict(zip(keys, row)) for row in zip(*(s.tree[key] for key in keys))])
-        found["density_by_k"] = _rows([{"k": k, "density": v} for k, v in enumerate(s.tree["density_at"], 1)])
-    if s.over_k:
-        gains = charts.delta_area(s.over_k)
-        found["over_k"] = _rows(
-            [
-                {"k": c.k, "pac": c.pac, "area": c.area, "relative_change": g, **{f"cdf_{x:.2f}": y for x, y in
-                 zip(c.grid, c.cdf)}}
-                for c, g in zip(s.over_k, gains)
-            ]
-        )  # fmt: skip
+        found["tree"] = _table({key: s.tree[key] for key in keys})
+        found["cuts"] = _table({"k": range(1, len(s.tree["density_at"]) + 1), "density": s.tree["density_at"]})
     return found
 
 
+def _table(columns: dict[str, Any]) -> dict[str, Any]:
+    return {"columns": list(columns), "rows": [list(map(_rounded, row)) for row in zip(*columns.values())]}
+
+
 def _rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    columns = list(rows[0]) if rows else []
-    return {"columns": columns, "rows": [[_rounded(row[c]) for c in columns] for row in rows[:_MOST_SAVED]]}
+    """Columns without any value are left out."""
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    return _table({name.replace("_", " "): [row[name] for row in rows[:_MOST_ROWS]] for name in names})
 
 
-def _agreement(s: Summary) -> tuple[np.ndarray, list[str]]:
+def _histogram(values: np.ndarray, edges: np.ndarray) -> dict[str, Any]:
+    return _table({"from": edges[:-1], "to": edges[1:], "items": np.histogram(values, bins=edges)[0]})
+
+
+def _matrix(name: str, names: list[str], values: np.ndarray) -> dict[str, Any]:
+    return {"columns": [name, *names], "rows": [[one, *np.round(row, 3).tolist()] for one, row in zip(names, values)]}
+
+
+def _flow(columns: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
+    """How many items go from a cluster of each partition to a cluster of the next."""
+    rows = []
+    for (one, a), (other, b) in pairwise(columns):
+        width = int(b.max()) + 1
+        both = (a >= 0) & (b >= 0)
+        counts = np.bincount(a[both].astype(np.int64) * width + b[both])
+        few = max(a.max(), b.max()) < _MOST_FLOWING
+        for cell in np.flatnonzero(counts).tolist() if few else ():
+            rows.append([one, cell // width, other, cell % width, int(counts[cell])])
+    return {"columns": ["from", "cluster", "to", "in cluster", "items"], "rows": rows}
+
+
+def _agreement(s: Summary) -> tuple[list[str], np.ndarray]:
     """The matrix between partitions, averaged over neighbours when there are very many of them."""
     names = [row["name"] for row in s.input["partitions"]]
     matrix = s.partitions.matrix
     if len(names) <= _MOST_PARTITIONS:
-        return matrix, names
+        return names, matrix
     edges = np.linspace(0, len(names), _MOST_PARTITIONS + 1).astype(int)
     sums = np.add.reduceat(np.add.reduceat(matrix, edges[:-1], axis=0), edges[:-1], axis=1)
     means = sums / np.outer(np.diff(edges), np.diff(edges))
-    return means, [f"{names[a]} to {names[b - 1]}" for a, b in pairwise(edges.tolist())]
+    return [f"{names[a]} to {names[b - 1]}" for a, b in pairwise(edges.tolist())], means
+
+
+def _facts(s: Summary) -> dict[str, Any]:
+    """What the pictures need beyond the tables."""
+    blocks = s.blocks
+    return {
+        "k": s.consensus["n_clusters"],
+        "suggested": s.number["suggested"],
+        "runners_up": s.number["runners_up"],
+        "cut": None if s.tree is None else s.tree["cut"],
+        "blocks": {"clusters": blocks.clusters.tolist(), "sizes": blocks.sizes.tolist(), "names": s.block_names},
+    }
 
 
 def _data_script(data: Any) -> str:
     # "</script>" inside a name must not end the script
     return json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-
-
-def _matrix_script(s: Summary) -> str:
-    """Data of the pictures for the texts shown under the pointer."""
-    agreement, names = _agreement(s)
-    blocks = s.blocks
-    ends = np.cumsum(blocks.sizes)
-    labels = []
-    for first, last, size, end in zip(blocks.clusters, blocks.last_clusters, blocks.sizes, ends):
-        where = f"cluster {first}" if first == last else f"clusters {first} to {last}"
-        what = f"items {end - size + 1:,} to {end:,}" if size > 1 else f"item {end:,}"
-        labels.append(f"{where}, {what} of the order")
-    return _data_script(
-        {
-            "coassociation": {"labels": labels, "borders": blocks.borders, "n": len(labels)},
-            "agreement": {"labels": names, "borders": [], "n": len(agreement)},
-        }
-    )
 
 
 def _rounded(value: Any) -> Any:

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
-from ..consensus.answer import SURE
+from ..consensus.answer import SURE, Consensus
+from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
+from ..consensus.choose_k import SelectK, select_k
 from ..consensus.registry import compared_methods, make_method
 from ..consensus.support import check_support
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
-from ..metrics import density, ensemble_nmi, item_stability, nmi, order_by_size, zero_effort
-from ..metrics.counting import counts_of, nmi_from_counts
+from ..metrics import align_labels, density, item_stability, order_by_size
+from ..metrics.agreement import member_scores
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
-from .blocks import Blocks, block_means
+from .blocks import Blocks, typical_first
+from .comparison import Row, left_out_nmi, score
 from .comparison import compare as run_methods
-from .distribution import Distribution, distribution_over_k, pair_distribution
+from .distribution import Distribution, pair_distribution
 from .partitions import PartitionAgreement, agreement_of_partitions
-from .tidy import cluster_table
+from .tidy import cluster_table, item_columns
 
 _MOST_LEAVES = 64
+_MOST_MATCHED = 100  # clusters of a base partition that a consensus is fitted with for comparison
+_MOST_METHODS = 6  # columns of the flow between methods
 
 
 @dataclass
@@ -39,25 +48,35 @@ class Summary:
     input : dict
         Items, partitions, clusters of each partition, share of missing labels.
     consensus : dict
-        Method, clusters, scores and zero-effort scores.
+        Method, clusters, verdict, scores, and how a single base partition compares (``left_out``).
+    number : dict
+        How many clusters: the curves over k, the suggested number and the runners-up.
+    features_k : SelectK or None
+        What the features say about the number of clusters, where they are given.
+    alternatives : list of dict
+        Other methods and numbers of clusters: clusters, method, agreement, stability, distance from the consensus.
+    flows : dict
+        ``"k"`` and ``"methods"``: (name, labels) of partitions to draw side by side, clusters named as in `labels`.
     clusters : list of dict
         One row per consensus cluster: size, share, density, stability, and the other cluster it is closest to.
+    classes : tuple of (list, ndarray) or None
+        Names of the known classes and how many of their items each cluster has.
     blocks : Blocks
         Block means of the co-association matrix, ordered by the consensus.
+    block_names : list of str or None
+        Ids of the items in that order, where the blocks are single items with ids.
     tree : dict or None
         Columns of the bisecting tree's nodes, None when the items cannot be split.
     stability : ItemStability
         Per item: own and best other cluster.
-    uncertain : list of dict
-        The items whose cluster is least certain.
+    confidence : ndarray or None
+        Confidence of each item, where the consensus has one.
+    items : dict
+        Columns of the table of items: all of them, or the least certain ones and a random sample of the others.
     partitions : PartitionAgreement
         Agreement between base partitions, with the outliers among them.
     distribution : Distribution
         CDF of the co-association over pairs, and PAC.
-    over_k : list of Distribution
-        The same for a range of k; empty when the ensemble does not allow it.
-    over_k_note : str
-        How `over_k` was made, or why it was not.
     comparison : list of dict
         Other methods on the same ensemble.
     labels : ndarray
@@ -67,15 +86,20 @@ class Summary:
     title: str
     input: dict[str, Any]
     consensus: dict[str, Any]
+    number: dict[str, Any]
+    features_k: SelectK | None
+    alternatives: list[dict[str, Any]]
+    flows: dict[str, list[tuple[str, np.ndarray]]] = field(repr=False)
     clusters: list[dict[str, Any]]
+    classes: tuple[list[str], np.ndarray] | None
     blocks: Blocks
+    block_names: list[str] | None
     tree: dict[str, Any] | None
     stability: ItemStability
-    uncertain: list[dict[str, Any]]
+    confidence: np.ndarray | None
+    items: dict[str, np.ndarray] = field(repr=False)
     partitions: PartitionAgreement
     distribution: Distribution
-    over_k: list[Distribution]
-    over_k_note: str
     comparison: list[dict[str, Any]]
     labels: np.ndarray = field(repr=False)
 
@@ -91,7 +115,7 @@ def summarize(
     compare: Any = True,
     title: str = "Consensus report",
     max_blocks: int = 200,
-    n_uncertain: int = 25,
+    max_items: int = 5000,
     random_state: int = 0,
     engine: Any = "auto",
     progress: Any = None,
@@ -109,8 +133,7 @@ def summarize(
     method : str or estimator, default="auto"
         How the consensus is found; ``"auto"`` is :class:`coassoc.Consensus`.
     features : array-like of shape (n_samples, n_features) or None, default=None
-        Features of the items: then new ensembles are made for each k of `k_range` to see how the co-association
-        changes with k, in the manner of ConsensusClusterPlus.
+        Features of the items: then :func:`coassoc.select_k` also says how many clusters they support.
     k_range : iterable of int or None, default=None
         The k to look at when features are given; None is 2 to 10.
     compare : bool or list of str, default=True
@@ -119,8 +142,8 @@ def summarize(
         Title of the page.
     max_blocks : int, default=200
         Rows of the co-association picture at most.
-    n_uncertain : int, default=25
-        How many of the least certain items to list.
+    max_items : int, default=5000
+        Rows of the table of items at most: half of them the least certain items, half a random sample of the others.
     random_state : int, default=0
         Seed.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -134,137 +157,212 @@ def summarize(
 
     Notes
     -----
-    Linear in the number of items. Each parameter is a choice of its own, hence more than eight.
+    Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
+    partitions agree beyond chance, and how many clusters they suggest. Each parameter is a choice of its own, hence
+    more than eight.
     """
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)
     say("consensus")
-    found, consensus = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
+    model, found, row = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
+    answer = model
+    if not isinstance(model, Consensus):
+        answer = Consensus(random_state=random_state, engine=engine).fit(ensemble)
+    confidence = answer.confidence_ if model is answer else None
     k = int(found.max()) + 1
-    consensus.update(_scores(ensemble, found, engine))
     say("stability")
     stability = item_stability(ensemble, found, engine=engine)
     say("co-association")
-    blocks = block_means(ensemble, found, max_blocks, engine=engine)
+    blocks = typical_first(ensemble, found, stability.own, max_blocks, engine)
     say("tree")
     tree = _tree(ensemble, k, random_state, engine)
     say("partitions")
     partitions = agreement_of_partitions(ensemble, found, engine)
+    left_out = _left_out(ensemble, answer if model is None else model, k, random_state, engine)
+    if model is not None and left_out is not None:
+        row.left_out_nmi = left_out["consensus"]
     say("pairs")
-    over_k, note = distribution_over_k(ensemble, features, k_range, random_state, say)
+    distribution = pair_distribution(ensemble, random_state)
+    features_k = None
+    if features is not None:
+        say("number of clusters from the features")
+        features_k = select_k(features, k_range or range(2, 11), reference="gaussian", random_state=random_state)
+    others, other_labels = _comparison(ensemble, row, k, compare, random_state, engine, say)
+    alternatives, flows = _alternatives(answer, found, other_labels)
     return Summary(
         title=title,
-        input=_input(ensemble),
-        consensus=consensus,
-        clusters=_clusters(ensemble, found, engine),
+        input=_input(ensemble, answer),
+        consensus={
+            **asdict(row),
+            "n_clusters": k,
+            "left_out": left_out,
+            **_facts(ensemble, found, answer, confidence, engine),
+        },
+        number=_number(answer),
+        features_k=features_k,
+        alternatives=alternatives,
+        flows=flows,
+        clusters=_clusters(ensemble, found, model if model is answer else None, engine),
+        classes=None if ensemble.classes is None else _classes(ensemble, found),
         blocks=blocks,
+        block_names=_block_names(ensemble, blocks),
         tree=tree,
         stability=stability,
-        uncertain=_uncertain(ensemble, found, stability, n_uncertain),
+        confidence=confidence,
+        items=_items(ensemble, found, stability, confidence, max_items, random_state),
         partitions=partitions,
-        distribution=pair_distribution(ensemble, random_state),
-        over_k=over_k,
-        over_k_note=note,
-        comparison=_comparison(ensemble, consensus, k, compare, random_state, engine, say),
+        distribution=distribution,
+        comparison=others,
         labels=found,
     )
 
 
-def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[np.ndarray, dict[str, Any]]:
+def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[Any, np.ndarray, Row]:
+    """The fitted estimator (None for given labels), its labels by size, and their scores."""
+    known = None if ensemble.classes is None else check_labels(ensemble.classes, ensemble.n_samples, "classes")[0]
     if labels is not None:
         codes, _ = check_labels(labels, ensemble.n_samples)
-        return order_by_size(codes), {"method": "given labels", "seconds": None, "parameters": {}}
+        return None, order_by_size(codes), score(Row("given labels"), ensemble, codes, known, engine)
     if isinstance(method, str):
         method = make_method(method, n_clusters=n_clusters, random_state=seed, engine=engine)
     start = time.perf_counter()
-    method.fit(ensemble)
-    spent = time.perf_counter() - start
-    plain = {k: v for k, v in method.get_params(deep=False).items() if isinstance(v, (bool, int, float, str))}
-    facts = {"method": type(method).__name__, "seconds": spent, "parameters": plain}
-    for name in ("converged_", "n_iter_", "verdict_", "method_"):
-        if hasattr(method, name):
-            facts["chosen_method" if name == "method_" else name.rstrip("_")] = getattr(method, name)
-    if hasattr(method, "confidence_"):
-        facts["sure_share"] = float((method.confidence_ >= SURE)[method.labels_ >= 0].mean())
-    return order_by_size(method.labels_), facts
+    fit_to(method, ensemble)
+    row = Row(type(method).__name__, seconds=time.perf_counter() - start)
+    return method, order_by_size(method.labels_), score(row, ensemble, method.labels_, known, engine)
 
 
-def _scores(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> dict[str, Any]:
-    counts = counts_of(ensemble, labels, int(labels.max()) + 1, None, engine)
-    scores: dict[str, Any] = {
-        "n_clusters": int(labels.max()) + 1,
+def _facts(ensemble: Ensemble, labels: np.ndarray, answer: Consensus, confidence, engine: Any) -> dict[str, Any]:
+    """What the answer of `Consensus` says, and of the reported labels where they are its own."""
+    return {
         "unlabelled": int((labels < 0).sum()),
-        "density": density(ensemble, labels, engine=engine),
-        "ensemble_nmi": ensemble_nmi(ensemble, labels, engine=engine),
-        "member_nmi": nmi_from_counts(counts).tolist(),
-        "zero_effort_density": zero_effort(ensemble, "density", engine=engine)._asdict(),
-        "zero_effort_nmi": zero_effort(ensemble, engine=engine)._asdict(),
-        "class_nmi": None,
-        "class_ari": None,
         "chance": check_support(ensemble, engine).as_dict() if ensemble.n_partitions > 1 else None,
+        "supported": answer.supported_,
+        "verdict": answer.verdict_,
+        "chosen_method": None if confidence is None else answer.method_,
+        "stability": None if confidence is None else answer.stability_,
+        "sure_share": None if confidence is None else float((confidence >= SURE)[labels >= 0].mean()),
     }
-    if ensemble.classes is not None:
-        scores.update(class_scores(ensemble.classes, labels))
-    return scores
 
 
-def class_scores(classes: Any, labels: np.ndarray) -> dict[str, float]:
-    """Agreement with known classes, on the items that have both labels."""
-    from sklearn.metrics import adjusted_rand_score
+def _left_out(ensemble: Ensemble, model: Any, k: int, seed: int, engine: Any) -> dict[str, Any] | None:
+    """Agreement with partitions left out: of the consensus, of single partitions, and of both at the same k.
 
-    known, _ = check_labels(classes, len(labels), "classes")
-    both = (known >= 0) & (labels >= 0)
-    return {"class_nmi": nmi(classes, labels), "class_ari": float(adjusted_rand_score(known[both], labels[both]))}
+    A single partition is scored on all others. The consensus is fitted without the partition that it is scored on. The
+    number of clusters matters to NMI, so the best partition is compared with a consensus of as many clusters.
+    """
+    if ensemble.n_partitions < 2:
+        return None
+    members = member_scores(ensemble, engine=engine)
+    own = left_out_nmi(model, ensemble, seed, engine)
+    found: dict[str, Any] = {"consensus": own, "mean": float(members.mean()), "best": float(members.max())}
+    few = np.flatnonzero(ensemble.n_clusters <= _MOST_MATCHED)
+    if len(few) and "n_clusters" in model.get_params():
+        best = int(few[members[few].argmax()])
+        clusters = int(ensemble.n_clusters[best])
+        if clusters != k:
+            model = clone(model).set_params(n_clusters=clusters)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                fitted = model.fit(ensemble) if isinstance(model, Consensus) else model
+                own = left_out_nmi(fitted, ensemble, seed, engine)
+        matched = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
+        found["matched"] = matched
+    return found
 
 
-def _input(ensemble: Ensemble) -> dict[str, Any]:
+def _input(ensemble: Ensemble, answer: Consensus) -> dict[str, Any]:
     observed = np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1])
     total = ensemble.n_samples * ensemble.n_partitions
     return {
         "n_samples": ensemble.n_samples,
         "n_partitions": ensemble.n_partitions,
-        "n_codes": ensemble.n_codes,
         "clusters_min": int(ensemble.n_clusters.min()),
         "clusters_max": int(ensemble.n_clusters.max()),
         "missing_share": (total - int(observed.sum())) / total,
-        "bytes": int(ensemble.codes.nbytes),
-        "has_classes": ensemble.classes is not None,
-        "has_ids": ensemble.item_ids is not None,
         "partitions": [
-            {"name": name, "clusters": int(k), "labelled_share": float(seen) / ensemble.n_samples}
-            for name, k, seen in zip(ensemble.names, ensemble.n_clusters, observed)
+            {"name": name, "clusters": int(k), "labelled_share": float(seen) / ensemble.n_samples, "weight": float(w)}
+            for name, k, seen, w in zip(ensemble.names, ensemble.n_clusters, observed, answer.partition_weights_)
         ],
     }
 
 
-def _clusters(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> list[dict[str, Any]]:
+def _number(answer: Consensus) -> dict[str, Any]:
+    curves = answer.k_curves_
+    suggested = int(curves["ks"][curves["score"].argmax()]) if answer.supported_ and len(curves["ks"]) else None
+    return {"curves": curves, "suggested": suggested, "runners_up": answer.runners_up_ if suggested else []}
+
+
+def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.ndarray]) -> tuple[list, dict]:
+    """Rows of the table of alternatives, and the partitions of the two flows."""
+    same = order_by_size(answer.labels_)
+    is_answer = bool((same == labels).all())
+    k = int(labels.max()) + 1
+    found = [(answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, same)]
+    found += [(one.n_clusters, one.method, one.agreement, one.stability, one.labels) for one in answer.alternatives_]
+    rows, by_k, by_method = [], {}, {}
+    for i, (clusters, method, agreement, stability, other) in enumerate(found):
+        chosen, other = i == 0 and is_answer, align_labels(labels, other)
+        facts = {"clusters": clusters, "method": method, "agreement": agreement, "stability": stability}
+        rows.append({**facts, "distance": _distance(labels, other), "chosen": chosen})
+        if clusters == k:
+            by_method["this report" if chosen else method] = other
+        if method == answer.method_ and clusters > 1:
+            by_k[f"k = {clusters}" + " (this report)" * chosen] = (clusters, other)
+    if not is_answer:
+        by_method = {"this report": labels, **by_method}
+    by_method.update({name: align_labels(labels, other) for name, other in others.items() if other.max() + 1 == k})
+    nearest = sorted(by_method.items(), key=lambda item: _distance(labels, item[1]))[:_MOST_METHODS]
+    ordered = sorted(by_k.items(), key=lambda item: item[1][0])
+    return rows, {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest}
+
+
+def _distance(labels: np.ndarray, other: np.ndarray) -> float:
+    both = (labels >= 0) & (other >= 0)
+    return max(0.0, 1.0 - float(adjusted_rand_score(labels[both], other[both])))
+
+
+def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) -> list[dict[str, Any]]:
     columns = {name: values.tolist() for name, values in cluster_table(ensemble, labels, engine=engine).items()}
+    if answer is not None:
+        first = np.unique(labels[labels >= 0], return_index=True)[1]
+        columns["found_again"] = answer.cluster_confidence_[answer.labels_[labels >= 0][first]].tolist()
     rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
     if len(rows) == 1:
         rows[0].update(nearest=None, nearest_density=None)
     return rows
 
 
-def _uncertain(ensemble: Ensemble, labels, stability: ItemStability, how_many: int) -> list[dict[str, Any]]:
-    margin = np.where(labels >= 0, stability.own - stability.other, np.inf)
-    # items alone in their cluster have own = 0, so they come first
-    worst = np.lexsort((np.arange(len(margin)), margin))[:how_many]
-    rows = []
-    for i in worst.tolist():
-        if not math.isfinite(margin[i]):
-            break
-        rows.append(
-            {
-                "item": i if ensemble.item_ids is None else str(ensemble.item_ids[i]),
-                "row": i,
-                "cluster": int(labels[i]),
-                "own": float(stability.own[i]),
-                "other_cluster": int(stability.nearest[i]),
-                "other": float(stability.other[i]),
-                "margin": float(margin[i]),
-            }
-        )
-    return rows
+def _classes(ensemble: Ensemble, labels: np.ndarray) -> tuple[list[str], np.ndarray]:
+    known, n_classes = check_labels(ensemble.classes, len(labels), "classes")
+    both = (known >= 0) & (labels >= 0)
+    k = int(labels.max()) + 1
+    counts = np.bincount(known[both].astype(np.int64) * k + labels[both], minlength=n_classes * k).reshape(n_classes, k)
+    first = np.unique(known[known >= 0], return_index=True)[1]
+    names = [str(name) for name in np.asarray(ensemble.classes)[known >= 0][first]]
+    return names, counts
+
+
+def _block_names(ensemble: Ensemble, blocks: Blocks) -> list[str] | None:
+    if ensemble.item_ids is None or len(blocks.sizes) < len(blocks.order):
+        return None
+    return np.asarray(ensemble.item_ids)[blocks.order].astype(str).tolist()
+
+
+def _items(ensemble: Ensemble, labels, stability: ItemStability, confidence, most: int, seed: int) -> dict:
+    """Columns of the table of items, the least certain first."""
+    certainty = stability.margin if confidence is None else confidence
+    shown = np.flatnonzero(labels >= 0)
+    shown = shown[np.lexsort((shown, stability.margin[shown], certainty[shown]))]
+    if len(shown) > most:
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x17E,)))
+        drawn = np.sort(rng.choice(np.arange(most // 2, len(shown)), most - most // 2, replace=False))
+        shown = np.concatenate([shown[: most // 2], shown[drawn]])
+    columns = {"item": shown if ensemble.item_ids is None else np.asarray(ensemble.item_ids)[shown].astype(str)}
+    if ensemble.classes is not None:
+        columns["class"] = np.asarray(ensemble.classes)[shown].astype(str)
+    if confidence is not None:
+        columns["confidence"] = confidence[shown]
+    return {**columns, **item_columns(labels, stability, shown)}
 
 
 def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] | None:
@@ -279,40 +377,17 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
     return columns
 
 
-def leaf_positions(nodes: dict[str, Any]) -> np.ndarray:
-    """Horizontal position of every node: leaves at 0.5, 1.5, ... from left to right, parents between their children."""
-    position = np.zeros(len(nodes["node"]))
-    place = 0
-    stack = [(0, False)]
-    while stack:
-        node, done = stack.pop()
-        left, right = int(nodes["left"][node]), int(nodes["right"][node])
-        if left < 0:
-            position[node] = place + 0.5
-            place += 1
-        elif done:
-            position[node] = (position[left] + position[right]) / 2
-        else:
-            stack += [(node, True), (right, False), (left, False)]
-    return position
-
-
-def _comparison(ensemble, consensus, k: int, compare, seed: int, engine, say) -> list[dict[str, Any]]:
-    """Other methods at the same k; a method that cannot run has the reason in its note."""
-    scores = ("density", "ensemble_nmi", "class_nmi", "class_ari")
-    first = {"method": consensus["method"], "chosen": True, "clusters": k, "seconds": consensus["seconds"], "note": ""}
-    rows = [{**first, **{name: consensus[name] for name in scores}}]
+def _comparison(ensemble, row: Row, k: int, compare, seed: int, engine, say) -> tuple[list[dict[str, Any]], dict]:
+    """The consensus and other methods at the same k, and the labels of those; a method that cannot run says why."""
+    rows = [{**asdict(row), "chosen": True}]
     if compare is False or compare is None:
-        return rows
+        return rows, {}
     known = compared_methods()
     names = [name for name, (method, _) in known.items() if method.quick] if compare is True else list(compare)
-    names = [n for n in names if n not in known or known[n][0].class_name != consensus["method"] or known[n][1]]
+    names = [n for n in names if n not in known or known[n][0].class_name != row.method or known[n][1]]
     if not names:
-        return rows
+        return rows, {}
     result = run_methods(
         ensemble, k, names, random_state=seed, engine=engine, progress=lambda name: say(f"comparing: {name}")
     )
-    for row in result.rows:
-        facts = {"method": row.method, "chosen": False, "clusters": row.clusters, "seconds": row.seconds}
-        rows.append({**facts, "note": row.error or "", **{name: getattr(row, name) for name in scores}})
-    return rows
+    return rows + [{**asdict(other), "chosen": False} for other in result.rows], result.labels

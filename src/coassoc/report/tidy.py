@@ -10,6 +10,7 @@ from ..ensemble import check_ensemble
 from ..ensemble.frames import Columns
 from ..metrics import cluster_density, cluster_stability, inter_density, item_stability
 from ..metrics.labels import check_labels
+from ..metrics.stability import ItemStability
 from .partitions import agreement_of_partitions
 
 _ROLES = np.array(["core", "boundary", "outlier"])
@@ -46,18 +47,16 @@ def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     """
     ensemble = check_ensemble(X)
     codes, _ = check_labels(labels, ensemble.n_samples)
-    found = item_stability(ensemble, codes, engine=engine)
-    return Columns(
-        {
-            "item": np.arange(ensemble.n_samples) if ensemble.item_ids is None else ensemble.item_ids,
-            "cluster": codes,
-            "own": found.own,
-            "nearest": found.nearest,
-            "other": found.other,
-            "margin": found.margin,
-            "role": np.where(codes < 0, "none", _ROLES[found.role]),
-        }
-    )
+    items = np.arange(ensemble.n_samples)
+    columns = item_columns(codes, item_stability(ensemble, codes, engine=engine), items)
+    return Columns({"item": items if ensemble.item_ids is None else ensemble.item_ids, **columns})
+
+
+def item_columns(codes: np.ndarray, found: ItemStability, items: np.ndarray) -> dict[str, np.ndarray]:
+    """The columns of `item_table` but the first, of some items."""
+    columns = {"cluster": codes, "own": found.own, "nearest": found.nearest, "other": found.other}
+    columns |= {"margin": found.margin, "role": np.where(codes < 0, "none", _ROLES[found.role])}
+    return {name: values[items] for name, values in columns.items()}
 
 
 def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:

@@ -353,7 +353,7 @@ def test_the_name_must_say_the_format(tmp_path, ensemble):
     with pytest.raises(ValueError, match="does not say which format"):
         ca.write_ensemble(tmp_path / "labels", ensemble)
     with pytest.raises(ValueError, match="format must be one of"):
-        ca.write_ensemble(tmp_path / "labels.csv", ensemble, format="xlsx")
+        ca.write_ensemble(tmp_path / "labels.csv", ensemble, format="ods")
     with pytest.raises(FileNotFoundError):
         ca.write_ensemble(tmp_path / "absent" / "labels.csv", ensemble)
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import stat
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...core.plugins import loaded
 from .arrays import NPY, NPZ
+from .arrow import ARROW
+from .excel import EXCEL
 from .h5ad import H5AD
 from .limits import Limit
+from .mat import MAT
 from .parquet import PARQUET
 from .table import Columns, Options, Table, TableFormat
 from .text import CSV, TSV
 
-FORMATS: list[TableFormat] = [CSV, TSV, PARQUET, NPY, NPZ, H5AD]
+FORMATS: list[TableFormat] = [CSV, TSV, PARQUET, ARROW, NPY, NPZ, H5AD, MAT, EXCEL]
 
 _GZIP = b"\x1f\x8b"
 _FOREIGN = {
     b"\x80\x04": "a pickle",
     b"\x80\x05": "a pickle",
-    b"ARROW1": "an Arrow/Feather file",
+    b"FEA1": "a Feather file of version 1 (write it with a present pandas)",
     b"%PDF": "a PDF document",
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
@@ -31,17 +36,22 @@ _FOREIGN = {
     b"SQLite format 3": "an SQLite database",
     b"\x7fELF": "a program",
 }
-_FOREIGN_NAMES = (".xlsx", ".xls", ".ods", ".mat", ".feather", ".arrow", ".pkl", ".pickle", ".rds", ".json")
+_FOREIGN_NAMES = (".xls", ".ods", ".pkl", ".pickle", ".rds", ".json")
+
+
+def formats() -> list[TableFormat]:
+    """Every format, those of other packages included."""
+    return [*FORMATS, *loaded("formats").values()]
 
 
 def format_names() -> list[str]:
     """Names of the formats, as ``format=`` takes them."""
-    return [known.name for known in FORMATS]
+    return [known.name for known in formats()]
 
 
 def format_called(name: str) -> TableFormat:
     """The format of that name."""
-    for known in FORMATS:
+    for known in formats():
         if known.name == name:
             return known
     raise ValueError(f"format must be one of {tuple(format_names())}, got {name!r}.")
@@ -52,7 +62,7 @@ def suffix_format(path: Path) -> TableFormat | None:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
-    return next((known for known in FORMATS if suffixes and suffixes[-1] in known.suffixes), None)
+    return next((known for known in formats() if suffixes and suffixes[-1] in known.suffixes), None)
 
 
 def find_format(path: Path, wanted: str | None = None) -> TableFormat:
@@ -63,11 +73,11 @@ def find_format(path: Path, wanted: str | None = None) -> TableFormat:
         head = file.read(16)
     if not head:
         raise ValueError(f"{path.name} is empty; a label table needs a header and at least one row.")
-    found = next((known for known in FORMATS if any(map(head.startswith, known.magic))), None)
+    found = next((known for known in formats() if any(map(head.startswith, known.magic))), None)
     if found is NPZ and promised is not NPZ:
-        raise ValueError(
-            f"{path.name} is a zip archive or an Excel workbook; save the sheet as CSV, or unpack it first."
-        )
+        if not _is_workbook(path):
+            raise ValueError(f"{path.name} is a zip archive, not a label table; unpack it first.")
+        found = EXCEL
     if found is not None:
         return found
     if head.startswith(_GZIP) and promised is not None and not promised.is_text:
@@ -77,14 +87,22 @@ def find_format(path: Path, wanted: str | None = None) -> TableFormat:
     foreign = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
     if foreign is not None:
         raise ValueError(f"{path.name} is {foreign}, not a label table; supported are {', '.join(format_names())}.")
-    if promised is not None and promised.magic:
+    if promised is not None and promised.magic and promised not in (EXCEL, MAT, ARROW):
         raise ValueError(f"{path.name} is not a {promised.name} file: its first bytes say otherwise; write it again.")
-    if promised is None and path.suffix.lower() in _FOREIGN_NAMES:
+    if (promised is not None and promised.magic) or path.suffix.lower() in _FOREIGN_NAMES:
         raise ValueError(
             f"{path.name} is named {path.suffix} but holds something else; if it is a text table, rename it to .csv or "
             "pass format='csv' (--format csv)."
         )
     return promised or CSV
+
+
+def _is_workbook(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
 
 
 def _check_regular(path: Path) -> None:
@@ -112,7 +130,7 @@ def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], Tab
 
     Names that begin with a dot or an underscore are leftovers and notes of other programs, never data.
     """
-    for known in FORMATS if format is None else [format_called(format)]:
+    for known in formats() if format is None else [format_called(format)]:
         if not known.in_folders:
             continue
         files = [
@@ -124,7 +142,7 @@ def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], Tab
         ]
         if files:
             return files, known
-    able = ", ".join(known.name for known in FORMATS if known.in_folders)
+    able = ", ".join(known.name for known in formats() if known.in_folders)
     raise ValueError(f"{path.name} is a folder without label files; a folder may hold {able} files, in parts.")
 
 

@@ -237,33 +237,34 @@ class H5adFormat(TableFormat):
                 index = group.create_dataset("_index", data=names, dtype=text)
                 index.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
                 for column in chosen:
-                    _write_categorical(group.create_group(column), columns[column], h5py)
+                    _write_column(group, column, columns[column], h5py)
 
     def append(
-        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
     ) -> None:
-        """A copy of the source whose ``.obs`` has the categorical column `name`; −1 is missing."""
+        """A copy with more columns in ``.obs``: labels as categories, −1 missing; fractions as they are."""
         h5py = import_h5py()
         (path,) = source
-        _check_name(name)
-        self.open(path, options)
         with _opened(path) as file:
             obs = _Obs(file, path, Limit.of([path], options.max_bytes))
             order, n_rows = obs.columns(), obs.n_rows
-        if len(labels) != n_rows:
-            raise ValueError(f"labels must have one entry per row of .obs ({n_rows}), got {len(labels)}.")
-        if name in order and not force:
-            raise FileExistsError(
-                f".obs of {path.name} already has a column {name!r}; choose another name, or overwrite it "
-                "with force=True (--force)."
-            )
+        for name, column in columns.items():
+            _check_name(name)
+            if len(column) != n_rows:
+                raise ValueError(f"labels must have one entry per row of .obs ({n_rows}), got {len(column)}.")
+            if name in order and not force:
+                raise FileExistsError(
+                    f".obs of {path.name} already has a column {name!r}; choose another name, or overwrite it "
+                    "with force=True (--force)."
+                )
         shutil.copyfile(path, target)
         with h5py.File(target, "r+") as file:
             obs = file["obs"]
-            if name in obs:
-                del obs[name]
-            _write_categorical(obs.create_group(name), np.asarray(labels), h5py)
-            obs.attrs["column-order"] = np.array([*dict.fromkeys([*order, name])], dtype=h5py.string_dtype())
+            for name, column in columns.items():
+                if name in obs:
+                    del obs[name]
+                _write_column(obs, name, np.asarray(column), h5py)
+            obs.attrs["column-order"] = np.array([*dict.fromkeys([*order, *columns])], dtype=h5py.string_dtype())
 
 
 def _check_name(name: str) -> None:
@@ -271,7 +272,12 @@ def _check_name(name: str) -> None:
         raise ValueError(f"{name!r} cannot be the name of a column in an h5ad file; rename it.")
 
 
-def _write_categorical(group: Any, column: Any, h5py: Any) -> None:
+def _write_column(obs: Any, name: str, column: Any, h5py: Any) -> None:
+    if getattr(column, "dtype", None) is not None and column.dtype.kind == "f":  # a measurement, such as a confidence
+        stored = obs.create_dataset(name, data=column)
+        stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+        return
+    group = obs.create_group(name)
     if isinstance(column, Dictionary):
         codes, labels = column.indices, column.labels
     else:

@@ -25,7 +25,7 @@ def import_parquet() -> Any:
     try:
         import pyarrow.parquet as pq
     except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install 'coassoc[io]'.") from None
+        raise ImportError("Parquet and Arrow files need pyarrow: pip install 'coassoc[io]'.") from None
     return pq
 
 
@@ -186,42 +186,46 @@ class ParquetFormat(TableFormat):
         return ParquetTable(path, Limit.of([path], options.max_bytes))
 
     def write(self, target: Any, content: Content) -> None:
-        import pyarrow as pa
-
-        front = {} if content.item_ids is None else {"id": content.item_ids}
-        back = {} if content.classes is None else {"class": content.classes}
-        arrays = {name: _arrow(column) for name, column in {**front, **content.columns, **back}.items()}
-        import_parquet().write_table(pa.table(arrays), target)
+        import_parquet().write_table(arrow_table(content), target)
 
     def append(
-        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
     ) -> None:
-        """Row groups copied one at a time, each with its share of the labels."""
+        """Row groups copied one at a time, each with its share of the new columns."""
         pq = import_parquet()
-
-        writer, start = None, 0
+        writer, start, n_labels = None, 0, len(next(iter(columns.values())))
         try:
             for path in source:
                 with _opened(path) as file:
-                    check_new(name, file.schema_arrow.names, path)
+                    check_new(columns, file.schema_arrow.names, path)
                     for group in range(file.metadata.num_row_groups):
                         table = file.read_row_group(group).replace_schema_metadata(None)
-                        mine = _arrow(np.asarray(labels[start : start + table.num_rows]))
+                        mine = slice(start, start + table.num_rows)
                         start += table.num_rows
-                        if len(mine) < table.num_rows:
+                        if start > n_labels:
                             break
-                        table = table.append_column(name, mine)
+                        for name, labels in columns.items():
+                            table = table.append_column(name, arrow_array(np.asarray(labels[mine])))
                         writer = writer or pq.ParquetWriter(target, table.schema)
                         writer.write_table(table)
-            if start != len(labels):
+            if start != n_labels:
                 rows = sum(pq.ParquetFile(path).metadata.num_rows for path in source)
-                raise ValueError(f"{source[0].name} has {rows} rows, but there are {len(labels)} labels.")
+                raise ValueError(f"{source[0].name} has {rows} rows, but there are {n_labels} labels.")
         finally:
             if writer is not None:
                 writer.close()
 
 
-def _arrow(column: Any) -> Any:
+def arrow_table(content: Content) -> Any:
+    """What is written, as an Arrow table."""
+    import pyarrow as pa
+
+    front = {} if content.item_ids is None else {"id": content.item_ids}
+    back = {} if content.classes is None else {"class": content.classes}
+    return pa.table({name: arrow_array(column) for name, column in {**front, **content.columns, **back}.items()})
+
+
+def arrow_array(column: Any) -> Any:
     """A column as an Arrow array; text as a dictionary."""
     import pyarrow as pa
 

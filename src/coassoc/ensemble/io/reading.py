@@ -44,7 +44,8 @@ def read_ensemble(
     Parameters
     ----------
     path : str, path or list of them
-        CSV, TSV (also ``.gz``), Parquet (also a folder of files), NPY, NPZ or h5ad; ``"-"`` is standard input. With
+        CSV, TSV (also ``.gz``), Parquet (also a folder of files), Arrow or Feather, NPY, NPZ, h5ad, MATLAB (``.mat``)
+        or Excel; ``"-"`` is standard input. With
         several files, their partitions are joined by id (an item that a file does not mention is missing there), or
         put side by side when no file has ids. The format of a file is found from its first bytes and its name.
     columns : str or list of str, default=None
@@ -63,7 +64,7 @@ def read_ensemble(
         in text files; HDBSCAN's −1 and −2, −3 are under ``"negative"``.
     exclude : str or list of str, default=()
         Columns left out, by name or pattern.
-    format : {"csv", "tsv", "parquet", "npy", "npz", "h5ad"} or None, default=None
+    format : {"csv", "tsv", "parquet", "arrow", "npy", "npz", "h5ad", "mat", "xlsx"} or None, default=None
         Format of the file when its name does not say.
     delimiter : str or None, default=None
         Separator of text files. None is a tab for TSV, else whichever of ``, tab ; |`` splits the first line.

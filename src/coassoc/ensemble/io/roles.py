@@ -118,7 +118,7 @@ class Choice:
                     f"columns must say which columns of {file} are clusterings, for example columns='leiden*' "
                     f"(--columns 'leiden*'); it has {listing(names)}."
                 )
-            found = [name for name in names if name not in aside]
+            found = [name for name in table.guess or names if name not in aside]
         else:
             known, found = set(names), []
             for pattern in self.patterns:

@@ -41,6 +41,8 @@ class Table:
         Whether a column may be taken for ids because of its name.
     must_choose : bool
         Whether the user has to name the partitions.
+    guess : list of str or None
+        The partitions when the user names none; every column when None.
     inspect : bool
         Whether columns may turn out to be no clusterings.
     """
@@ -51,6 +53,7 @@ class Table:
     class_name: str | None = None
     guess_ids = True
     must_choose = False
+    guess: list[str] | None = None
     inspect = True
 
     def __init__(self, path: Path, limit: Limit):
@@ -110,14 +113,18 @@ class TableFormat:
         raise NotImplementedError
 
     def append(
-        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
     ) -> None:
-        """Write the content of `source` to `target` with one more column; `force` replaces one of that name."""
+        """Write the content of `source` to `target` with more columns; `force` replaces those of the same names."""
         raise NotImplementedError
 
     @property
     def can_append(self) -> bool:
         return type(self).append is not TableFormat.append
+
+    @property
+    def can_write(self) -> bool:
+        return type(self).write is not TableFormat.write
 
 
 @dataclass(frozen=True)

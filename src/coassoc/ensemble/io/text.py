@@ -477,13 +477,13 @@ class TextFormat(TableFormat):
             target.writelines(mark.join(row) + "\n" for row in zip(*parts))
 
     def append(
-        self, source: Sequence[Path], target: Any, name: str, labels: np.ndarray, options: Options, force: bool
+        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
     ) -> None:
-        """The rows of the source as they are, one cell longer."""
+        """The rows of the source as they are, with more cells."""
         (path,) = source
         table = TextTable(path, Limit.of([path], options.max_bytes), options, options.delimiter)
-        check_new(name, table.names if table.layout.has_header else [], path)
-        mark, n_rows, n_labels = table.layout.delimiter, 0, len(labels)
+        check_new(columns, table.names if table.layout.has_header else [], path)
+        mark, n_rows, n_labels = table.layout.delimiter, 0, len(next(iter(columns.values())))
         with (
             _open(path, table.layout.compressed) as raw,
             io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as lines,
@@ -492,13 +492,13 @@ class TextFormat(TableFormat):
             for row in csv.reader(lines, delimiter=mark, strict=True):
                 if not row:
                     continue
-                cell = cell_of(name) if header else ""
+                cells = [cell_of(name) for name in columns]
                 if not header:
-                    cell = cell_of(labels[n_rows].item()) if n_rows < n_labels else ""
+                    cells = [cell_of(c[n_rows].item()) if n_rows < n_labels else "" for c in columns.values()]
                     n_rows += 1
                 header = False
                 kept = row[:-1] if table.layout.padded else row
-                target.write(mark.join(quoted(one, mark) for one in [*kept, cell]) + "\n")
+                target.write(mark.join(quoted(one, mark) for one in [*kept, *cells]) + "\n")
         if n_rows != n_labels:
             raise ValueError(f"{path.name} has {n_rows} rows, but there are {n_labels} labels.")
 
@@ -513,9 +513,9 @@ def _cells(column: Any, rows: slice, write: Any, mark: str, alone: bool) -> list
     return [quoted(write(value), mark, alone) for value in np.asarray(column[rows]).tolist()]
 
 
-def check_new(name: str, names: Sequence[str], source: Path) -> None:
-    """Refuse a name that the source already has."""
-    if name in names:
+def check_new(columns: Iterable[str], names: Sequence[str], source: Path) -> None:
+    """Refuse names that the source already has."""
+    for name in set(columns) & set(names):
         raise ValueError(f"{source.name} already has a column {name!r}; choose another with name= (--name).")
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
-from .formats import find_format, folder_files, format_called, suffix_format
+from .formats import find_format, folder_files, format_called, formats, suffix_format
 from .output import replacing
 from .roles import class_names, is_class_name, is_id_name, listing
 from .table import Content, Options, TableFormat
-from .text import LONGEST_CELL
+from .text import CSV, LONGEST_CELL
 
 
 def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, force: bool = False) -> None:
@@ -28,7 +28,7 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
         Where to; ``"-"`` is standard output (CSV or TSV).
     ensemble : Ensemble
         What to write, with its ids and classes (columns ``id`` and ``class``) where it has them.
-    format : {"csv", "tsv", "parquet", "npy", "npz", "h5ad"} or None, default=None
+    format : {"csv", "tsv", "parquet", "arrow", "npy", "npz", "h5ad"} or None, default=None
         None takes it from the name. NPY holds integers: the labels when they are all non-negative integers, else
         their codes, and −1 for a missing one.
     force : bool, default=False
@@ -81,17 +81,17 @@ def write_labels(
     ----------
     path : str or path
         Where to; ``"-"`` is standard output (CSV or TSV).
-    labels : array-like of shape (n_samples,)
-        One label per item; −1 is none.
+    labels : array-like of shape (n_samples,), or dict of str to array-like
+        One label per item; −1 is none. A dict holds several columns by name, also of fractions such as a confidence.
     name : str, default="consensus"
-        Name of the column.
+        Name of the column; not used with a dict.
     source : str, path or None, default=None
         A file of the same kind (CSV, TSV, Parquet, h5ad), or a folder of such files: everything in it is kept and the
         column is added, in an h5ad file as a categorical column of ``.obs``. None, or another kind, writes the ids and
         the labels.
     ids : array-like or None, default=None
         Names of the items, written beside the labels when there is no `source`.
-    format : {"csv", "tsv", "parquet", "npy", "npz", "h5ad"} or None, default=None
+    format : {"csv", "tsv", "parquet", "arrow", "npy", "npz", "h5ad"} or None, default=None
         None takes it from the name.
     header : bool or None, default=None
         Whether `source` has a header, see :func:`read_ensemble`.
@@ -112,20 +112,24 @@ def write_labels(
     c,1
     <BLANKLINE>
     """
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"labels must be one-dimensional, got shape {labels.shape}.")
+    columns = {key: np.asarray(one) for key, one in (labels if isinstance(labels, dict) else {name: labels}).items()}
+    shapes = {one.shape for one in columns.values()}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        raise ValueError(f"labels must be one-dimensional and of one length, got shapes {sorted(shapes)}.")
+    (n_rows,) = shapes.pop()
     found = format_called(table_format(path, format))
+    if found.name == "npy" and len(columns) > 1:
+        raise ValueError("labels: an NPY file holds one column; write NPZ, CSV, Parquet or h5ad.")
     if joins_source(path, source, format):
         files, origin = _source(Path(source))
         options = Options("\t" if origin.name == "tsv" else None, header)
-        _write(path, found, force, lambda target: found.append(files, target, name, labels, options, force))
+        _write(path, found, force, lambda target: found.append(files, target, columns, options, force))
         return
     item_ids = None if ids is None else np.asarray(ids)
-    if item_ids is not None and len(item_ids) != len(labels):
-        raise ValueError(f"ids must have one entry per label ({len(labels)}), got {len(item_ids)}.")
+    if item_ids is not None and len(item_ids) != n_rows:
+        raise ValueError(f"ids must have one entry per label ({n_rows}), got {len(item_ids)}.")
     _check_ids(item_ids)
-    content = Content({name: labels}, len(labels), item_ids)
+    content = Content(columns, n_rows, item_ids)
     _write(path, found, force, lambda target: found.write(target, content))
 
 
@@ -138,16 +142,14 @@ def write_columns(path: Any, kind: str, columns: dict[str, np.ndarray], force: b
 
 def table_format(path: Any, format: str | None = None) -> str:
     """Name of the format to write: `format`, or what the name of the file says."""
-    if format is not None:
-        return format_called(format).name
-    if str(path) == "-":
-        return "csv"
-    found = suffix_format(Path(path))
-    if found is None:
-        raise ValueError(
-            f"the name {Path(path).name!r} does not say which format to write; end it in .csv, .tsv, .parquet, .npy, "
-            ".npz or .h5ad."
-        )
+    found = format_called(format) if format is not None else CSV if str(path) == "-" else suffix_format(Path(path))
+    able = [known for known in formats() if known.can_write]
+    if found not in able:
+        endings = ", ".join(known.suffixes[0] for known in able)
+        what = f"the name {Path(path).name!r} does not say which format to write" if found is None else (
+            f"{found.name} files are read, not written"
+        )  # fmt: skip
+        raise ValueError(f"{what}; end the name in one of {endings}.")
     return found.name
 
 

@@ -1,151 +1,305 @@
 "use strict";
 (() => {
-  const tables = JSON.parse(document.getElementById("tables").textContent);
-  const matrices = JSON.parse(document.getElementById("matrices").textContent);
-
-  // light and dark
+  const { tables, facts } = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
-  document.getElementById("theme").addEventListener("click", () => {
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
+  const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
+  const make = (tag, text = "", settings = {}) => Object.assign(document.createElement(tag), { textContent: text }, settings);
+  const column = (table, name) => tables[table].rows.map((row) => row[tables[table].columns.indexOf(name)]);
+  const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const fixed = (value, digits = 3) => value === null ? "–" : (Number(value.toFixed(digits)) + 0).toFixed(digits);
+  const count = (value) => value.toLocaleString("en");
+  const VIRIDIS = ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"];
+  const PALETTE = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#dd8452", "#8c8c8c", "#937860", "#64b5cd", "#b07aa1", "#55a868"];
+  const colour = (value) => { // of a value from 0 to 1
+    const place = Math.min(1, Math.max(0, value)) * (VIRIDIS.length - 1), low = Math.min(Math.floor(place), VIRIDIS.length - 2);
+    const part = (at, i) => parseInt(VIRIDIS[at].slice(1 + 2 * i, 3 + 2 * i), 16);
+    return `rgb(${[0, 1, 2].map((i) => Math.round(part(low, i) + (part(low + 1, i) - part(low, i)) * (place - low)))})`;
+  };
+
+  // -- tables: sorted by their heads, filtered, saved ---------------------------------------------------------
+  const hidden = (name) => name === "chosen";
+  const writers = (table) => table.columns.map((_, j) => {
+    const numbers = table.rows.map((row) => row[j]).filter((v) => typeof v === "number");
+    const broken = numbers.some((v) => !Number.isInteger(v));
+    return (v) => v === null ? "–" : typeof v === "number" && j ? (broken ? fixed(v) : count(v)) : String(v);
   });
-
-  // tooltips, by pointer and by keyboard
-  const tip = document.getElementById("tip");
-  const show = (element) => {
-    tip.textContent = element.dataset.tip;
-    tip.hidden = false;
-    const box = element.getBoundingClientRect();
-    const x = Math.min(Math.max(8, box.left + box.width / 2 - tip.offsetWidth / 2), innerWidth - tip.offsetWidth - 8);
-    const above = box.top - tip.offsetHeight - 8;
-    tip.style.left = x + "px";
-    tip.style.top = (above > 4 ? above : box.bottom + 8) + "px";
-  };
-  for (const element of document.querySelectorAll("[data-tip]")) {
-    element.setAttribute("aria-label", element.dataset.tip);
-    element.setAttribute("role", "img");
-    element.addEventListener("pointerenter", () => show(element));
-    element.addEventListener("focus", () => show(element));
-    for (const event of ["pointerleave", "blur"]) element.addEventListener(event, () => { tip.hidden = true; });
-  }
-  addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
-  addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
-  // one stop for the tab key per picture; arrows move inside it
-  for (const svg of document.querySelectorAll("figure svg")) {
-    const marks = [...svg.querySelectorAll("[data-tip]")];
-    marks.forEach((mark, i) => { mark.tabIndex = i ? -1 : 0; });
-    svg.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      const at = marks.indexOf(document.activeElement);
-      if (!step || at < 0) return;
-      event.preventDefault();
-      const next = marks[Math.min(marks.length - 1, Math.max(0, at + step))];
-      marks[at].tabIndex = -1;
-      next.tabIndex = 0;
-      next.focus();
-    });
-  }
-
-  // sorting
-  const key = (cell) => {
-    const text = cell.dataset.v ?? cell.textContent.trim();
-    const number = Number(text.replace("−", "-"));
-    return text === "" || text === "–" ? null : Number.isNaN(number) ? text : number;
-  };
-  for (const table of document.querySelectorAll("table.sortable")) {
-    table.querySelectorAll("th").forEach((head, column) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = head.textContent;
-      head.replaceChildren(button);
+  const tests = (text, columns) => text.trim().split(/\s+/).filter(Boolean).map((word) => {
+    const [, name, sign, wanted] = word.match(/^([^<>=]+)(<=|>=|<|>|=)(.+)$/) ?? [];
+    const j = name ? columns.findIndex((one) => one.toLowerCase().startsWith(name.toLowerCase())) : -1;
+    if (j < 0) return (row) => row.some((v) => String(v).toLowerCase().includes(word.toLowerCase()));
+    const compare = { "<": (a, b) => a < b, ">": (a, b) => a > b, "<=": (a, b) => a <= b, ">=": (a, b) => a >= b, "=": (a, b) => a === b }[sign];
+    return (row) => row[j] !== null && (typeof row[j] === "number" ? compare(row[j], Number(wanted)) : compare(String(row[j]), wanted));
+  });
+  for (const box of all(".table")) {
+    const { columns, rows } = tables[box.dataset.table], write = writers({ columns, rows });
+    let limit = Number(box.dataset.rows), sorted = rows, filter = [];
+    const body = make("tbody"), status = make("output", "", { className: "note" });
+    const more = make("button", "Show more", { type: "button", className: "save more" });
+    const fill = () => {
+      const found = sorted.filter((row) => filter.every((test) => test(row)));
+      body.replaceChildren(...found.slice(0, limit).map((row) => {
+        const line = make("tr", "", { className: row[columns.indexOf("chosen")] === true ? "chosen" : "" });
+        line.append(...row.map((v, j) => make("td", write[j](v))).filter((_, j) => !hidden(columns[j])));
+        if (box.dataset.shaded) row.forEach((v, j) => { if (j) line.cells[j].style.setProperty("--share", `${100 * v / Math.max(1, ...row.slice(1))}%`); });
+        return line;
+      }));
+      more.hidden = found.length <= limit;
+      status.textContent = `${count(Math.min(limit, found.length))} of ${count(found.length)} rows`;
+    };
+    const heads = columns.map((name, j) => {
+      const head = make("th", "", { scope: "col" }), button = make("button", name, { type: "button" });
       button.addEventListener("click", () => {
-        const falling = head.getAttribute("aria-sort") === "ascending";
-        table.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
+        const falling = head.getAttribute("aria-sort") === "ascending", way = falling ? -1 : 1;
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-        const body = table.tBodies[0];
-        const rows = [...body.rows].map((row) => [key(row.cells[column]), row]);
-        rows.sort(([a], [b]) => {
-          if (a === null || b === null) return (a === null) - (b === null);
-          const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
-          return falling ? -order : order;
-        });
-        body.replaceChildren(...rows.map(([, row]) => row));
+        sorted = [...rows].sort(({ [j]: a }, { [j]: b }) => a === null || b === null ? (a === null) - (b === null)
+          : way * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b))));
+        fill();
       });
+      head.append(button);
+      return head;
     });
+    more.addEventListener("click", () => { limit *= 4; fill(); });
+    if (rows.length > limit) {
+      const label = make("label", "Filter "), input = make("input", "", { type: "search" });
+      input.placeholder = columns.includes("confidence") ? "text, cluster=2, confidence<0.5" : `text, or ${columns[1].split(" ")[0]}=1`;
+      input.addEventListener("input", () => { filter = tests(input.value, columns); fill(); });
+      label.append(input);
+      box.append(label, status, more);
+    }
+    const table = make("table"), head = make("thead"), top = make("tr"), scroll = make("div", "", { className: "scroll", tabIndex: 0 });
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", "Table of " + box.dataset.table);
+    top.append(...heads.filter((_, j) => !hidden(columns[j])));
+    head.append(top);
+    table.append(head, body);
+    scroll.append(table);
+    box.prepend(scroll);
+    fill();
   }
-
-  // the numbers behind the pictures
-  const cell = (value) => {
-    const text = value === null || value === undefined ? "" : String(value);
-    return /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+  const cell = (value) => { // an apostrophe keeps spreadsheets from running text that looks like a formula
+    const text = value === null ? "" : typeof value === "string" && /^'*[=+\-@\t\r]/.test(value) ? "'" + value : String(value);
+    return /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
   };
-  for (const button of document.querySelectorAll("button.save")) {
-    const name = button.dataset.table;
-    button.setAttribute("aria-label", "Download the numbers of " + name + " as CSV");
+  for (const button of all("[data-save]")) {
+    const name = button.dataset.save;
+    button.setAttribute("aria-label", `Download the numbers of ${name} as CSV`);
     button.addEventListener("click", () => {
       const { columns, rows } = tables[name];
       const text = [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-      link.download = name + ".csv";
+      const link = make("a", "", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: name + ".csv" });
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
       button.dataset.saved = String(text.length);
     });
   }
 
-  // heat maps
-  for (const frame of document.querySelectorAll(".frame")) {
-    const name = frame.dataset.matrix;
-    const { labels, borders, n } = matrices[name];
-    const skip = tables[name].columns.length - n;
-    const values = tables[name].rows;
-    const lines = frame.querySelector(".borders");
-    lines.setAttribute("viewBox", "0 0 " + n + " " + n);
-    for (const at of borders.length < 60 ? borders : []) {
-      for (const [x1, y1, x2, y2] of [[at, 0, at, n], [0, at, n, at]]) {
-        const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-        for (const [k, v] of Object.entries({ x1, y1, x2, y2 })) line.setAttribute(k, v);
-        lines.append(line);
-      }
-    }
-    const cursor = frame.querySelector(".cursor");
-    const readout = frame.parentElement.querySelector(".readout");
-    let row = 0, column = 0;
-    const read = () => {
-      cursor.hidden = false;
-      cursor.style.cssText = `left:${100 * column / n}%;top:${100 * row / n}%;width:${100 / n}%;height:${100 / n}%`;
-      const value = values[row][column + skip];
-      readout.textContent = `${labels[row]} × ${labels[column]}: ${value === null ? "–" : value.toFixed(3)}`;
+  // -- pictures: name -> option of ECharts, and the text of a mark by its index -------------------------------
+  const axis = (name, settings = {}) => ({
+    name, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: css("--muted") }, axisLabel: { color: css("--muted") },
+    axisLine: { lineStyle: { color: css("--muted") } }, splitLine: { lineStyle: { color: css("--grid") } }, ...settings,
+  });
+  const xy = (x, y, series, tip, more = {}) => ({
+    tip, option: { grid: { left: 62, right: 24, top: more.legend ? 40 : 18, bottom: 48 }, xAxis: x, yAxis: { nameGap: 44, ...y }, series, ...more },
+  });
+  const curves = (table, names, unit, marks) => {
+    const ks = column(table, "ks"), values = names.map((name) => column(table, name).map(unit(column(table, name))));
+    const style = (bold) => ({ width: bold ? 3.5 : 1.6, color: bold ? css("--ink") : undefined });
+    return xy(axis("number of clusters k", { type: "value", min: ks[0], max: ks.at(-1), minInterval: 1 }), axis("", { type: "value" }),
+      names.map((name, j) => ({
+        type: "line", name: name.replace("_", " "), data: ks.map((k, i) => [k, values[j][i]]), symbolSize: 6, lineStyle: style(name === "score"),
+        itemStyle: { color: name === "score" ? css("--ink") : PALETTE[j] },
+        markLine: j ? undefined : { symbol: "none", silent: true, label: { color: css("--muted"), formatter: "k = {c}" },
+          data: marks.map(([k, type]) => ({ xAxis: k, lineStyle: { type, color: css("--warn") } })) },
+      })),
+      (i, j) => `k = ${ks[i]}: ${names[j].replace("_", " ")} ${fixed(column(table, names[j])[i])}`,
+      { legend: { top: 0, textStyle: { color: css("--muted") } } });
+  };
+  const unit = (values) => {
+    const known = values.filter((v) => v !== null), low = Math.min(...known), span = Math.max(...known) - low || 1;
+    return (v) => v === null ? null : (v - low) / span;
+  };
+  const bars = (names, values, colours, x, tip) => xy(axis(x, { type: "category", data: names }), axis("items", { type: "value" }),
+    [{ type: "bar", barCategoryGap: "12%", data: values.map((value, i) => ({ value, itemStyle: { color: colours(i) } })) }], tip);
+  const histogram = (table, x, bad) => {
+    const from = column(table, "from"), to = column(table, "to"), items = column(table, "items");
+    const total = items.reduce((a, b) => a + b, 0) || 1, first = Math.max(0, Math.min(items.findIndex((v) => v > 0), from.findIndex((v) => v > -1e-9)));
+    return bars(from.slice(first).map((v) => fixed(v, 2)), items.slice(first), (i) => css(bad(from[i + first], to[i + first]) ? "--warn" : "--accent"), x,
+      (i) => `${fixed(from[i + first], 2)} to ${fixed(to[i + first], 2)}: ${count(items[i + first])} items (${fixed(100 * items[i + first] / total, 1)} %)`);
+  };
+  const heat = (table, labels, x, y, numbers = new Map(), width) => {
+    const rows = tables[table].rows.map((row) => row.slice(1)), n = rows.length, room = width - y.room - 62;
+    const side = room > n ? n * Math.floor(room / n) : room; // whole pixels: no seams between cells
+    const ink = (v) => v > 0.6 ? "#000" : "#fff";
+    const data = rows.flatMap((row, i) => row.map((v, j) => i === j && numbers.has(i)
+      ? { value: [j, n - 1 - i, v], label: { show: true, formatter: numbers.get(i), color: ink(v), fontWeight: "bold", fontSize: 15 } } : [j, n - 1 - i, v]));
+    return {
+      across: n, height: side + 10 + x.room, canvas: n > 60, tip: (i) => `${labels[Math.floor(i / n)]} × ${labels[i % n]}: ${fixed(rows[Math.floor(i / n)][i % n])}`,
+      option: {
+        grid: { left: y.room, top: 10, width: side, height: side },
+        xAxis: axis("", { type: "category", data: labels, splitLine: { show: false }, axisTick: { show: false }, ...x }),
+        yAxis: axis("", { type: "category", data: [...labels].reverse(), splitLine: { show: false }, axisTick: { show: false }, ...y }),
+        visualMap: { min: 0, max: 1, dimension: 2, left: y.room + side + 10, top: 10, itemHeight: 150, text: ["1", "0"], textStyle: { color: css("--muted") }, inRange: { color: VIRIDIS } },
+        series: [{ type: "heatmap", data, progressive: 0, emphasis: { itemStyle: { borderColor: "#fff", borderWidth: 1.5 } } }],
+      },
     };
-    frame.addEventListener("pointermove", (event) => {
-      const box = frame.getBoundingClientRect();
-      column = Math.min(n - 1, Math.max(0, Math.floor(n * (event.clientX - box.left) / box.width)));
-      row = Math.min(n - 1, Math.max(0, Math.floor(n * (event.clientY - box.top) / box.height)));
-      read();
+  };
+  const coassociation = (width) => {
+    const { clusters, sizes, names } = facts.blocks, middle = new Map(), n = clusters.length;
+    let end = 0;
+    const labels = clusters.map((c, i) => {
+      end += sizes[i];
+      return names ? `${names[i]} (cluster ${c})` : `cluster ${c}, ${sizes[i] > 1 ? `items ${count(end - sizes[i] + 1)} to` : "item"} ${count(end)} of the order`;
     });
-    frame.addEventListener("pointerleave", () => { if (document.activeElement !== frame) cursor.hidden = true; });
-    frame.addEventListener("focus", read);
-    frame.addEventListener("blur", () => { cursor.hidden = true; });
-    frame.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
-      if (!step) return;
+    for (let first = 0, last; first < n; first = last) {
+      for (last = first; last < n && clusters[last] === clusters[first];) last++;
+      if (last - first >= 0.025 * n) middle.set(Math.floor((first + last - 1) / 2), String(clusters[first]));
+    }
+    const few = names && n <= 60, colouring = { color: css("--muted"), width: 90, overflow: "truncate" };
+    const side = (at) => ({ // `at` turns a place on the axis into a row
+      room: few ? 100 : 36, z: 5,
+      axisLabel: { ...colouring, rotate: few && at(0) === 0 ? 60 : 0, interval: few ? 0 : (i) => middle.has(at(i)), formatter: (_, i) => few ? names[at(i)] : middle.get(at(i)) ?? "" },
+      splitLine: { show: facts.k < 60, interval: (i) => i > 0 && clusters[at(i)] !== clusters[at(i - 1)], lineStyle: { color: "#fff", opacity: 0.6 } },
+    });
+    return heat("coassociation", labels, side((i) => i), side((i) => n - 1 - i), few ? new Map() : middle, width);
+  };
+  const flow = (table) => {
+    const rows = tables[table].rows, places = [...new Set(rows.flatMap((row) => [row[0], row[2]]))], total = {};
+    const node = (place, cluster) => places.indexOf(place) + " " + cluster;
+    for (const [from, a, to, b, items] of rows) {
+      if (from === places[0]) total[node(from, a)] = (total[node(from, a)] ?? 0) + items;
+      total[node(to, b)] = (total[node(to, b)] ?? 0) + items;
+    }
+    const shade = (name) => PALETTE[Number(name.split(" ")[1]) % PALETTE.length];
+    const text = ([from, a, to, b, items]) => `${from}, cluster ${a} → ${to}, cluster ${b}: ${count(items)} items`;
+    return {
+      places, tip: (i) => text(rows[i]), part: (p) => p.dataType === "edge" ? text(rows[p.dataIndex]) : `${places[p.name.split(" ")[0]]}, cluster ${p.name.split(" ")[1]}: ${count(total[p.name])} items`,
+      option: { series: [{
+        type: "sankey", left: 8, right: 34, top: 6, bottom: 6, nodeGap: 6, draggable: false, emphasis: { focus: "adjacency" },
+        label: { color: css("--ink"), formatter: (p) => p.name.split(" ")[1] }, lineStyle: { color: "source", opacity: 0.35 },
+        data: Object.keys(total).map((name) => ({ name, depth: Number(name.split(" ")[0]), itemStyle: { color: shade(name) } })),
+        links: rows.map(([from, a, to, b, value]) => ({ source: node(from, a), target: node(to, b), value })),
+      }] },
+    };
+  };
+  const tree = () => {
+    const { rows } = tables.tree, at = (name) => tables.tree.columns.indexOf(name), most = rows[0][at("size")];
+    const tip = (i) => `${count(rows[i][at("size")])} items, density ${fixed(rows[i][at("density")])}, `
+      + (rows[i][at("rank")] ? `split ${rows[i][at("rank")]} gains ${fixed(rows[i][at("gain")], 4)}` : "a leaf");
+    const grow = (i) => {
+      const rank = rows[i][at("rank")], cut = i <= 2 * (facts.cut - 1) && (rank === 0 || rank >= facts.cut);
+      return {
+        name: String(i), value: i, symbolSize: 6 + 20 * Math.sqrt(rows[i][at("size")] / most),
+        itemStyle: { color: colour(rows[i][at("density")]), borderColor: css(cut ? "--warn" : "--rule"), borderWidth: cut ? 3 : 1 },
+        label: { show: cut, formatter: count(rows[i][at("size")]), color: css("--ink") },
+        children: rank ? [grow(rows[i][at("left")]), grow(rows[i][at("right")])] : [],
+      };
+    };
+    return {
+      size: rows.length, tip, part: (p) => tip(Number(p.name)),
+      option: { series: [{ type: "tree", data: [grow(0)], orient: "TB", symbol: "circle", edgeShape: "polyline", initialTreeDepth: -1, left: 20, right: 20, top: 24, bottom: 28,
+        roam: false, label: { position: "bottom", distance: 6 }, lineStyle: { color: css("--muted"), width: 1 } }] },
+    };
+  };
+  const methods = () => {
+    const names = column("methods", "method"), left = column("methods", "left out nmi"), x = column("methods", "density");
+    const [y, name] = left[0] == null ? [column("methods", "ensemble nmi"), "ensemble NMI"] : [left, "NMI with clusterings left out"];
+    const ran = names.map((_, i) => i).filter((i) => x[i] != null && y[i] != null);
+    const span = (values) => Math.max(...ran.map((i) => values[i])) - Math.min(...ran.map((i) => values[i])) || 1, wide = span(x), high = span(y);
+    const close = (i, j) => Math.abs(x[i] - x[j]) < 0.12 * wide && Math.abs(y[i] - y[j]) < 0.06 * high;
+    const side = (i) => ["right", "left", "bottom", "top"][ran.filter((j) => j < i && close(i, j)).length % 4]; // names must not cover one another
+    return xy(axis("density", { type: "value", scale: true }), axis(name, { type: "value", scale: true, nameGap: 48 }), [{
+      type: "scatter", label: { show: true, color: css("--ink"), formatter: (p) => names[ran[p.dataIndex]] },
+      data: ran.map((i) => ({ value: [x[i], y[i]], symbolSize: i ? 10 : 16, itemStyle: { color: i ? PALETTE[0] : css("--warn") }, label: { position: side(i) } })),
+    }], (i) => `${names[ran[i]]}: density ${fixed(x[ran[i]], 4)}, ${name} ${fixed(y[ran[i]], 4)}`, { grid: { left: 70, right: 110, top: 18, bottom: 48 } });
+  };
+  const pictures = {
+    "k": () => curves("k", ["score", "agreement", "margin", "eigengap", "linkage_gap"], unit, [
+      ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
+    "k of features": () => curves("k of features", ["density", "stability", "pac"], () => (v) => v, []),
+    "flow k": () => flow("flow k"),
+    "flow methods": () => flow("flow methods"),
+    "clusters": () => {
+      const names = column("clusters", "cluster").slice(0, 200), sizes = column("clusters", "size"), dense = column("clusters", "density");
+      return bars(names, sizes.slice(0, 200), (i) => colour(dense[i]), "cluster, largest first", (i) => `cluster ${names[i]}: ${count(sizes[i])} items, density ${fixed(dense[i])}`);
+    },
+    "coassociation": coassociation,
+    "tree": tree,
+    "cuts": () => {
+      const ks = column("cuts", "k"), values = column("cuts", "density");
+      return xy(axis("clusters (cut of the tree)", { type: "value", min: 1, max: ks.length, minInterval: 1 }), axis("density", { type: "value" }),
+        [{ type: "line", data: ks.map((k, i) => [k, values[i]]), symbolSize: (v) => v[0] === facts.cut ? 12 : 4, itemStyle: { color: css("--accent") } }], (i) => `k = ${ks[i]}: density ${fixed(values[i], 4)}`);
+    },
+    "confidence": () => histogram("confidence", "confidence", (from) => from < 0.9 - 1e-9),
+    "margins": () => histogram("margins", "own minus best other (co-association)", (_, to) => to < 1e-9),
+    "agreement": (width) => {
+      const labels = tables.agreement.columns.slice(1), words = { color: css("--muted"), width: 110, overflow: "truncate" };
+      const room = 24 + Math.min(110, 7 * Math.max(...labels.map((one) => one.length)));
+      return heat("agreement", labels, { room, axisLabel: { ...words, rotate: 55 } }, { room, axisLabel: words }, undefined, width);
+    },
+    "pairs": () => {
+      const x = column("pairs", "co-association"), y = column("pairs", "share of pairs");
+      return xy(axis("co-association of a pair", { type: "value", max: 1 }), axis("share of pairs at most that", { type: "value", max: 1 }), [{
+        type: "line", step: "end", showSymbol: false, data: x.map((v, i) => [v, y[i]]), itemStyle: { color: css("--accent") },
+        markArea: { silent: true, itemStyle: { color: css("--warn"), opacity: 0.1 }, data: [[{ xAxis: 0.1 }, { xAxis: 0.9 }]] },
+      }], (i) => `${fixed(100 * y[i], 1)} % of the pairs have a co-association of at most ${fixed(x[i], 2)}`);
+    },
+    "methods": methods,
+  };
+
+  const charts = all("[data-chart]").map((box) => ({ box, chart: null }));
+  const draw = (one, width) => {
+    const { box } = one, { option, tip, part, places, across, height, canvas, size } = pictures[box.dataset.chart](width ?? box.clientWidth);
+    one.chart?.dispose();
+    if (height) box.style.height = height + "px";
+    if (places && !box.previousElementSibling.matches(".places")) {
+      const heads = make("div", "", { className: "places" });
+      heads.append(...places.map((name) => make("span", name)));
+      box.before(heads);
+    }
+    one.chart = echarts.init(box, null, { renderer: canvas ? "canvas" : "svg", width });
+    one.chart.setOption({
+      animation: false, textStyle: { fontFamily: "system-ui, sans-serif" },
+      tooltip: { trigger: "item", confine: true, formatter: (p) => make("div", part ? part(p) : tip(p.dataIndex, p.seriesIndex)) },
+      ...option,
+    });
+    one.chart.getZr().flush(); // paper does not wait for the next frame
+    const series = option.series, length = (j) => size ?? (series[j].links ?? series[j].data).length;
+    Object.assign(one, { at: [-1, 0], tip, series, length, across: across ?? 0 });
+  };
+  for (const one of charts) { // the arrow keys move over the marks; ECharts has no keyboard of its own
+    const readout = one.box.nextElementSibling;
+    one.box.addEventListener("keydown", (event) => {
+      let [i, j] = one.at;
+      const far = event.shiftKey ? 10 : 1, lines = { ArrowDown: 1, ArrowUp: -1 }[event.key], along = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!lines && !along) return;
       event.preventDefault();
-      const far = event.shiftKey ? Math.max(1, Math.round(n / 10)) : 1;
-      row = Math.min(n - 1, Math.max(0, row + far * step[0]));
-      column = Math.min(n - 1, Math.max(0, column + far * step[1]));
-      read();
+      if (lines && !one.across) j += lines; else i += far * (along ?? lines * one.across);
+      j = (j + one.series.length) % one.series.length;
+      i = Math.min(one.length(j) - 1, Math.max(0, i));
+      one.at = [i, j];
+      one.chart.dispatchAction({ type: "showTip", seriesIndex: j, dataIndex: i });
+      readout.textContent = one.tip(i, j);
     });
+    one.box.addEventListener("blur", () => { one.chart.dispatchAction({ type: "hideTip" }); readout.textContent = ""; });
+    draw(one);
+    new ResizeObserver(() => { if (one.box.clientWidth !== one.chart.getWidth()) draw(one); }).observe(one.box);
   }
 
-  // where in the page we are
-  const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+  // -- light and dark, paper, where in the page we are ---------------------------------------------------------
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const redraw = (theme, width) => { if (theme) root.dataset.theme = theme; else delete root.dataset.theme; charts.forEach((one) => draw(one, width)); };
+  document.getElementById("theme").addEventListener("click", () => redraw((root.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark"));
+  dark.addEventListener("change", () => redraw(root.dataset.theme));
+  let before;
+  addEventListener("beforeprint", () => { before = root.dataset.theme; redraw("light", 640); });
+  addEventListener("afterprint", () => redraw(before));
+  const links = new Map(all("nav a").map((a) => [a.hash.slice(1), a]));
   const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
+    for (const entry of entries.filter((one) => one.isIntersecting)) {
       links.forEach((a) => a.removeAttribute("aria-current"));
       links.get(entry.target.id)?.setAttribute("aria-current", "true");
     }
   }, { rootMargin: "-15% 0px -75% 0px" });
-  document.querySelectorAll("main section").forEach((section) => seen.observe(section));
+  all("main section").forEach((section) => seen.observe(section));
 })();

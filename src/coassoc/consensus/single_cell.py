@@ -1,0 +1,105 @@
+"""``coassoc.tl``: the consensus of clusterings in ``.obs`` of an AnnData object, written back into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from ..ensemble import Ensemble
+from ..ensemble.encode import Dictionary
+from ..ensemble.io.cells import label_of
+from ..metrics import order_by_size
+from .answer import Consensus
+
+__all__ = ["consensus"]
+
+
+def consensus(
+    adata: Any,
+    keys: str | Sequence[str],
+    *,
+    n_clusters: Any = "auto",
+    method: str = "auto",
+    key_added: str = "consensus",
+    random_state: Any = 0,
+    engine: Any = "auto",
+) -> Consensus:
+    """Find the consensus of clusterings of cells, and write it into the AnnData object.
+
+    Parameters
+    ----------
+    adata : AnnData
+        With one clustering per column of ``.obs``, such as Leiden at several resolutions. Changed in place.
+    keys : str or list of str
+        Those columns, by name or pattern (``"leiden*"``).
+    n_clusters : "auto", int or iterable of int, default="auto"
+        Number of clusters, or the numbers to choose from.
+    method : str, default="auto"
+        See :class:`coassoc.Consensus`.
+    key_added : str, default="consensus"
+        Name of what is written.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+
+    Returns
+    -------
+    Consensus
+        The fitted estimator. ``.obs[key_added]`` has the labels as ordered categories, the largest cluster first;
+        ``.obs[key_added + "_confidence"]`` the confidence of each cell from 0 to 1; ``.uns[key_added]`` the columns
+        used, the method, the number of clusters, its runners-up and the verdict. Cells without any label have none.
+    """
+    import pandas as pd
+
+    names = [name for name in matching_keys(adata, keys) if not name.startswith(key_added)]
+    if not names:
+        raise ValueError(f"keys: {keys!r} matches what tl.consensus wrote and nothing else; choose another key_added.")
+    ensemble = cells_ensemble(adata, names)
+    model = Consensus(n_clusters, method, random_state=random_state, engine=engine).fit(ensemble)
+    labels = order_by_size(np.asarray(model.labels_))
+    categories = [str(c) for c in range(int(labels.max(initial=-1)) + 1)]
+    adata.obs[key_added] = pd.Categorical.from_codes(labels, categories, ordered=True)
+    adata.obs[f"{key_added}_confidence"] = np.where(labels < 0, np.nan, np.asarray(model.confidence_, dtype=float))
+    adata.uns[key_added] = {
+        "keys": names,
+        "method": model.method_,
+        "n_clusters": model.n_clusters_,
+        "runners_up": np.asarray(model.runners_up_, dtype=np.int64),
+        "supported": bool(model.supported_),
+        "verdict": model.verdict_,
+        "partition_weights": np.asarray(model.partition_weights_),
+    }
+    return model
+
+
+def matching_keys(adata: Any, keys: str | Sequence[str]) -> list[str]:
+    """Columns of ``.obs`` by name or pattern."""
+    if not (hasattr(adata, "obs") and hasattr(adata, "uns")):
+        raise TypeError(f"adata must be an AnnData object, got {type(adata).__name__}; for frames, use Consensus.")
+    known = [str(name) for name in adata.obs.columns]
+    found: list[str] = []
+    for pattern in [keys] if isinstance(keys, str) else list(keys):
+        matches = [name for name in known if name == pattern or fnmatchcase(name, pattern)]
+        if not matches:
+            raise ValueError(f"keys: .obs has no column {pattern!r}; it has {', '.join(known) or 'none'}.")
+        found += matches
+    if not found:
+        raise ValueError("keys must name at least one column of .obs, got none.")
+    return list(dict.fromkeys(found))
+
+
+def cells_ensemble(adata: Any, names: Sequence[str]) -> Ensemble:
+    """The ensemble of some columns of ``.obs``; categories written as numbers are numbers, so that -1 is missing."""
+    columns: list[Any] = []
+    for name in names:
+        column = adata.obs[name]
+        numbers = [label_of(str(one)) for one in column.cat.categories] if hasattr(column, "cat") else [None]
+        whole = all(isinstance(number, int) for number in numbers)
+        columns.append(Dictionary(column.cat.codes.to_numpy(), np.array(numbers, dtype=np.int64)) if whole else column)
+    ensemble = Ensemble.from_partitions(columns, names=names)
+    ensemble.item_ids = adata.obs_names.to_numpy()
+    return ensemble

@@ -1,0 +1,80 @@
+"""Excel workbooks: the first sheet, by openpyxl; read only."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..encode import as_objects
+from .cells import label_of
+from .limits import Limit
+from .table import Columns, Options, Piece, Table, TableFormat, one_line
+
+_CELL_BYTES = 8  # memory that a byte of a sheet may take as Python objects
+
+
+class ExcelTable(Table):
+    """The cells of the first sheet, text read as in CSV files."""
+
+    def __init__(self, path: Path, limit: Limit, header: bool | None):
+        super().__init__(path, limit)
+        self.header = header
+        columns = _read(path, limit, header)
+        self.names, self.n_rows = list(columns), len(next(iter(columns.values())))
+
+    def blocks(self, columns: Sequence[str]) -> list[Piece]:
+        return [Piece(_read, (self.path, self.limit, self.header, tuple(columns)), self.n_rows)]
+
+
+def _read(path: Path, limit: Limit, header: bool | None, wanted: tuple[str, ...] | None = None) -> Columns:
+    try:
+        import openpyxl
+    except ImportError:
+        raise ImportError("Excel files need openpyxl: pip install 'coassoc[excel]', or save as CSV.") from None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            limit.check(_CELL_BYTES * sum(info.file_size for info in archive.infolist()), "sheets")
+        with open(path, "rb") as file:  # by its path, openpyxl would judge the ending
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
+            sheets = book.sheetnames
+    except ValueError:
+        raise
+    except Exception as error:  # a damaged archive, or XML that is no sheet
+        raise ValueError(f"{path.name} is a damaged Excel workbook ({one_line(error)}); save it again.") from None
+    if len(sheets) > 1 and wanted is None:
+        warnings.warn(f"{path.name} has {len(sheets)} sheets; {sheets[0]!r}, the first, is read.", stacklevel=6)
+    named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])
+    names = [("" if c is None else str(c).strip()) if named else str(j) for j, c in enumerate(rows[0] if rows else ())]
+    rows = rows[1:] if named else rows
+    if not rows:
+        raise ValueError(f"{path.name} has no rows in its first sheet; a label table needs one row per item.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path.name}: the columns of the first sheet must have different names, got {names}.")
+    width = range(len(names))
+    return {
+        names[j]: as_objects([_label(row[j]) if j < len(row) else None for row in rows])
+        for j in width
+        if wanted is None or names[j] in wanted
+    }
+
+
+def _label(cell: Any) -> Any:
+    return label_of(cell) if isinstance(cell, str) else cell
+
+
+class ExcelFormat(TableFormat):
+    """Workbooks of the present kind; old .xls files are refused with a reason."""
+
+    name = "xlsx"
+    suffixes = (".xlsx", ".xlsm")
+    magic = (b"PK\x03\x04",)
+
+    def open(self, path: Path, options: Options) -> ExcelTable:
+        return ExcelTable(path, Limit.of([path], options.max_bytes), options.header)
+
+
+EXCEL = ExcelFormat()

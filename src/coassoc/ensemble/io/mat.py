@@ -1,0 +1,205 @@
+"""MATLAB files: a pool of clusterings (a matrix of labels) and known classes (a vector), versions 5 and 7.3.
+
+Pools are published as ``members``, ``E`` or ``baseCls`` beside features and a vector ``gt``. Only numbers are read:
+cells, structures and objects are left alone. Sizes are checked before memory is taken.
+"""
+
+from __future__ import annotations
+
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .guarded import try_reading
+from .h5ad import import_h5py
+from .limits import Limit
+from .table import Columns, Options, Piece, Table, TableFormat, one_line
+
+POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
+CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
+FEATURE_NAMES = ("x", "fea", "data", "features")
+_NUMBERS = {"double": 8, "single": 4, "logical": 1, **{f"{u}int{8 * b}": b for u in ("", "u") for b in (1, 2, 4, 8)}}
+_COMPRESSED = 15  # type of an element of a version 5 file
+_TRIAL = "coassoc.ensemble.io.mat:read_all"
+
+
+class MatTable(Table):
+    """Columns of the matrices with one row per item (``members_0``, ``members_1``, ...), and vectors of classes."""
+
+    guess_ids = False
+    inspect = False
+
+    def __init__(self, path: Path, limit: Limit):
+        super().__init__(path, limit)
+        self.shapes = shapes(path, limit)
+        matrices = [name for name, shape in self.shapes.items() if min(shape) > 1]
+        if not matrices:
+            raise ValueError(
+                f"{path.name} has no matrix of numbers, only {', '.join(self.shapes) or 'nothing that is a number'}; "
+                "save the clusterings as one matrix with a row per item."
+            )
+        pool = self._pool(matrices)
+        vectors = {name: max(shape) for name, shape in self.shapes.items() if min(shape) == 1 < max(shape)}
+        truths = sorted((n for n in vectors if n.lower() in CLASS_NAMES and vectors[n] in self.shapes[pool]),
+                        key=lambda name: CLASS_NAMES.index(name.lower()))  # fmt: skip
+        # known classes tell which side of the matrix the items are on; else it is the longer one
+        self.n_rows = vectors[truths[0]] if truths else max(self.shapes[pool])
+        self.class_name = truths[0] if truths else None
+        self.guess = self._columns(pool)
+        others = [name for name in matrices if name != pool and self.n_rows in self.shapes[name]]
+        self.names = [*self.guess, *(column for name in others for column in self._columns(name))]
+        self.names += [name for name, length in vectors.items() if length == self.n_rows]
+        limit.check_table(self.n_rows, len(self.names))
+
+    def _columns(self, name: str) -> list[str]:
+        rows, columns = self.shapes[name]
+        return [f"{name}_{j}" for j in range(columns if rows == self.n_rows else rows)]
+
+    def _pool(self, matrices: list[str]) -> str:
+        """The matrix that holds the clusterings: by its name, else the largest of whole numbers."""
+        known = [name for wanted in POOL_NAMES for name in matrices if name.lower() == wanted]
+        if known:
+            return known[0]
+        left = sorted(matrices, key=lambda n: (n.lower() in FEATURE_NAMES, -self.shapes[n][0] * self.shapes[n][1]))
+        whole = (n for n in left if _is_whole(read_variables(self.path, self.limit, [n])[n]))
+        found = next(whole, None)
+        if found is None:
+            raise ValueError(f"{self.path.name}: no matrix holds whole numbers ({', '.join(left)}), so none is a pool.")
+        if len(matrices) > 1:
+            warnings.warn(
+                f"{self.path.name}: took the matrix {found!r} for the clusterings, of {', '.join(matrices)}; choose "
+                f"another with columns='{matrices[0]}_*' (--columns).",
+                stacklevel=6,
+            )
+        return found
+
+    def blocks(self, columns: Sequence[str]) -> list[Piece]:
+        return [Piece(_read, (self.path, self.limit, self.n_rows, self.shapes, tuple(columns)), self.n_rows)]
+
+
+def _read(path: Path, limit: Limit, n_rows: int, shapes: dict[str, Any], columns: tuple[str, ...]) -> Columns:
+    split = {name: (name, 0) if name in shapes else _split(name) for name in columns}
+    arrays = read_variables(path, limit, sorted({variable for variable, _ in split.values()}))
+    tables = {name: array if len(array) == n_rows else array.T for name, array in arrays.items()}
+    return {name: tables[variable][:, j] for name, (variable, j) in split.items()}
+
+
+def _split(column: str) -> tuple[str, int]:
+    variable, _, j = column.rpartition("_")
+    return variable, int(j)
+
+
+def _is_whole(array: np.ndarray) -> bool:
+    return array.dtype.kind in "iub" or bool((array == np.floor(array)).all())
+
+
+def shapes(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
+    """The numeric matrices of a file, which together fit in the memory allowed."""
+    if _is_hdf5(path):
+        try_reading(_TRIAL, path, limit)
+        with _opened(path) as file:
+            declared = {name: (dataset.shape[::-1], dataset.dtype.itemsize) for name, dataset in _datasets(file)}
+    else:
+        from scipy.io import whosmat
+
+        limit.check(_unpacked(path, limit), "variables")
+        with _saying_what_is_wrong(path):
+            found = whosmat(path)
+        declared = {name: (shape, _NUMBERS[kind]) for name, shape, kind in found if kind in _NUMBERS}
+    known = {name: (shape, size) for name, (shape, size) in declared.items() if len(shape) == 2 and 0 not in shape}
+    limit.check(sum(2 * shape[0] * shape[1] * size for shape, size in known.values()), "matrices")
+    return {name: (int(shape[0]), int(shape[1])) for name, (shape, _) in known.items()}
+
+
+def read_variables(path: Path, limit: Limit, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Some numeric matrices, after `shapes` has checked the file."""
+    if _is_hdf5(path):
+        with _opened(path) as file:
+            return {name: dataset[()].T for name, dataset in _datasets(file) if name in names}
+    from scipy.io import loadmat
+
+    with _saying_what_is_wrong(path):
+        content = loadmat(path, variable_names=list(names))
+        return {name: np.asarray(content[name]) for name in names}
+
+
+def read_all(path: Path, limit: Limit) -> None:
+    """Read every matrix of a version 7.3 file, as a trial."""
+    with _opened(path) as file:
+        for _, dataset in _datasets(file):
+            limit.check(2 * dataset.size * dataset.dtype.itemsize, "a matrix")
+            dataset[()]
+
+
+def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
+    """Matrices of numbers stored in this file; MATLAB's rows are HDF5's columns."""
+    h5py = import_h5py()
+    for name in file:
+        if isinstance(file.get(name, getlink=True), h5py.HardLink) and isinstance(file[name], h5py.Dataset):
+            found = file[name]
+            kind = found.attrs.get("MATLAB_class", b"double")
+            plain = found.external is None and not found.is_virtual and found.ndim == 2 and found.dtype.kind in "iufb"
+            if plain and (kind.decode() if isinstance(kind, bytes) else str(kind)) in _NUMBERS:
+                yield name, found
+
+
+def _is_hdf5(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(10) == b"MATLAB 7.3"
+
+
+def _unpacked(path: Path, limit: Limit) -> int:
+    """Bytes of the variables of a version 5 file, unpacked piece by piece and dropped."""
+    total = 0
+    with open(path, "rb") as file:
+        order = "<" if file.read(128)[126:128] == b"IM" else ">"
+        while len(tag := file.read(8)) == 8:
+            kind, left = struct.unpack(order + "II", tag)
+            total += left
+            inflate = zlib.decompressobj()
+            while left > 0 and (data := file.read(min(left, 1 << 16))):
+                left -= len(data)
+                while kind == _COMPRESSED and data and total <= limit.allowed:
+                    try:
+                        total += len(inflate.decompress(data, 1 << 20))
+                    except zlib.error as error:
+                        raise ValueError(f"{path.name} is a damaged MATLAB file ({error}); write it again.") from None
+                    data = inflate.unconsumed_tail
+    return total
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    with _saying_what_is_wrong(path), import_h5py().File(path, "r") as file:
+        yield file
+
+
+@contextmanager
+def _saying_what_is_wrong(path: Path) -> Iterator[None]:
+    """What libraries raise about a damaged file is a ValueError that names it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # SciPy and HDF5 raise a dozen kinds
+        raise ValueError(f"{path.name} is a damaged MATLAB file ({one_line(error)}); write it again.") from None
+
+
+class MatFormat(TableFormat):
+    """MATLAB files of version 5 (also called 6 and 7) and 7.3; read only."""
+
+    name = "mat"
+    suffixes = (".mat",)
+    magic = (b"MATLAB 5.0", b"MATLAB 7.3")
+
+    def open(self, path: Path, options: Options) -> MatTable:
+        return MatTable(path, Limit.of([path], options.max_bytes))
+
+
+MAT = MatFormat()

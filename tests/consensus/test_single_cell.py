@@ -1,0 +1,129 @@
+"""ca.tl and ca.pl on real AnnData objects: what is written, read back by anndata itself, and drawn."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.cli import main
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("h5py")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # anndata warns about other people's versions when it is imported
+    anndata = pytest.importorskip("anndata")
+
+
+@pytest.fixture
+def cells():
+    rng = np.random.default_rng(0)
+    kind = np.repeat(np.arange(4), [90, 60, 40, 10])
+    obs = pd.DataFrame({"n_genes": rng.integers(100, 900, size=200)}, index=[f"cell{i}" for i in range(200)])
+    for resolution in (0.4, 0.7, 1.0, 1.3, 1.6):
+        labels = np.where(rng.random(200) < 0.93, kind, rng.integers(-1, 4, size=200))
+        obs[f"leiden_{resolution}"] = pd.Categorical(labels.astype(str))
+    adata = anndata.AnnData(rng.normal(size=(200, 3)).astype(np.float32), obs=obs)
+    adata.obsm["X_umap"] = rng.normal(size=(200, 2))
+    return adata, kind
+
+
+def quietly(call, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call(*args)
+
+
+def test_the_consensus_is_written_into_the_object(cells, tmp_path):
+    adata, kind = cells
+    model = ca.tl.consensus(adata, keys="leiden*")
+    labels, sure = adata.obs["consensus"], adata.obs["consensus_confidence"]
+    assert labels.cat.ordered and labels.cat.categories.tolist() == ["0", "1", "2", "3"]
+    assert labels.value_counts(sort=False).is_monotonic_decreasing and ca.nmi(kind, labels) > 0.9
+    assert (sure == np.asarray(model.confidence_, dtype=float)).all() and sure.between(0, 1).all()
+    assert adata.uns["consensus"]["keys"] == [name for name in adata.obs if name.startswith("leiden")]
+    assert adata.uns["consensus"]["verdict"] == model.verdict_
+    # "-1" is noise, as in the file
+    quietly(adata.write_h5ad, tmp_path / "cells.h5ad")
+    same = ca.read_ensemble(tmp_path / "cells.h5ad", columns="leiden*")
+    assert (ca.Consensus(random_state=0).fit(same).labels_ == model.labels_).all()
+    again = quietly(anndata.read_h5ad, tmp_path / "cells.h5ad")
+    assert again.uns["consensus"]["n_clusters"] == 4 and (again.obs["consensus"] == labels).all()
+    # run again: what was written is never taken for a clustering
+    assert ca.tl.consensus(adata, keys=["leiden*", "consensus*"], n_clusters=3).n_clusters_ == 3
+    assert len(adata.uns["consensus"]["keys"]) == 5
+
+
+def test_the_command_line_writes_the_same_into_a_file(cells, tmp_path, capsys):
+    adata, _ = cells
+    quietly(adata.write_h5ad, tmp_path / "cells.h5ad")
+    model = ca.tl.consensus(adata, keys="leiden*")
+    for scale in ([], ["--memory", "10MB"]):
+        out = tmp_path / f"out{len(scale)}.h5ad"
+        words = ["fit", str(tmp_path / "cells.h5ad"), "--columns", "leiden*", "--confidence", "-o", str(out), "--json"]
+        assert main([*words, *scale]) == 0
+        assert json.loads(capsys.readouterr().out)["clusters"] == 4
+        found = quietly(anndata.read_h5ad, out).obs
+        assert (found["consensus"].astype(int).to_numpy() == adata.obs["consensus"].cat.codes).all()
+        assert found["consensus_confidence"].to_numpy() == pytest.approx(np.asarray(model.confidence_), abs=5.1e-5)
+
+
+def test_what_is_wrong_is_said(cells):
+    adata, _ = cells
+    with pytest.raises(ValueError, match=r"no column 'louvain\*'; it has n_genes, leiden_0.4"):
+        ca.tl.consensus(adata, keys="louvain*")
+    with pytest.raises(ValueError, match="at least one column"):
+        ca.tl.consensus(adata, keys=[])
+    with pytest.raises(TypeError, match="AnnData object, got DataFrame"):
+        ca.tl.consensus(adata.obs, keys="leiden*")
+    for call in (ca.Ensemble, ca.Consensus().fit, ca.KMeansConsensus(2).fit):
+        with pytest.raises(TypeError, match=r"got AnnData; coassoc\.tl\.consensus\(adata, keys='leiden\*'\)"):
+            call(adata)
+    with pytest.raises(ValueError, match=r"run coassoc\.tl\.consensus"):
+        ca.pl.confidence(adata)
+
+
+def test_drawings(cells):
+    pytest.importorskip("matplotlib").use("agg")
+    adata, _ = cells
+    ca.tl.consensus(adata, keys="leiden*")
+    tree = ca.pl.resolutions(adata, ["leiden*", "consensus"])
+    assert len(tree.collections) == 6 and len(tree.get_yticklabels()) == 6
+    sizes = [sum(c.get_sizes()) - 20 * len(c.get_sizes()) for c in tree.collections]  # areas add up to the cells
+    assert max(sizes) == pytest.approx(900) and min(sizes) > 800
+    assert ca.pl.confidence(adata).get_xlabel() == "X_umap 1"
+    with pytest.raises(ValueError, match="'X_tsne'; it has X_umap"):
+        ca.pl.confidence(adata, basis="X_tsne")
+    del adata.obsm["X_umap"]
+    assert ca.pl.confidence(adata).get_ylabel() == "confidence"
+
+
+def test_shared_cells_are_counted():
+    from coassoc.report.single_cell import flow
+
+    above, below = np.array([0, 0, 1, 1, -1, 1]), np.array([0, 1, 1, 2, 0, -1])
+    assert flow(above, below).tolist() == [[1, 1, 0], [0, 1, 1]]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_after_scanpy(tmp_path):
+    sc = pytest.importorskip("scanpy", reason="scanpy is not installed")
+    pytest.importorskip("igraph", reason="Leiden needs igraph")
+    rng = np.random.default_rng(0)
+    kind = rng.integers(4, size=300)
+    counts = rng.poisson(8 * rng.gamma(0.3, size=(4, 150))[kind] + 0.3).astype(np.float32)
+    adata = anndata.AnnData(counts)
+    sc.pp.normalize_total(adata)
+    sc.pp.log1p(adata)
+    sc.pp.pca(adata, n_comps=10)
+    sc.pp.neighbors(adata, n_neighbors=10)
+    for resolution in (0.2, 0.5, 1.0, 1.5):
+        sc.tl.leiden(adata, resolution, key_added=f"leiden_{resolution}", flavor="igraph", n_iterations=2)
+    ca.tl.consensus(adata, keys="leiden*")
+    assert ca.nmi(kind, adata.obs["consensus"]) > 0.9
+    sc.tl.rank_genes_groups(adata, "consensus", method="t-test")
+    markers = sc.get.rank_genes_groups_df(adata, group=adata.obs["consensus"].cat.categories[0])
+    assert len(markers) == 150

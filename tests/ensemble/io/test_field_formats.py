@@ -1,0 +1,194 @@
+"""MATLAB, Excel, Arrow and Feather files, written by SciPy, h5py, pandas and pyarrow."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+import coassoc as ca
+from coassoc.cli import main
+from coassoc.ensemble import StoredEnsemble
+
+RNG = np.random.default_rng(0)
+TRUTH = RNG.integers(1, 5, size=120)
+POOL = np.column_stack([np.where(RNG.random(120) < 0.8, TRUTH, RNG.integers(1, 7, 120)) for _ in range(8)])
+FEATURES = RNG.normal(size=(120, 30))
+
+
+def save_v5(path, **arrays):
+    savemat(path, arrays, do_compression=True)
+
+
+def save_v73(path, **arrays):
+    """As MATLAB does: HDF5 behind a block of 512 bytes, matrices transposed, the class in an attribute."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, array in arrays.items():
+            stored = np.atleast_2d(np.asarray(array)).T
+            dataset = file.create_dataset(name, data=stored, compression="gzip")
+            dataset.attrs["MATLAB_class"] = np.bytes_("double" if stored.dtype.kind == "f" else str(stored.dtype))
+    with open(path, "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM")
+
+
+@pytest.fixture(params=[save_v5, save_v73])
+def save(request):
+    return request.param
+
+
+@pytest.mark.parametrize("read", [ca.read_ensemble, StoredEnsemble])
+@pytest.mark.parametrize("name", ["members", "E", "baseCls"])
+def test_a_pool_is_found_by_its_name_and_the_truth_beside_it(tmp_path, save, read, name):
+    path = tmp_path / "pool.mat"
+    save(path, fea=FEATURES, **{name: POOL.astype(float)}, gt=TRUTH[:, None].astype(float))
+    found = read(path)
+    assert (found.codes == ca.Ensemble(POOL).codes).all() and found.names[0] == f"{name}_0"
+    assert found.classes.tolist() == TRUTH.tolist()
+    # items on the other side: the classes tell, else the longer side
+    save(path, **{name: POOL.T.astype(np.int16)})
+    assert (read(path).codes == ca.Ensemble(POOL).codes).all() and read(path).classes is None
+    save(path, **{name: POOL[:5].astype(np.int16)}, y=TRUTH[:5])
+    assert read(path).codes.shape == (5, 8)
+
+
+def test_a_pool_of_another_name_is_the_largest_matrix_of_whole_numbers(tmp_path, save):
+    path = tmp_path / "pool.mat"
+    save(path, fea=np.round(9 * FEATURES), mine=POOL.astype(float), other=POOL[:, :3].astype(float), gnd=TRUTH)
+    with pytest.warns(UserWarning, match=r"took the matrix 'mine' .*'fea_\*'"):
+        assert (ca.read_ensemble(path).codes == ca.Ensemble(POOL).codes).all()
+    with pytest.warns(UserWarning, match="took the matrix"):
+        chosen = ca.read_ensemble(path, columns="other_*", class_column="gnd")
+    assert chosen.names == ["other_0", "other_1", "other_2"] and chosen.classes.tolist() == TRUTH.tolist()
+
+
+def test_what_is_no_pool_is_said(tmp_path, save):
+    path = tmp_path / "pool.mat"
+    save(path, fea=FEATURES)
+    with pytest.raises(ValueError, match=r"pool\.mat: no matrix holds whole numbers \(fea\)"):
+        ca.read_ensemble(path)
+    save(path, gt=TRUTH)
+    with pytest.raises(ValueError, match="no matrix of numbers, only gt"):
+        ca.read_ensemble(path)
+    with pytest.raises(ValueError, match=r"mat files are read, not written.*\.csv"):
+        ca.write_labels(tmp_path / "out.mat", TRUTH)
+
+
+def test_cells_and_structures_are_left_alone(tmp_path):
+    odd = np.empty((3, 4), dtype=object)
+    odd[:] = [[1, "a", [2], 3.5]] * 3
+    savemat(tmp_path / "pool.mat", {"members": odd, "E": POOL, "opts": {"k": 3}, "name": "iris"})
+    assert ca.read_ensemble(tmp_path / "pool.mat").names[0] == "E_0"
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, save):
+    path = tmp_path / "pool.mat"
+    save(path, members=np.zeros((4000, 10_000)))
+    assert path.stat().st_size < 2**20
+    for read in (ca.read_ensemble, ca.Ensemble):
+        with pytest.raises(ValueError, match=r"pool\.mat declares .*max_bytes="):
+            read(path)
+
+
+@pytest.mark.parametrize("at", [130, 200, 600, -40])
+def test_a_damaged_file_is_refused_or_read(tmp_path, save, at):
+    path = tmp_path / "pool.mat"
+    save(path, members=POOL, gt=TRUTH)
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    for content in (bytes(data), bytes(data[: len(data) // 2])):
+        path.write_bytes(content)
+        try:
+            ca.read_ensemble(path)
+        except ValueError as error:
+            assert "pool.mat" in str(error)
+
+
+def test_the_command_line_takes_a_pool(tmp_path, save, capsys):
+    path = tmp_path / "pool.mat"
+    save(path, members=POOL, gt=TRUTH)
+    for scale in ([], ["--memory", "10MB"]):
+        assert (
+            main(
+                [
+                    "fit",
+                    str(path),
+                    "-k",
+                    "4",
+                    "-m",
+                    "kmeans",
+                    "-o",
+                    str(tmp_path / f"{len(scale)}.csv"),
+                    "--json",
+                    *scale,
+                ]
+            )
+            == 0
+        )
+        told = json.loads(capsys.readouterr().out)
+        assert told["partitions"] == 8
+    assert (tmp_path / "0.csv").read_text() == (tmp_path / "2.csv").read_text()
+
+
+# -- data frames ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "feather", "arrow"])
+def test_frames_written_by_pandas(tmp_path, suffix, capsys):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("openpyxl" if suffix == "xlsx" else "pyarrow")
+    frame = pd.DataFrame(POOL, columns=[f"run {j}" for j in range(8)])
+    frame.insert(0, "id", [f"c{i}" for i in range(120)])
+    frame["run 7"] = np.where(TRUTH == 1, None, [f"g{t}" for t in TRUTH])
+    frame["age"], frame["truth"] = RNG.normal(40, 9, size=120), TRUTH
+    path = tmp_path / f"t.{suffix}"
+    frame.to_excel(path, index=False) if suffix == "xlsx" else frame.to_feather(path)
+    expected = ca.Ensemble(frame[[f"run {j}" for j in range(8)]])
+    for read in (ca.read_ensemble, StoredEnsemble):
+        with pytest.warns(UserWarning, match=r"left out 'age' \(measurements\)"):
+            found = read(path)
+        assert (found.codes == expected.codes).all() and found.names == expected.names
+        assert found.item_ids.tolist() == frame["id"].tolist() and found.classes.tolist() == TRUTH.tolist()
+    out = tmp_path / ("out.csv" if suffix == "xlsx" else f"out.{suffix}")
+    assert main(["fit", str(path), "--columns", "run*", "-k", "4", "-o", str(out), "--confidence"]) == 0
+    written = pd.read_csv(out) if suffix == "xlsx" else pd.read_feather(out)
+    assert written["id"].tolist() == frame["id"].tolist() and {"consensus", "consensus_confidence"} <= set(written)
+
+
+def test_workbooks_and_archives_are_told_apart(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", "b"], [0, "x"], [1, "NA"], [0, None], [1, "x"]):
+        book.active.append(row)
+    book.create_sheet("more")
+    book.save(tmp_path / "t.bin")
+    with pytest.warns(UserWarning, match="2 sheets; 'Sheet', the first, is read"):
+        found = ca.read_ensemble(tmp_path / "t.bin")
+    assert found.partition(0).tolist() == [0, 1, 0, 1] and found.partition(1).tolist() == [0, -1, -1, 0]
+    with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as archive:
+        archive.writestr("a.txt", "0")
+    with pytest.raises(ValueError, match="zip archive, not a label table"):
+        ca.read_ensemble(tmp_path / "t.xlsx")
+
+
+def test_arrow_files_are_written_and_read_again(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    ensemble = ca.Ensemble.from_partitions([POOL[:, 0], [f"g{t}" for t in TRUTH]], names=["a", "b"])
+    ca.write_ensemble(tmp_path / "t.arrow", ensemble)
+    assert (ca.read_ensemble(tmp_path / "t.arrow").codes == ensemble.codes).all()
+    table = pa.table({"a": pa.array(["x" * 100] * 1_000_000)})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(tmp_path / "big.feather"), "wb") as file,
+        pa.ipc.new_file(file, table.schema, options=options) as out,
+    ):
+        out.write_table(table)
+    for content, message in ((None, r"big\.feather declares .*max_bytes="), (2000, "damaged Arrow file")):
+        path = tmp_path / "big.feather"
+        path.write_bytes(path.read_bytes()[:content])
+        with warnings.catch_warnings(), pytest.raises(ValueError, match=message):
+            ca.read_ensemble(path, max_bytes=2 * 10**7)
