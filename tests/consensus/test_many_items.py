@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.consensus import agreement_search, eac, embedding, graph, micro
-from coassoc.consensus.registry import make_method, method_names
+from coassoc.consensus import agreement_search, eac, embedding, graph, micro, registry
 
 
 def reduce_early(monkeypatch):
@@ -70,19 +69,26 @@ BYTES_PER_ITEM = {
 }  # fmt: skip
 
 
+def test_memory_of_every_method_is_known():
+    known = {name for name, method in registry.METHODS.items() if method.takes == "labels"}
+    assert set(METHODS) <= set(BYTES_PER_ITEM) == known
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("name", BYTES_PER_ITEM)
 def test_memory_grows_by_a_few_bytes_for_each_item(name, monkeypatch):
     """Nothing of size items × clusters is made, let alone items × items."""
     if name in ("mcla", "cspa"):
         pytest.importorskip("pymetis")
     reduce_early(monkeypatch)
+    monkeypatch.setattr(micro, "LARGE", 3000)
+    monkeypatch.setattr(micro, "SAMPLE", 2000)
     settings = {"density": {"max_rounds": 1}, "agreement": {"max_rounds": 1}, "eac": {"max_bytes": 0},
                 "cspa": {"max_bytes": 0}}  # fmt: skip
     model, peaks, sizes = (
-        make_method(name, n_clusters=5, random_state=0, **settings.get(name, {})),
+        registry.make_method(name, n_clusters=5, random_state=0, **settings.get(name, {})),
         [],
-        (500, 6000, 18_000),
+        (500, 4000, 16_000),
     )
     for n in sizes:
         rng = np.random.default_rng(0)
