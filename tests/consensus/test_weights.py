@@ -57,11 +57,6 @@ def test_scores_take_agreement_too(name):
         score(table, truth, partition_weights="best")
 
 
-def test_partitions_that_share_nothing_weigh_the_same():
-    table = np.stack([np.repeat([0, 1], 2), np.tile([0, 1], 2)], axis=1)
-    assert resolve_partition_weights("agreement", ca.Ensemble(table)).tolist() == [1.0, 1.0]
-
-
 def explicit_rows(ens, u):
     h = ens.one_hot().toarray() * u
     r = h.sum(axis=1)
@@ -168,14 +163,6 @@ def test_stacked_columns_keep_names_apart():
     assert both.names == ["0", "1"]
     with pytest.raises(ValueError, match="must label the 2 items"):
         stack_columns(both, ca.Ensemble([[0], [1], [1]]))
-
-
-def test_multiplicities_are_carried_along():
-    table, _ = blocks(n=100)
-    copies = np.random.default_rng(0).integers(1, 4, size=100)
-    model = ca.KMeansConsensus(4, random_state=0).partial_fit(table[:60], sample_weight=copies[:60])
-    model.partial_fit(table[60:], sample_weight=copies[60:])
-    assert model.cluster_sizes_.sum() == copies.sum()
 
 
 def test_a_copied_model_says_what_it_lacks():

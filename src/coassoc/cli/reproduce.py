@@ -202,6 +202,7 @@ def _write_results(
 ) -> None:  # fmt: skip
     tables = make_tables(outcome.rows)
     head = (
+        "# Tables of the evaluation\n\n"
         "Cells: ours ± standard error (paper, difference), in percent; best in bold; [n] fewer repeats; "
         f"where the paper gave up, † is exact linkage over different rows, ‡ linkage of micro-clusters.\n"
         f"Scaling: {protocol.scaling}; {protocol.n_repeats} repeats; "

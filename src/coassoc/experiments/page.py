@@ -30,7 +30,6 @@ table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabula
 .wide { overflow-x: auto; }
 th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); }
 th { background: var(--soft); position: sticky; top: 0; }
-td small { opacity: .75; }
 figure { margin: 0 0 1rem; } figcaption { font-size: 13px; }
 img { max-width: 100%; background: #fff; }
 """

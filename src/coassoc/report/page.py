@@ -132,8 +132,8 @@ def _against_members(s: Summary) -> list[tuple[str, str]]:
         return []
     better = matched["consensus"] >= matched["member"]
     text = (
-        f"Against the best single clustering (“{matched['name']}”, {matched['k']} clusters): a consensus of "
-        f"{matched['k']} clusters, made without the clusterings it is scored on, agrees with them by NMI "
+        f"Against the best single clustering (“{matched['name']}”, {matched['k']} clusters): consensuses of "
+        f"{matched['k']} clusters, each made from half of the clusterings, agree with the other half by NMI "
         f"{matched['consensus']:.3f}; that clustering agrees with the others by {matched['member']:.3f}, a single "
         f"clustering on average by {s.consensus['left_out']['mean']:.3f}."
     )
@@ -161,11 +161,11 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
                 for j, row in enumerate(s.input["partitions"])
             ]
         ),
-        "clusters": _rows([{k.replace("_", " "): v for k, v in row.items()} for row in s.clusters]),
+        "clusters": _rows(s.clusters),
         "margins": _histogram(margin, np.linspace(-1, 1, 41)),
         "items": _table(s.items),
         "pairs": _table({"co-association": s.distribution.grid, "share of pairs": s.distribution.cdf}),
-        "methods": _rows([{k.replace("_", " "): v for k, v in row.items()} for row in s.comparison]),
+        "methods": _rows([{**row, "peak_bytes": None} for row in s.comparison]),
         "alternatives": _rows(s.alternatives),
         "k": _table(s.number["curves"]),
         **{f"flow {name}": _flow(columns) for name, columns in s.flows.items()},
@@ -196,8 +196,9 @@ def _table(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    columns = list(rows[0]) if rows else []
-    return {"columns": columns, "rows": [[_rounded(row[c]) for c in columns] for row in rows[:_MOST_ROWS]]}
+    """Columns without any value are left out."""
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    return _table({name.replace("_", " "): [row[name] for row in rows[:_MOST_ROWS]] for name in names})
 
 
 def _histogram(values: np.ndarray, edges: np.ndarray) -> dict[str, Any]:

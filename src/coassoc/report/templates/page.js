@@ -34,7 +34,7 @@
     const { columns, rows } = tables[box.dataset.table], write = writers({ columns, rows });
     let limit = Number(box.dataset.rows), sorted = rows, filter = [];
     const body = make("tbody"), status = make("output", "", { className: "note" });
-    const more = make("button", "Show more", { type: "button", className: "save" });
+    const more = make("button", "Show more", { type: "button", className: "save more" });
     const fill = () => {
       const found = sorted.filter((row) => filter.every((test) => test(row)));
       body.replaceChildren(...found.slice(0, limit).map((row) => {
@@ -62,7 +62,7 @@
     more.addEventListener("click", () => { limit *= 4; fill(); });
     if (rows.length > limit) {
       const label = make("label", "Filter "), input = make("input", "", { type: "search" });
-      input.placeholder = `text, or ${columns[1].split(" ")[0]}=1`;
+      input.placeholder = columns.includes("confidence") ? "text, cluster=2, confidence<0.5" : `text, or ${columns[1].split(" ")[0]}=1`;
       input.addEventListener("input", () => { filter = tests(input.value, columns); fill(); });
       label.append(input);
       box.append(label, status, more);
@@ -203,8 +203,8 @@
   };
   const methods = () => {
     const names = column("methods", "method"), left = column("methods", "left out nmi"), x = column("methods", "density");
-    const [y, name] = left[0] === null ? [column("methods", "ensemble nmi"), "ensemble NMI"] : [left, "NMI with clusterings left out"];
-    const ran = names.map((_, i) => i).filter((i) => x[i] !== null && y[i] !== null);
+    const [y, name] = left[0] == null ? [column("methods", "ensemble nmi"), "ensemble NMI"] : [left, "NMI with clusterings left out"];
+    const ran = names.map((_, i) => i).filter((i) => x[i] != null && y[i] != null);
     const span = (values) => Math.max(...ran.map((i) => values[i])) - Math.min(...ran.map((i) => values[i])) || 1, wide = span(x), high = span(y);
     const close = (i, j) => Math.abs(x[i] - x[j]) < 0.12 * wide && Math.abs(y[i] - y[j]) < 0.06 * high;
     const side = (i) => ["right", "left", "bottom", "top"][ran.filter((j) => j < i && close(i, j)).length % 4]; // names must not cover one another
@@ -234,7 +234,8 @@
     "margins": () => histogram("margins", "own minus best other (co-association)", (_, to) => to < 1e-9),
     "agreement": (width) => {
       const labels = tables.agreement.columns.slice(1), words = { color: css("--muted"), width: 110, overflow: "truncate" };
-      return heat("agreement", labels, { room: 96, axisLabel: { ...words, rotate: 55 } }, { room: 118, axisLabel: words }, undefined, width);
+      const room = 24 + Math.min(110, 7 * Math.max(...labels.map((one) => one.length)));
+      return heat("agreement", labels, { room, axisLabel: { ...words, rotate: 55 } }, { room, axisLabel: words }, undefined, width);
     },
     "pairs": () => {
       const x = column("pairs", "co-association"), y = column("pairs", "share of pairs");
