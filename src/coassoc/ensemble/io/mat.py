@@ -21,7 +21,8 @@ from .h5ad import import_h5py
 from .limits import Limit
 from .table import Columns, Options, Piece, Table, TableFormat, one_line
 
-POOL_NAMES = tuple("members e basecls base_cls bps ensemble partitions clusterings pool labels idx".split())
+POOL_NAMES = ("members", "e", "basecls", "base_cls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels",
+              "idx")  # fmt: skip
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
 FEATURE_NAMES = ("x", "fea", "data", "features")
 _NUMBERS = {"double": 8, "single": 4, "logical": 1, **{f"{u}int{8 * b}": b for u in ("", "u") for b in (1, 2, 4, 8)}}
