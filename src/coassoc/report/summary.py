@@ -124,6 +124,9 @@ def summarize(
 ) -> Summary:
     """Compute the numbers of a report.
 
+    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
+    More than 60 lines: one part of the report after the other.
+
     Parameters
     ----------
     X : Ensemble, label table of shape (n_samples, n_partitions), or path of a label file
