@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
     )
-    parser.add_argument("--features", metavar="FILE", help="numbers of the items (csv, tsv, npy, parquet): asked for k too")
+    parser.add_argument("--features", metavar="FILE", help="numbers of the items (csv, tsv, npy, parquet): compares k")
     parser.add_argument("--features-id", metavar="NAME", help="column of that file that names the items")
     parser.add_argument(
         "--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features"
