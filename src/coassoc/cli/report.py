@@ -8,8 +8,9 @@ from typing import Any
 
 from . import common as common
 
-DESCRIPTION = """write one self-contained HTML page: what went in, the consensus and its clusters, the co-association,
-the bisecting tree, stable and uncertain items, outlying clusterings, ambiguous pairs, and other methods beside it."""
+DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
+clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, outlying
+clusterings, ambiguous pairs, and other methods."""
 
 EPILOG = """examples:
   coassoc report labels.csv -k 20 -o report.html
