@@ -79,7 +79,7 @@ KINDS = {
     "web page": ("t.csv", b"<!DOCTYPE html><html><body>404</body></html>", "web page"),
     "json": ("t.csv", b'{"labels": [1, 2, 3]}', "JSON"),
     "pickle": ("t.csv", pickle.dumps({"a": [1, 2]}), "pickle"),
-    "excel": ("t.csv", zipped({"xl/workbook.xml": b"<xml/>"}), "Excel workbook"),
+    "excel": ("t.csv", zipped({"xl/workbook.xml": b"<xml/>"}), "Excel workbook|openpyxl"),
     "picture": ("t.csv", b"\x89PNG\r\n\x1a\n" + bytes(50), "a picture"),
     "one endless line": ("t.csv", b"0," * 700_000, "characters long"),
     "truncated gzip": ("t.csv.gz", gzip.compress(NOISE)[:-200], "damaged gzip"),
