@@ -2,7 +2,9 @@
 
     python benchmarks/truth.py make                       # build and cache the ensembles
     python benchmarks/truth.py run --out rows.jsonl       # fit every method at the true k, one row per fit
-    python benchmarks/truth.py table rows.jsonl           # means per family, paired differences with intervals
+    python benchmarks/truth.py table rows.jsonl [answers.jsonl.gz]    # means per family, paired differences
+
+The default answer is fitted by benchmarks/truth_checks.py, whose rows `table` takes as well.
 
 `run` skips rows it has already, so it can be stopped and continued. Sets are split by data set: `--part design` (the
 default) and `--part held-out`, to be looked at once, after the design is fixed. The UCI sets come from COASSOC_DATA;
@@ -12,6 +14,7 @@ further families are read from the folder COASSOC_TRUTH where it exists (all of 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import sys
 import time
@@ -42,7 +45,6 @@ METHODS = {
     "ECPCS": lambda k: ca.ECPCS(k, random_state=0),
     "AL": _micro,
     "LWEA": lambda k: _micro(k, cluster_weights="uncertainty"),
-    "Answer": lambda k: ca.Consensus(k, random_state=0),
 }
 
 
@@ -124,7 +126,10 @@ def score(case: Case, ensemble: ca.Ensemble, labels: np.ndarray) -> dict[str, fl
 
 
 def read(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if not path.exists():
+        return []
+    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+    return [json.loads(line) for line in text.splitlines()]
 
 
 # -- tables --------------------------------------------------------------------------------------------------------

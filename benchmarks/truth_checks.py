@@ -1,21 +1,22 @@
-"""Checks of the default answer against known truth: noise, numbers of clusters, confidence.
+"""The default answer against known truth: at the true k, at its own k, with bad members, on noise; its confidence.
 
-    python benchmarks/truth_checks.py noise                          # 100 ensembles of nothing, and the real ones
+    python benchmarks/truth_checks.py run --part held-out --out answers.jsonl    # one row per ensemble
+    python benchmarks/truth_checks.py table answers.jsonl --part held-out        # tables from the rows
+    python benchmarks/truth_checks.py plot answers.jsonl confidence.png          # confidence against truth
+    python benchmarks/truth_checks.py noise                          # 100 ensembles of nothing
     python benchmarks/truth_checks.py blobs                          # 60 blob ensembles and the digits
-    python benchmarks/truth_checks.py number --part design           # ARI at the number chosen and at the true one
-    python benchmarks/truth_checks.py confidence --part design       # are sure items right more often?
 
-Families, parts and the cache are those of benchmarks/truth.py.
+Families, parts and the cache are those of benchmarks/truth.py. `run` skips the rows it has already.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,110 +24,172 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-from truth import CACHE
-from truth_families import Case, blob_ensembles, cases, digits_ensembles, family_names, noise_ensembles
+from truth import CACHE, read, score
+from truth_families import Case, blob_ensembles, cases, digits_ensembles, noise_ensembles
 
-FEWEST = 20  # items a confidence class must have to be compared
+FEWEST = 10  # items a class of confidence must have to be compared
+CLASSES = {"sure": (0.9, 1.1), "middle": (0.5, 0.9), "unsure": (0.0, 0.5)}
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("check", choices=("noise", "blobs", "number", "confidence"))
+    parser.add_argument("check", choices=("run", "table", "plot", "noise", "blobs"))
+    parser.add_argument("files", nargs="*", type=Path, help="rows, and for `plot` the drawing")
+    parser.add_argument("--out", type=Path, help="file that `run` appends its rows to")
     parser.add_argument("--part", choices=("design", "held-out"), default="design")
     parser.add_argument("--cache", type=Path, default=CACHE)
-    parser.add_argument("--families", nargs="+", default=None, help="all uncorrupted ones by default")
+    parser.add_argument("--families", nargs="+", default=None)
     args = parser.parse_args(argv)
-    return {"noise": noise, "blobs": blobs, "number": number, "confidence": confidence}[args.check](args)
+    return {"run": run, "table": table, "plot": plot, "noise": noise, "blobs": blobs}[args.check](args)
 
 
-def chosen(args: argparse.Namespace, seeds: tuple[int, ...] = (0,)) -> Iterator[Case]:
-    """The ensembles of the part asked for: seed 0 of each set is enough for these checks."""
-    names = args.families or [name for name in family_names() if "+" not in name]
-    for case in cases(args.cache, names):
-        if case.seed in seeds and case.held_out == (args.part == "held-out"):
-            yield case
-
-
-def fit(case: Case, n_clusters: int | str = "auto", method: str = "auto") -> ca.Consensus:
+def fit(partitions: np.ndarray, n_clusters: int | str = "auto") -> ca.Consensus:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than clusters
-        return ca.Consensus(n_clusters, method, random_state=0).fit(case.table)
+        return ca.Consensus(n_clusters, random_state=0).fit(partitions)
 
 
 def ari(case: Case, labels: np.ndarray) -> float:
     scored = case.truth >= 0
-    return 100.0 * adjusted_rand_score(case.truth[scored], labels[scored])
+    return round(float(adjusted_rand_score(case.truth[scored], labels[scored])), 5)
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def run(args: argparse.Namespace) -> int:
+    done = {row["key"] for row in read(args.out)}
+    for case in cases(args.cache, args.families):
+        if case.held_out != (args.part == "held-out") or case.key in done:
+            continue
+        answer = fit(case.table, case.k)
+        row = {"key": case.key, "family": case.family, "set": case.name, "seed": case.seed, "method": "Answer"}
+        row.update(part=args.part, k=case.k, chosen=answer.method_, supported=answer.supported_)
+        row.update(score(case, ca.Ensemble(case.table), answer.labels_))
+        if case.good is not None:
+            row["good_only"] = ari(case, fit(case.table[:, case.good], case.k).labels_)
+        elif case.seed == 0:  # enough for these
+            free = fit(case.table)
+            row.update(own_k=[free.n_clusters_, *free.runners_up_], ari_own_k=ari(case, free.labels_))
+            row["calibration"] = calibration(case, answer)
+        with args.out.open("a") as out:
+            out.write(json.dumps(row) + "\n")
+        print(case.key, file=sys.stderr, flush=True)
+    return 0
+
+
+def calibration(case: Case, answer: ca.Consensus) -> list[list[int]]:
+    """Items, and those in the majority class of their cluster, by tenths of confidence."""
+    labels, scored = answer.labels_, (case.truth >= 0) & (answer.labels_ >= 0)
+    shared = np.zeros((int(labels.max()) + 1, int(case.truth.max()) + 1))
+    np.add.at(shared, (labels[scored], case.truth[scored]), 1)
+    right = shared.argmax(axis=1)[labels[scored]] == case.truth[scored]
+    tenth = np.minimum((10 * (answer.confidence_[scored] + 1e-6)).astype(int), 9)
+    return [np.bincount(tenth, weights=w, minlength=10).astype(int).tolist() for w in (None, right)]
+
+
+# -- tables and the drawing ----------------------------------------------------------------------------------------
+
+
+def table(args: argparse.Namespace) -> int:
+    rows = [row for path in args.files for row in read(path) if row["part"] == args.part]
+    clean = [row for row in rows if "ari_own_k" in row]
+    number: dict = defaultdict(lambda: defaultdict(list))
+    for row in clean:
+        found = number[row["family"]]
+        found["true k"].append(100 * row["ari"])
+        found["chosen k"].append(100 * row["ari_own_k"])
+        if "ari_old_k" in row:
+            found["k of the old rule"].append(100 * row["ari_old_k"])
+        found["true k is named, %"].append(100.0 * (row["k"] in row["own_k"]))
+    print_table(number)
+    bad: dict = defaultdict(lambda: defaultdict(list))
+    at_first = {row["key"]: row["ari"] for row in rows}
+    for row in (row for row in rows if "good_only" in row):
+        found, base = bad[row["family"]], row["family"].partition("+")[0]
+        found["all good"].append(100 * at_first[f"{base}__{row['set']}__0"])
+        found["with bad members"].append(100 * row["ari"])
+        found["the good ones among them"].append(100 * row["good_only"])
+    print_table(bad)
+    sure: dict = defaultdict(lambda: defaultdict(list))
+    ordered = []
+    for row in clean:
+        shares = []
+        for name, (items, right) in classes(row["calibration"]).items():
+            sure[row["family"]][f"{name}, % of items"].append(100.0 * items / sum(row["calibration"][0]))
+            if items >= FEWEST:
+                shares.append(right / items)
+                sure[row["family"]][f"{name}, % right"].append(100.0 * right / items)
+        ordered += [all(a >= b for a, b in itertools.pairwise(shares))] if len(shares) > 1 else []
+    print_table(sure)
+    share = 100.0 * np.mean(ordered)
+    print(f"surer classes of {FEWEST} items or more are right more often on {sum(ordered)} of {len(ordered)} ensembles")
+    print(f"that have two or three of them: {share:.0f} %; {len(clean) - len(ordered)} ensembles have one\n")
+    unsupported = [row["key"] for row in rows if not row["supported"]]
+    print(f"called unsupported: {len(unsupported)} of {len(rows)} {unsupported}")
+    return 0
+
+
+def classes(counts: list[list[int]]) -> dict[str, tuple[int, int]]:
+    """Items and right ones in the classes of confidence, from those in tenths."""
+    tenth = np.arange(10) / 10
+    return {
+        name: tuple(int(np.array(of)[(tenth >= low) & (tenth < high)].sum()) for of in counts)
+        for name, (low, high) in CLASSES.items()
+    }
+
+
+def plot(args: argparse.Namespace) -> int:
+    """Share of items in the majority class of their cluster by tenths of confidence; every ensemble counts alike."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [row for row in read(args.files[0]) if "calibration" in row]
+    figure, axes = pyplot.subplots(figsize=(5.2, 4.2), layout="constrained")
+    axes.plot([0, 1], [0, 1], color="0.75", linewidth=1, label="confidence = share")
+    middle = np.arange(10) / 10 + 0.05
+    for part, marker in (("design", "o"), ("held-out", "s")):
+        of = np.array([row["calibration"] for row in rows if row["part"] == part], float)
+        items, right = (of / of[:, :1].sum(axis=2, keepdims=True)).sum(axis=0)
+        shown = items >= 0.005 * items.sum()
+        axes.plot(
+            middle[shown],
+            (right / np.maximum(items, 1e-12))[shown],
+            marker=marker,
+            label=f"{part}, {len(of)} ensembles",
+        )
+        for x, y, share in zip(middle[shown], (right / items.clip(1e-12))[shown], (items / items.sum())[shown]):
+            axes.annotate(f"{share:.0%}", (x, y), (0, 6), textcoords="offset points", ha="center", fontsize=7)
+    axes.set(
+        xlabel="confidence of an item", ylabel="share in the majority class of its cluster", xlim=(0, 1), ylim=(0, 1.03)
+    )
+    axes.legend(frameon=False, loc="lower right", title="percent: share of the items")
+    figure.savefig(args.files[1], dpi=150)
+    return 0
+
+
+# -- noise and blobs -----------------------------------------------------------------------------------------------
 
 
 def noise(args: argparse.Namespace) -> int:
-    wrong, count = [], 0
-    for case in noise_ensembles():
-        count += 1
-        if fit(case).supported_:
-            wrong.append(case.key)
-    print(f"noise called supported: {len(wrong)} of {count} {wrong}")
-    missed, count = [], 0
-    args.families = args.families or family_names()
-    for case in chosen(args):
-        count += 1
-        if not fit(case, case.k).supported_:
-            missed.append(case.key)
-    print(f"real ensembles, {args.part}, called unsupported: {len(missed)} of {count} {missed}")
+    wrong = [case.key for case in noise_ensembles() if fit(case.table).supported_]
+    print(f"noise called supported: {len(wrong)} of 100 {wrong}")
     return 0
 
 
 def blobs(args: argparse.Namespace) -> int:
     right: dict = defaultdict(list)
     for case in blob_ensembles():
-        found = fit(case)
+        found = fit(case.table)
         right[case.family].append(found.n_clusters_ == case.k)
         right["or a runner-up"].append(case.k in [found.n_clusters_, *found.runners_up_])
     for name, values in right.items():
         print(f"{name}: {sum(values)} of {len(values)}")
     for case in digits_ensembles():
-        found = fit(case)
+        found = fit(case.table)
         print(f"digits, members of 8 to 15 clusters: {found.n_clusters_}, runners-up {found.runners_up_}")
-    return 0
-
-
-def number(args: argparse.Namespace) -> int:
-    """The answer at the true number of clusters and at the one chosen."""
-    found: dict = defaultdict(lambda: defaultdict(list))
-    for case in chosen(args):
-        answers = {"true k": fit(case, case.k), "chosen k": fit(case)}
-        for name, answer in answers.items():
-            found[case.family][name].append(ari(case, answer.labels_))
-        named = [answers["chosen k"].n_clusters_, *answers["chosen k"].runners_up_]
-        found[case.family]["true k is named, %"].append(100.0 * (case.k in named))
-        print(case.key, case.k, named, file=sys.stderr, flush=True)
-    print_table(found)
-    return 0
-
-
-def confidence(args: argparse.Namespace) -> int:
-    """Share of items in the majority class of their cluster: confidence at least .9, .5 to .9, below."""
-    found: dict = defaultdict(lambda: defaultdict(list))
-    ordered = []
-    for case in chosen(args):
-        answer = fit(case, case.k)
-        if answer.n_clusters_ < case.k:
-            continue
-        sure, labels = answer.confidence_ + 1e-6, answer.labels_
-        scored = case.truth >= 0
-        table = np.zeros((int(labels.max()) + 1, case.k))
-        np.add.at(table, (labels[scored], case.truth[scored]), 1)
-        right = table.argmax(axis=1)[labels] == case.truth
-        classes = {"sure": sure >= 0.9, "middle": (sure >= 0.5) & (sure < 0.9), "unsure": sure < 0.5}
-        shares = []
-        for name, mask in classes.items():
-            if (mask & scored).sum() >= FEWEST:
-                shares.append(100.0 * right[mask & scored].mean())
-                found[case.family][f"{name}, % right"].append(shares[-1])
-            found[case.family][f"{name}, % of items"].append(100.0 * (mask & scored).sum() / scored.sum())
-        ordered += [all(a >= b for a, b in itertools.pairwise(shares))] if len(shares) > 1 else []
-        print(case.key, answer.method_, [round(s, 1) for s in shares], file=sys.stderr, flush=True)
-    print_table(found)
-    print(f"\nsurer classes (of {FEWEST} items or more) are right more often on {sum(ordered)} of {len(ordered)} sets")
     return 0
 
 
@@ -136,7 +199,7 @@ def print_table(found: dict) -> None:
     for family, of in found.items():
         print(f"| {family} | " + " | ".join(f"{np.mean(of[c]):.1f}" if c in of else "" for c in columns) + " |")
     means = [np.mean([np.mean(of[c]) for of in found.values() if c in of]) for c in columns]
-    print("| mean | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
+    print("| mean | " + " | ".join(f"{mean:.1f}" for mean in means) + " |\n")
 
 
 if __name__ == "__main__":

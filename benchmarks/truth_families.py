@@ -36,6 +36,7 @@ class Case:
     table: np.ndarray
     truth: np.ndarray
     k: int
+    good: np.ndarray | None = None  # (n_partitions,) False for the members that were made bad
 
     @property
     def key(self) -> str:
@@ -251,8 +252,10 @@ CORRUPTED_FROM = ("uci-kmeans", "uci-same-k", "shapes-mixed-k", "fine", "mixed-k
 CORRUPTIONS = ("shuffled-25", "shuffled-50", "coherent-25")
 
 
-def corrupt(table: np.ndarray, kind: str, rng: np.random.Generator) -> np.ndarray:
+def corrupt(table: np.ndarray, kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Replace a share of the members by members with the same cluster sizes that know nothing of the items.
+
+    Returns the table, and False for the members replaced.
 
     ``shuffled``: each bad member is permuted on its own. ``coherent``: all bad members are permuted alike, so they
     agree with each other as well as the good ones do.
@@ -264,7 +267,7 @@ def corrupt(table: np.ndarray, kind: str, rng: np.random.Generator) -> np.ndarra
     together = rng.permutation(n)
     for j in bad:
         table[:, j] = table[rng.permutation(n) if name == "shuffled" else together, j]
-    return table
+    return table, ~np.isin(np.arange(p), bad)
 
 
 def make(family: str, name: str, seed: int) -> Case:
@@ -296,8 +299,8 @@ def cases(folder: Path, families: list[str] | None = None, most_rows: int | None
             if not corruption:
                 yield case
             elif case.seed == 0:
-                table = corrupt(case.table, corruption, stream(family, case.name))
-                yield Case(family, case.name, 0, table, case.truth, case.k)
+                table, good = corrupt(case.table, corruption, stream(family, case.name))
+                yield Case(family, case.name, 0, table, case.truth, case.k, good)
 
 
 def _clean_cases(folder: Path, family: str) -> Iterator[Case]:

@@ -34,14 +34,17 @@ nitpick_ignore_regex = [
 ]
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-suppress_warnings = ["config.cache", "myst.header"]  # generated tables start at the third level
+suppress_warnings = ["config.cache", "myst.header"]  # sections of generated tables are of the third level
 
 html_theme = "pydata_sphinx_theme"
 html_title = "coassoc"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_sidebars = {"**": ["globaltoc.html"]}
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": True,
-    "header_links_before_dropdown": 7,
+    "navbar_center": [],  # the sidebar has every page
     "secondary_sidebar_items": ["page-toc"],
 }
 

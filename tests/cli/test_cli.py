@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import shutil
@@ -88,36 +87,11 @@ def test_version(option, capsys):
     assert re.match(r"coassoc \S+\n", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(("word", "hint"), [("fti", "did you mean 'fit'"), ("zzz", "choose one of demo, ensemble")])
-def test_an_unknown_command_is_told_apart(word, hint, capsys):
-    assert main([word]) == 2
-    assert hint in capsys.readouterr().err
-
-
 def test_a_command_that_is_absent_does_not_break_the_others(monkeypatch, capsys):
     monkeypatch.setitem(cli.COMMANDS, "bench", ("coassoc._no_such_module", "absent"))
     assert main(["bench"]) == 2
     assert "not part of this installation" in capsys.readouterr().err
     assert main(["--version"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("", "required: LABELS"),
-        ("x.csv -k 0", "-k/--clusters: must be a whole number of at least 1, got '0'"),
-        ("x.csv -k 2147483648", "-k/--clusters: must be a whole number of at most 2147483647"),
-        ("x.csv --n-init 100000000000000000000", "--n-init: must be a whole number of at most 2147483647"),
-        ("x.csv --no-such-option", "unrecognized arguments: --no-such-option"),
-    ],
-)
-def test_usage_errors_are_one_line_and_exit_with_2(words, message, capsys):
-    assert main(["fit", *words.split()]) == 2
-    said = capsys.readouterr().err
-    assert message in said and "see coassoc fit --help" in said and said.count("\n") == 1
-    assert main(["fit", "--json", *words.split()]) == 2
-    told = json.loads(capsys.readouterr().err)
-    assert message in told["error"] and told["exit_code"] == 2
 
 
 def test_errors_have_a_traceback_only_with_debug(tmp_path):

@@ -83,17 +83,6 @@ def test_fit_chooses_the_number_of_clusters_and_says_why(labels, tmp_path, capsy
     assert told["clusters"] in (5, 6)
 
 
-@pytest.mark.parametrize("k", ["9:2", "0:3", "2:", "few", "-1"])
-def test_a_bad_number_of_clusters_is_refused(labels, k, capsys):
-    assert main(["fit", str(labels), f"-k={k}"]) == 2
-    assert "-k" in capsys.readouterr().err
-
-
-def test_ranges_need_the_method_that_chooses(labels, capsys):
-    assert main(["fit", str(labels), "-k", "2:5", "-m", "kmeans"]) == 2
-    assert "-m kmeans takes a number of clusters" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 @pytest.mark.parametrize("scale", [(), ("--memory", "1MB")])
 def test_confidence_is_one_more_column(labels, tmp_path, kind, scale, capsys):
@@ -131,21 +120,10 @@ def test_own_estimators_come_from_the_current_folder(labels, tmp_path, monkeypat
         assert f"method '{wrong}' cannot be imported" in capsys.readouterr().err
 
 
-def test_confidence_where_there_is_none_is_refused(labels, tmp_path, capsys):
-    for more, message in ((("-m", "kmeans"), "needs -m auto"), (("-o", tmp_path / "x.npy"), "several columns")):
-        assert main(["fit", str(labels), "--confidence", *map(str, more)]) == 2
-        assert message in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("method", ["bisecting", "sec", "BisectingConsensus"])
 def test_fit_takes_other_methods_by_name(labels, method, capsys):
     told = json.loads(run(capsys, "fit", labels, "-k", 3, "-m", method, "--exclude", "kind", "--json"))
     assert told["clusters"] == 3
-
-
-def test_an_unknown_method_has_a_way_out(labels, capsys):
-    assert main(["fit", str(labels), "-m", "kmean"]) == 2
-    assert "did you mean 'kmeans'" in capsys.readouterr().err
 
 
 def test_fit_between_pipes(labels):

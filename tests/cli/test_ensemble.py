@@ -82,7 +82,7 @@ def test_missing_cells_are_refused_or_filled(tmp_path, capsys):
         ("1,2\n3,4\n", [], "a header with column names must come first"),
         ("a,b\n1\n", [], "line 2 has 1 cells"),
         ("a,b\n1,2\n", ["--exclude", "z"], "has no column 'z'"),
-        ("a,b\n1,2\n3,4\n", ["-k", "many"], "--clusters must be a number like 10 or a range like 2:30"),
+        ("a,b\n1,2\n3,4\n", ["-k", "many"], "got 'many'; give a number like 10, a range like 2:30"),
         ("", [], "must have a header line"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -36,7 +37,21 @@ class Terminated(KeyboardInterrupt):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose usage errors are one line, printed where all other errors are."""
+    """A parser whose usage errors are one line, printed where all other errors are.
+
+    Options that take several names, such as --columns, take every word up to the next option. When that leaves no word
+    for the file, the last of those words that names a file is the file.
+    """
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        try:
+            return super().parse_args(words, namespace)
+        except ValueError as error:
+            taken = [i for i in range(2, len(words)) if words[i - 1][:1] != "-" and os.path.exists(words[i])]
+            if not taken or "arguments are required" not in str(error):
+                raise
+            return super().parse_args([words.pop(taken[-1]), *words], namespace)
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}; see {self.prog} --help.")

@@ -21,17 +21,26 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sizes", type=int, nargs="*", default=[20000], help="numbers of items (default: 20000)")
-    parser.add_argument("--growth", type=int, nargs="*", default=[], help="sizes for the growth of time per pass")
-    parser.add_argument("--methods", nargs="*", default=["coassoc", "sklearn-sparse"], choices=list(METHODS),
+    parser.add_argument(
+        "--sizes", type=common.positive, nargs="*", default=[20000], help="numbers of items (default: 20000)"
+    )
+    parser.add_argument(
+        "--growth", type=common.positive, nargs="*", default=[], help="sizes for the growth of time per pass"
+    )
+    parser.add_argument("-m", "--method", "--methods", dest="methods", nargs="*", choices=list(METHODS),
+                        default=["coassoc", "sklearn-sparse"],
                         help="what to time (default: coassoc sklearn-sparse)")  # fmt: skip
-    parser.add_argument("-p", "--partitions", type=int, default=20, help="base partitions (default: 20)")
-    parser.add_argument("-k", "--clusters", type=int, default=20, help="clusters of the consensus (default: 20)")
-    parser.add_argument("--rounds", type=int, default=5, help="seeds, each method once per seed (default: 5)")
-    parser.add_argument("--fits", type=int, default=1, metavar="N",
+    parser.add_argument("-p", "--partitions", type=common.positive, default=20, help="base partitions (default: 20)")
+    parser.add_argument(
+        "-k", "--clusters", type=common.positive, default=20, help="clusters of the consensus (default: 20)"
+    )
+    parser.add_argument(
+        "--rounds", type=common.positive, default=5, help="seeds, each method once per seed (default: 5)"
+    )
+    parser.add_argument("--fits", type=common.positive, default=1, metavar="N",
                         help="fits in each process, of which the median counts (default: 1)")  # fmt: skip
-    parser.add_argument("--starts", type=int, default=1, help="starts of every fit (default: 1)")
-    parser.add_argument("--cells", type=int, nargs=2, default=[25, 100], metavar=("FIRST", "LAST"),
+    parser.add_argument("--starts", type=common.positive, default=1, help="starts of every fit (default: 1)")
+    parser.add_argument("--cells", type=common.positive, nargs=2, default=[25, 100], metavar=("FIRST", "LAST"),
                         help="clusters of the first and of the last base partition; few clusters give many equal rows "
                         "(default: 25 100)")  # fmt: skip
     parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +13,7 @@ from typing import Any
 
 from .terminal import Progress, note, plain, say, say_json
 
-__all__ = [
-    "Clock", "Progress", "add_clusters", "add_input", "add_output", "add_seed_and_engine", "check_paths",
-    "clusters_for", "input_paths", "make_model", "note", "plain", "positive", "read_input", "reading", "say",
-    "say_json", "seed", "size", "whole_number",
-]  # fmt: skip
+__all__ = ["Progress", "note", "plain", "say", "say_json"]  # of the terminal, used as common.say
 
 MISSING_HELP = (
     "negative: empty cells and negative labels (HDBSCAN's noise) are missing (default); nan: only empty cells are; "
@@ -149,6 +146,17 @@ def make_model(args: argparse.Namespace, engine: Any) -> Any:
 
     settings = {"n_clusters": clusters_for(args), "n_init": args.n_init, "random_state": args.seed, "engine": engine}
     return make_method(args.method, **settings)
+
+
+def add_jobs(parser: Any, help: str, default: int | None = 1) -> None:
+    """--jobs, which counts processes on this machine in every command."""
+    parser.add_argument("--jobs", "--workers", type=jobs, default=default, metavar="N",
+                        help=f"{help}; -1 is one per core" + (f" (default: {default})" if default else ""))  # fmt: skip
+
+
+def jobs(text: str) -> int:
+    """An argparse type: a number of processes; -1 is one per core."""
+    return (os.cpu_count() or 1) if text == "-1" else positive(text)
 
 
 def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ..consensus.registry import compared_methods
-from ..ensemble.io.output import replacing
-from ..report.axes import axes_or_new
-from ..report.comparison import Comparison, check_methods, compare
-from ..report.displays import plot_comparison
+from ..report.axes import check_drawing, save_drawing
+from ..report.comparison import check_methods, compare
 from . import common
 
 DESCRIPTION = """run every consensus method (or some) on one ensemble, with the same scores.
@@ -29,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", "--clusters", type=common.positive, default=8, metavar="K",
                         help="clusters asked of every method (default: 8)")  # fmt: skip
     names = ", ".join(compared_methods())
-    parser.add_argument("-m", "--methods", metavar="NAME[,NAME]", help=f"some of {names} (default: all)")
+    parser.add_argument("-m", "--method", "--methods", dest="methods", metavar="NAME[,NAME]",
+                        help=f"some of {names}, or package.module:Estimator of your own (default: all)")  # fmt: skip
     common.add_seed_and_engine(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw density against agreement (png, svg or pdf)")
     parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")
@@ -41,8 +39,7 @@ def run(args: argparse.Namespace) -> int:
         check_methods(methods)
     common.check_paths(args, {"--plot": args.plot})
     if args.plot is not None:
-        check_plot_path(args.plot)
-        axes_or_new()  # fails before the work when matplotlib is missing
+        check_drawing(args.plot)
     with common.input_paths(args) as paths, common.Progress("coassoc compare") as progress:
         progress.step("reading")
         ensemble = common.read_input(args, paths)
@@ -50,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             ensemble, args.clusters, methods, random_state=args.seed, engine=args.engine, progress=progress.step
         )
     if args.plot is not None:
-        _save_plot(result, args.plot, args.force)
+        save_drawing(result.plot(), args.plot, force=args.force)
     if args.json:
         common.say_json(result.as_dict())
     else:
@@ -58,14 +55,3 @@ def run(args: argparse.Namespace) -> int:
         if args.plot is not None:
             common.say(f"Drew {args.plot}.")
     return 0
-
-
-def check_plot_path(path: str) -> None:
-    """Refuse a name whose ending is not a picture that matplotlib draws."""
-    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"--plot must be a .png, .svg or .pdf file, got {path!r}.")
-
-
-def _save_plot(result: Comparison, path: str, force: bool) -> None:
-    with replacing(path, force=force) as partial:
-        plot_comparison(result).figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)

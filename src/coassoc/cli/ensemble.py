@@ -41,10 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
     parser.add_argument("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
     parser.add_argument(
-        "-k", "--clusters", metavar="K|LOW:HIGH",
+        "-k", "--clusters", type=_clusters, default=(None, None), metavar="K|LOW:HIGH|LOW:",
         help="clusters in each, or the range they are drawn from (default: 2 to the root of n, at most 100)",
     )  # fmt: skip
-    parser.add_argument("--classes", type=positive, metavar="K0", help="lower end of the default range")
     parser.add_argument(
         "--clusterer", nargs="+", choices=tuple(CLUSTERERS), default=["kmeans"],
         help="what clusters; several take turns (default: kmeans)",
@@ -52,9 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n-init", type=positive, default=10, help="restarts of kmeans and minibatch (default: 10)")
     parser.add_argument("--scaling", choices=SCALINGS, default="raw", help="features raw (default), z or on [0, 1]")
     parser.add_argument("--fill-missing", action="store_true", help="empty cells take the mean of their column")
-    parser.add_argument("--exclude", nargs="+", default=[], metavar="COLUMN", help="columns that are not features")
-    parser.add_argument("--id-column", metavar="COLUMN", help="names of the items, kept in the output")
-    parser.add_argument("--class-column", metavar="COLUMN", help="known classes: not a feature, kept in the output")
+    parser.add_argument("--exclude", nargs="+", default=[], metavar="NAME", help="columns that are not features")
+    parser.add_argument("--id", "--id-column", metavar="NAME", help="column that names the items, kept in the output")
+    parser.add_argument("--class-column", "--classes", metavar="NAME",
+                        help="column of known classes: not a feature, kept in the output")  # fmt: skip
     parser.add_argument("--feature-fraction", type=float, default=1.0, help="share of the features each one sees")
     parser.add_argument("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
     parser.add_argument("--predict", action="store_true", help="label the rows a clustering did not see")
@@ -63,10 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--large", action="store_true",
         help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
     )  # fmt: skip
-    parser.add_argument("--workers", type=positive, metavar="N",
-                        help="like --large, on a Dask cluster of N processes here")  # fmt: skip
     parser.add_argument("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; -1 is one per core (default: 1)")
+    common.add_jobs(parser, "processes, with --large those of a Dask cluster started here")
     parser.add_argument("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
     parser.add_argument("--force", action="store_true", help="overwrite the output")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -74,12 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"-o": args.output}, args.features)
-    if args.large or args.workers is not None or args.dask is not None:
+    if args.large or args.dask is not None:
         return _run_large(args)
     table_format(args.output)
-    features = read_features(
-        args.features, exclude=args.exclude, id_column=args.id_column, class_column=args.class_column
-    )
+    features = read_features(args.features, exclude=args.exclude, id_column=args.id, class_column=args.class_column)
     X = features.X
     if args.fill_missing:
         X = fill_missing(X, features.names)
@@ -89,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
         ensemble = make_ensemble(
             X,
             args.partitions,
-            _clusters(args.clusters),
-            n_classes=args.classes,
+            args.clusters[0],
+            n_classes=args.clusters[1],
             clusterer=_clusterers(args.clusterer, args.n_init),
             feature_fraction=args.feature_fraction,
             sample_fraction=args.sample_fraction,
@@ -115,18 +111,19 @@ def _run_large(args: argparse.Namespace) -> int:
 
     asked = {"--scaling": args.scaling != "raw", "--fill-missing": args.fill_missing, "--predict": args.predict,
              "--sample-fraction": args.sample_fraction != 1.0, "--class-column": args.class_column,
-             "--id-column": args.id_column, "--classes": args.classes}  # fmt: skip
+             "--id": args.id, "-k LOW:": args.clusters[1]}  # fmt: skip
     for option, given in asked.items():
         if given:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
     names = source_of(args.features).names
     columns = [name for name in names if name not in args.exclude] if args.exclude else None
+    args.jobs = args.jobs if args.jobs > 1 else None
     with common.Progress("blocks", args.quiet or args.json, every=5.0) as progress, open_client(args) as client:
         ensemble = make_ensemble_large(
             args.features,
             args.output,
             args.partitions,
-            _clusters(args.clusters),
+            args.clusters[0],
             fit_sample=args.fit_sample or 50_000,
             clusterer=_clusterers(args.clusterer, args.n_init),
             feature_fraction=args.feature_fraction,
@@ -141,14 +138,15 @@ def _run_large(args: argparse.Namespace) -> int:
     return 0
 
 
-def _clusters(text: str | None) -> int | tuple[int, int] | None:
-    if text is None:
-        return None
+def _clusters(text: str) -> tuple[int | tuple[int, int] | None, int | None]:
+    """An argparse type: `n_clusters` and `n_classes` of `make_ensemble`."""
     low, colon, high = text.partition(":")
     try:
-        return (int(low), int(high)) if colon else int(low)
-    except ValueError:
-        raise ValueError(f"--clusters must be a number like 10 or a range like 2:30, got {text!r}.") from None
+        if colon and not high:
+            return None, positive(low)
+        return (positive(low), positive(high)) if colon else positive(low), None
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}; give a number like 10, a range like 2:30, or 12: and up") from None
 
 
 def _clusterers(names: list[str], n_init: int) -> list[Any] | None:

@@ -20,17 +20,17 @@ _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("scale (files larger than memory, and folders of Parquet files)")
     group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")
-    group.add_argument("--workers", type=common.positive, metavar="N", help="start a Dask cluster of N processes here")
+    common.add_jobs(group, "start a Dask cluster of N processes here", None)
     group.add_argument("--dask", metavar="ADDRESS", help="use a running Dask cluster, such as tcp://host:8786")
 
 
 def is_wanted(args: argparse.Namespace, paths: list[Path]) -> bool:
     """Whether scale was asked for, or the table would fill half of the free memory when read."""
-    if args.memory is not None or args.workers is not None or args.dask is not None:
-        if sum(flag is not None for flag in (args.memory, args.workers, args.dask)) > 1:
-            raise ValueError("--memory, --workers and --dask exclude each other; give one of them.")
+    if args.memory is not None or args.jobs is not None or args.dask is not None:
+        if sum(flag is not None for flag in (args.memory, args.jobs, args.dask)) > 1:
+            raise ValueError("--memory, --jobs and --dask exclude each other; give one of them.")
         if len(paths) > 1:
-            raise ValueError("--memory, --workers and --dask take one file or folder, got several.")
+            raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
         return True
     from ..engines.memory import available_bytes
 
@@ -126,7 +126,7 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
     local = "auto" if args.engine in ("stream", "dask") else args.engine
     with open_client(args) as client:
         if client is not None or args.memory is not None:
-            asked = "--memory" if client is None else "--dask and --workers"
+            asked = "--memory" if client is None else "--dask and --jobs"
             fits = (*_LOCAL_ENGINES, "stream" if client is None else "dask")
             if args.engine not in fits:
                 raise ValueError(f"--engine with {asked} must be one of {', '.join(fits)}, got {args.engine!r}.")
@@ -139,10 +139,10 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
 
 @contextmanager
 def open_client(args: argparse.Namespace) -> Iterator[Any]:
-    """A client of the cluster that --dask names or --workers starts; None without either."""
+    """A client of the cluster that --dask names or --jobs starts; None without either."""
     from ..engines.dask.session import open_client as connect
 
-    with connect(args.dask, args.workers) as client:
+    with connect(args.dask, args.jobs) as client:
         yield client
 
 

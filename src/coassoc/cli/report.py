@@ -8,8 +8,9 @@ from typing import Any
 
 from . import common as common
 
-DESCRIPTION = """write one self-contained HTML page: what went in, the consensus and its clusters, the co-association,
-the bisecting tree, stable and uncertain items, outlying clusterings, ambiguous pairs, and other methods beside it."""
+DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
+clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, outlying
+clusterings, ambiguous pairs, and other methods."""
 
 EPILOG = """examples:
   coassoc report labels.csv -k 20 -o report.html
@@ -79,17 +80,14 @@ def run(args: argparse.Namespace) -> int:
         "partitions": ensemble.n_partitions,
         **{name: summary.consensus[name] for name in ("method", "n_clusters", "density", "ensemble_nmi", "class_nmi")},
         "chance": summary.consensus["chance"],
-        "verdict": summary.consensus.get("verdict"),
+        "verdict": summary.consensus["verdict"],
         "pac": summary.distribution.pac,
-        "outlying_partitions": [
-            row["name"] for row, odd in zip(summary.input["partitions"], summary.partitions.outlier) if odd
-        ],
+        "outlying_partitions": summary.partitions["partition"][summary.partitions["outlier"]].tolist(),
     }
     if args.json:
         common.say_json(facts)
     else:
-        if "verdict" in summary.consensus:
-            common.say(summary.consensus["verdict"])
+        common.say(summary.consensus["verdict"])
         common.say(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
     return 0
 

@@ -27,11 +27,11 @@ A run can be stopped at any moment (Ctrl-C, kill, power cut); the same command g
 
 EPILOG = """examples:
   coassoc reproduce --quick
-  coassoc reproduce --datasets ecoli glass --methods KM H-KM --output evaluation
+  coassoc reproduce --datasets ecoli glass --method KM H-KM --output evaluation
   coassoc reproduce --jobs 4 --output evaluation
-  coassoc reproduce --datasets glass --method mine=package.module:Estimator --output evaluation
+  coassoc reproduce --datasets glass --method KM mine=package.module:Estimator --output evaluation
   coassoc reproduce --rows evaluation/rows.csv.gz --output tables
-  coassoc reproduce --dataset-csv mine=table.csv:class --methods KM SEC --repeats 5 --output evaluation
+  coassoc reproduce --dataset-csv mine=table.csv:class --method KM SEC --repeats 5 --output evaluation
 
 The folder given by --output then holds rows.jsonl (one line per run; rows.csv.gz is the same, small), tables.md,
 tables.csv, tables.tex and page.html.
@@ -45,10 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dataset-csv", action="append", default=[], metavar="NAME=FILE[:COLUMN]",
         help="a data set of your own: a CSV with a header, its class in COLUMN or else in the last one",
     )  # fmt: skip
-    parser.add_argument("--methods", nargs="+", metavar="NAME", help=f"of {', '.join(known_methods())}; or all")
     parser.add_argument(
-        "--method", action="append", default=[], metavar="NAME=MODULE:ESTIMATOR",
-        help="a method of your own: any estimator whose fit takes a label table or an Ensemble",
+        "-m", "--method", "--methods", dest="methods", nargs="+", action="extend", metavar="NAME",
+        help=f"some of {', '.join(known_methods())}; all; or NAME=package.module:Estimator of your own (default: those "
+        "of the paper)",
     )  # fmt: skip
     parser.add_argument("--repeats", type=positive, metavar="N", help="ensembles per data set (default: 20)")
     parser.add_argument("--partitions", type=positive, default=20, metavar="P", help="base partitions (default: 20)")
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="features raw, z-normalised, on [0, 1], or as fits the printed figures: raw, abalone on [0, 1] (default)",
     )  # fmt: skip
     parser.add_argument("--seed", type=seed, default=0, help="root of all random draws (default: 0)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1 is one per core (default: 1)")
+    common.add_jobs(parser, "processes")
     parser.add_argument("-o", "--output", default="evaluation", metavar="DIR", help="folder for rows, tables and page")
     parser.add_argument("--cache", metavar="DIR", help="folder of base ensembles (default: inside the output folder)")
     parser.add_argument("--data", metavar="DIR", help="folder of the data files (default: COASSOC_DATA)")
@@ -91,13 +91,12 @@ def run(args: argparse.Namespace) -> int:
     for text in (*skipped_sets, *skipped_methods):
         common.note(text)
     store = RowStore(folder / "rows.jsonl")
-    jobs = args.jobs if args.jobs > 0 else (os.cpu_count() or 1)
     try:
         with common.Progress("runs", args.quiet or args.json, every=10.0) as progress:
             outcome = run_evaluation(
                 sources, methods, protocol, store,
                 cache=Path(args.cache) if args.cache else folder / "ensembles",
-                n_jobs=jobs, progress=lambda step: _tell(progress, step),
+                n_jobs=args.jobs, progress=lambda step: _tell(progress, step),
             )  # fmt: skip
     except KeyboardInterrupt:
         common.note("stopped; the rows so far are kept, run the same command to go on.")
@@ -168,11 +167,11 @@ def _methods(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     asked = args.methods is not None and list(args.methods) != ["all"]
     names = args.methods if asked else (known_methods() if args.methods else PAPER_METHODS)
     found, notes = [], []
-    for name in [*names, *args.method]:
+    for name in names:
         try:
             find_method(name)
         except ImportError as error:
-            if asked or name in args.method:
+            if asked:
                 raise
             notes.append(f"{name} is left out: {error}")
             continue
@@ -203,6 +202,7 @@ def _write_results(
 ) -> None:  # fmt: skip
     tables = make_tables(outcome.rows)
     head = (
+        "# Tables of the evaluation\n\n"
         "Cells: ours ± standard error (paper, difference), in percent; best in bold; [n] fewer repeats; "
         f"where the paper gave up, † is exact linkage over different rows, ‡ linkage of micro-clusters.\n"
         f"Scaling: {protocol.scaling}; {protocol.n_repeats} repeats; "

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..report.axes import check_drawing, save_drawing
 from . import common
-from .compare import check_plot_path
 
 HELP = "how many clusters the ensemble supports"
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--max-k {args.max_k} must be at least --min-k {args.min_k}.")
     common.check_paths(args, {"--plot": args.plot}, args.features)
     if args.plot is not None:
-        check_plot_path(args.plot)
+        check_drawing(args.plot)
     settings: dict[str, Any] = {
         "n_references": args.references,
         "random_state": args.seed,
@@ -68,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
             progress.step("comparing with permuted labels")
             found = select_k(ensemble, ks, reference="permuted", **settings)
     if args.plot is not None:
-        from ..report.k_curves import save_select_k
+        from ..report.displays import plot_select_k
 
-        save_select_k(found, args.plot, force=args.force)
+        save_drawing(plot_select_k(found)[0], args.plot, force=args.force)
     if args.json:
         common.say_json(found.to_dict())
     else:

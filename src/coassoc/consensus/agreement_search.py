@@ -10,15 +10,13 @@ import numpy as np
 
 from ..core.checks import check_integer, stream
 from ..core.moves import AgreementObjective
-from .base import shared_docs
 from .lloyd import TooFewRows, lloyd
 from .micro import LARGE, local_rows, sampled_codes
-from .search import SEARCH_DOCS, AgreementGoal, Found, Search, SearchConsensus, without_empty
+from .search import AgreementGoal, Found, Search, SearchConsensus, without_empty
 
 _SAMPLE, _PER_CLUSTER = 20_000, 100  # items that many rows are searched on: so many, or so many for each cluster
 
 
-@shared_docs(SEARCH_DOCS)
 @dataclass(eq=False, repr=False)
 class AgreementConsensus(SearchConsensus):
     r"""Consensus partition with a large mean NMI with the base partitions.
@@ -45,7 +43,8 @@ class AgreementConsensus(SearchConsensus):
         A partition to start from instead of over-segmentations.
     max_iter : int, default=300
         Largest number of passes of the over-segmentation, and of sweeps of one exchange.
-    {limits}
+    max_rounds, n_trials, partition_weights, random_state, engine, verbose
+        As for `DensityConsensus`.
 
     Attributes
     ----------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from sklearn import get_config
@@ -24,8 +24,6 @@ from ..metrics.labels import check_copies, check_labels, check_partition_weights
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
-
-T = TypeVar("T")
 
 
 class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -274,18 +272,6 @@ def fit_to(model: Any, ensemble: Ensemble) -> Any:
     if isinstance(model, ConsensusEstimator):
         return model.fit(ensemble)
     return model.fit(np.column_stack([ensemble.partition(j) for j in range(ensemble.n_partitions)]))
-
-
-def shared_docs(sections: dict[str, str]) -> Callable[[type[T]], type[T]]:
-    """A class decorator that puts texts shared by several estimators into a docstring, where it says ``{name}``."""
-
-    def filled(cls: type[T]) -> type[T]:
-        if cls.__doc__ is not None:
-            for name, text in sections.items():
-                cls.__doc__ = cls.__doc__.replace(f"{{{name}}}", text)
-        return cls
-
-    return filled
 
 
 def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:

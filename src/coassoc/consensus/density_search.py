@@ -9,12 +9,10 @@ import numpy as np
 
 from ..core.tables import KMeansObjective
 from ..metrics.labels import check_partition_weights
-from .base import shared_docs
-from .search import SEARCH_DOCS, DensityGoal, Found, Search, SearchConsensus, is_large
+from .search import DensityGoal, Found, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
 
-@shared_docs(SEARCH_DOCS)
 @dataclass(eq=False, repr=False)
 class DensityConsensus(SearchConsensus):
     r"""Consensus partition with a large exact density S.
@@ -38,7 +36,14 @@ class DensityConsensus(SearchConsensus):
         A partition to start from instead of these two.
     max_iter : int, default=300
         Largest number of passes of a k-means start, and of sweeps of one exchange.
-    {limits}
+    max_rounds : int, default=50
+        Largest number of split–merge rounds from one start; 0 makes none.
+    n_trials : int, default=8
+        Split–merge plans tried in a round before the search ends.
+    partition_weights, random_state, engine
+        As for `KMeansConsensus`.
+    verbose : int, default=0
+        Print a line per step.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
         Returns
         -------
         Objective
-            With ``table(counts)``, ``cost_table(counts)`` and ``loss(counts)``; see :mod:`coassoc.core.tables`.
+            With ``table(counts)``, ``cost_table(counts)`` and ``loss(counts)``; see ``core/tables.py``.
         """
         raise NotImplementedError
 

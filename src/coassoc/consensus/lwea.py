@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
 import numpy as np
 
 from ..core.checks import seed_from, stream
@@ -11,6 +14,7 @@ from .eac import EAC
 from .embedding import Sample
 
 
+@dataclass(eq=False, repr=False)
 class LWEA(EAC):
     r"""Locally weighted evidence accumulation: average linkage in which certain base clusters count more.
 
@@ -22,31 +26,22 @@ class LWEA(EAC):
     ----------
     n_clusters : int, default=8
         Clusters of ``labels_``.
-    theta : float, default=0.4
-        How fast the weight of a base cluster falls with its uncertainty.
     micro_clusters : int, "auto" or None, default="auto"
         Clusters of the over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more. None, or fewer
-        different rows than that: exact linkage of the different rows.
-    partition_weights : array-like of shape (n_partitions,), default=None
-        Weight of each base partition, brought to mean 1; all 1 when None.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the over-segmentation.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes of the over-segmentation run.
-    verbose : int, default=0
-        Print a line per stage.
+        different rows than that: exact linkage of the different rows, if it needs no more than 2 GiB.
+    partition_weights, random_state, engine, verbose
+        As for `EAC`.
+    theta : float, default=0.4
+        How fast the weight of a base cluster falls with its uncertainty.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels, numbered by first appearance among the leaves; −1 for items no partition labels and for
-        those of weight 0 whose row occurs nowhere else.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `EAC`.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
-    linkage_, leaf_of_item_, leaf_sizes_, n_leaves_, n_ties_
-        The tree over micro-clusters, as in :class:`EAC`.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
+    linkage_, leaf_of_item_, leaf_sizes_, n_leaves_, n_micro_clusters_, n_ties_
+        The tree, as in :class:`EAC`.
 
     See Also
     --------
@@ -55,8 +50,7 @@ class LWEA(EAC):
 
     Notes
     -----
-    One start of k-means with `micro_clusters` clusters and 30 passes at most, then as many squared sums of counts. The
-    weights come from at most two million labels (items times partitions), evenly spread.
+    As `EAC` with micro-clusters. Weights come from at most two million labels (items times partitions), evenly spread.
 
     References
     ----------
@@ -71,31 +65,15 @@ class LWEA(EAC):
     [0, 0, 0, 1, 1, 1]
     """
 
+    _: KW_ONLY
     # settings of EAC that LWEA fixes
-    linkage = "average"
-    enhanced = False
-    similarity = "walk"
-    cluster_weights = "uncertainty"
-    max_bytes = 1 << 31
-
-    def __init__(
-        self,
-        n_clusters=8,
-        *,
-        theta=THETA,
-        micro_clusters="auto",
-        partition_weights=None,
-        random_state=None,
-        engine="auto",
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.theta = theta
-        self.micro_clusters = micro_clusters
-        self.partition_weights = partition_weights
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    linkage: str = field(default="average", init=False)
+    enhanced: bool = field(default=False, init=False)
+    similarity: str = field(default="walk", init=False)
+    max_bytes: int = field(default=1 << 31, init=False)
+    cluster_weights: Any = field(default="uncertainty", init=False)
+    micro_clusters: Any = "auto"
+    theta: float = THETA
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray:
         sample = Sample(rows, stream(seed_from(self.random_state), 0))

@@ -181,22 +181,6 @@ class Search:
         return self.climb(merged)
 
 
-SEARCH_DOCS = {
-    "limits": """max_rounds : int, default=50
-        Largest number of split–merge rounds from one start; 0 makes none.
-    n_trials : int, default=8
-        Split–merge plans tried in a round before the search ends.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print a line per step."""
-}
-
-
 class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
     """Base of the estimators that search: starts, split and merge from each, the best result."""
 

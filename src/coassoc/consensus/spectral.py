@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..core.counts import Counts
 from ..core.embedding import EmbeddingObjective, lengths_of, round_vectors
 from ..engines import Fit
 from ..metrics.weights import THETA
-from .base import ConsensusEstimator, PredictMixin, shared_docs
+from .base import ConsensusEstimator, PredictMixin
 from .embedding import Sample, StartRows, graph_vectors
 from .graph import place_items, vote_table
 from .lloyd import lloyd
@@ -26,52 +27,17 @@ _MAX_BYTES = 1 << 34  # ECPCS refuses similarities of base clusters beyond this
 _SQUARES = 10  # arrays of d² numbers that it holds at a time
 
 
-_DOCS = {
-    "settings": """n_init : int, default=10
-        Starts of k-means on a sample of the items, of which the best goes on to all items (`ECPCS`: on the base
-        clusters).
-    max_iter : int, default=10
-        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
-        eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print the size of the sample and a line per pass over all items.""",
-    "scores": """labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
-    eigenvalues_ : ndarray of shape (n_clusters,)
-        Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
-    loss_ : float
-        −Σ over clusters of the length of their summed embedding; lower is better.
-    losses_ : list of float
-        Loss after each pass over all items, strictly falling.
-    n_iter_ : int
-        Passes over all items.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : str
-        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
-    n_clusters_ : int
-        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.""",
-}
-
-
+@dataclass(eq=False, repr=False)
 class SpectralConsensus(PredictMixin, ConsensusEstimator):
     """Shared by the methods that embed items by the eigenvectors of base clusters: k-means by score tables."""
 
-    def __init__(self, n_clusters=8, *, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0):
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    max_iter: int = 10
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         """Vectors (d, q) whose sum over its labels embeds an item."""
@@ -121,7 +87,7 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
         return report
 
 
-@shared_docs(_DOCS)
+@dataclass(eq=False, repr=False)
 class HBGF(SpectralConsensus):
     r"""Consensus by cutting the bipartite graph of items and base clusters.
 
@@ -136,11 +102,41 @@ class HBGF(SpectralConsensus):
     ----------
     n_clusters : int, default=8
         Number of clusters in the consensus.
-    {settings}
+    n_init : int, default=10
+        Starts of k-means on a sample of the items, of which the best goes on to all items (`ECPCS`: on the base
+        clusters).
+    max_iter : int, default=10
+        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the size of the sample and a line per pass over all items.
 
     Attributes
     ----------
-    {scores}
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    eigenvalues_ : ndarray of shape (n_clusters,)
+        Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : str
+        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
+    n_clusters_ : int
+        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
+    density_, cluster_density_, cluster_sizes_
+        Scores of ``labels_``.
 
     See Also
     --------
@@ -176,7 +172,7 @@ class HBGF(SpectralConsensus):
         return vectors
 
 
-@shared_docs(_DOCS)
+@dataclass(eq=False, repr=False)
 class LWGP(SpectralConsensus):
     r"""Locally weighted graph partitioning: `HBGF` with uncertain base clusters weighted down.
 
@@ -187,13 +183,17 @@ class LWGP(SpectralConsensus):
     ----------
     n_clusters : int, default=8
         Number of clusters in the consensus.
+    n_init, max_iter, random_state, engine, verbose
+        As for `HBGF`.
     theta : float, default=0.4
         How fast the weight of a base cluster falls with its uncertainty.
-    {settings}
 
     Attributes
     ----------
-    {scores}
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `HBGF`.
+    eigenvalues_, n_sampled_, loss_, losses_, n_iter_, converged_, stop_reason_
+        As for `HBGF`.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
 
@@ -219,13 +219,8 @@ class LWGP(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(
-        self, n_clusters=8, *, theta=THETA, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0
-    ):
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, random_state=random_state, engine=engine, verbose=verbose
-        )
-        self.theta = theta
+    _: KW_ONLY
+    theta: float = THETA
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         self.cluster_weights_ = u = sample.uncertainty(self.theta)
@@ -233,7 +228,7 @@ class LWGP(SpectralConsensus):
         return u[:, None] * vectors
 
 
-@shared_docs(_DOCS)
+@dataclass(eq=False, repr=False)
 class ECPCS(SpectralConsensus):
     r"""Consensus from random walks over base clusters.
 
@@ -249,13 +244,17 @@ class ECPCS(SpectralConsensus):
     ----------
     n_clusters : int, default=8
         Number of clusters in the consensus.
+    n_init, max_iter, random_state, engine, verbose
+        As for `HBGF`.
     steps : int, default=20
         Length t of the walks.
-    {settings}
 
     Attributes
     ----------
-    {scores}
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `HBGF`.
+    eigenvalues_, n_sampled_, loss_, losses_, n_iter_, converged_, stop_reason_
+        As for `HBGF`.
 
     See Also
     --------
@@ -280,11 +279,8 @@ class ECPCS(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, n_clusters=8, *, steps=20, n_init=10, max_iter=10, random_state=None, engine="auto", verbose=0):
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, random_state=random_state, engine=engine, verbose=verbose
-        )
-        self.steps = steps
+    _: KW_ONLY
+    steps: int = 20
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes

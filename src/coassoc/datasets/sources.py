@@ -44,8 +44,8 @@ def from_folder(info: DatasetInfo, folder: str | os.PathLike) -> RawTable:
     root = Path(folder)
     if not root.is_dir():
         raise NotADirectoryError(
-            f"the data folder {str(root)!r} is not a folder that can be read; set COASSOC_DATA (or folder=) to one "
-            "that holds <name>.csv.gz files."
+            f"the data folder {str(root)!r} is not a folder that can be read; set COASSOC_DATA (or folder=, --data) to "
+            "one that holds <name>.csv.gz files."
         )
     for suffix in (".csv.gz", ".csv"):
         path = root / f"{info.name}{suffix}"

@@ -22,7 +22,7 @@ _EXPORTS = {
     "plot_cdf": "displays",
     "plot_stability": "displays",
     "plot_comparison": "displays",
-    "plot_select_k": "k_curves",
+    "plot_select_k": "displays",
     "compare": "comparison",
 }
 

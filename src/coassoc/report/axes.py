@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from html import escape
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+from ..ensemble.io.output import replacing
+
+_AX = """ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes"""
 _INSTALL = "plots need matplotlib: pip install 'coassoc[report]'."
 
 
@@ -21,6 +31,12 @@ def axes_or_new(axes: Any = None, columns: int = 1, **settings: Any) -> Any:
     return plt.subplots(1, columns, layout="constrained", **settings)[1]
 
 
+def with_ax(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace {ax} in the docstring of a drawing by what all of them say about it."""
+    draw.__doc__ = (draw.__doc__ or "").replace("{ax}", _AX)
+    return draw
+
+
 def new_figure(width: float, height: float) -> Any:
     """A figure that pyplot does not keep, in inches."""
     try:
@@ -28,6 +44,19 @@ def new_figure(width: float, height: float) -> Any:
     except ImportError:
         raise ImportError(_INSTALL) from None
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def check_drawing(path: Any) -> None:
+    """Refuse a name whose ending is not a picture that matplotlib draws, and say when there is no matplotlib."""
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--plot must be a .png, .svg or .pdf file, got {path!r}.")
+    new_figure(1, 1)
+
+
+def save_drawing(ax: Any, path: Any, *, force: bool = False) -> None:
+    """Write the figure of some axes; the suffix gives the format."""
+    with replacing(path, force=force) as partial:
+        ax.figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)
 
 
 def embedded(figure: Any, text: str, kind: str = "svg", **settings: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.densities import inter_densities
-from ..ensemble import check_ensemble
+from ..ensemble import Ensemble, check_ensemble
+from ..metrics import item_stability
 from ..metrics.counting import counts_of
 from ..metrics.labels import check_labels
 
@@ -48,7 +49,7 @@ class Blocks:
 
 
 def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "auto") -> Blocks:
-    """Means of A over blocks of items of one cluster each, from one counting pass.
+    """Means of A over blocks of items of one cluster each, from counting passes.
 
     Parameters
     ----------
@@ -67,15 +68,19 @@ def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "au
 
     Notes
     -----
-    O(n_samples * n_partitions) time, O(n_codes * max_blocks) memory.
+    O(n_samples * n_partitions * n_clusters) time, O(n_codes * max_blocks) memory.
     """
     ensemble = check_ensemble(X)
-    codes, k = check_labels(labels, ensemble.n_samples)
+    codes, _ = check_labels(labels, ensemble.n_samples)
+    return typical_first(ensemble, codes, item_stability(ensemble, codes, engine=engine).own, max_blocks, engine)
+
+
+def typical_first(ensemble: Ensemble, codes: np.ndarray, own: np.ndarray, max_blocks: int, engine: Any) -> Blocks:
+    """Block means, given the mean co-association of each item with the rest of its cluster."""
     max_blocks = max(1, min(max_blocks, _TABLE_BYTES // (8 * ensemble.n_codes)))
-    affinity = own_affinity(ensemble, codes, k, engine)
     present = np.flatnonzero(codes >= 0)
-    order = present[np.lexsort((present, -affinity[present], codes[present]))]
-    edges = _edges(np.bincount(codes[order], minlength=k), max_blocks)
+    order = present[np.lexsort((present, -own[present], codes[present]))]
+    edges = _edges(np.bincount(codes[order]), max_blocks)
     n_blocks = len(edges) - 1
     block_of = np.full(ensemble.n_samples, -1, dtype=np.int32)
     block_of[order] = np.repeat(np.arange(n_blocks), np.diff(edges))
@@ -84,21 +89,6 @@ def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "au
     single = np.flatnonzero(sizes == 1)
     values[single, single] = 1.0
     return Blocks(values, order, sizes, codes[order[edges[:-1]]], codes[order[edges[1:] - 1]])
-
-
-def own_affinity(ensemble: Any, codes: np.ndarray, k: int, engine: Any = "auto") -> np.ndarray:
-    """For each item, its mean co-association with the other items of its cluster (0 when it is alone there)."""
-    counts = counts_of(ensemble, codes, k, None, engine)
-    offsets, cells = ensemble.offsets, counts.cells
-    safe = np.maximum(codes, 0)
-    together, observed = np.zeros(len(codes)), np.zeros(len(codes))
-    for j in range(ensemble.n_partitions):
-        labels = ensemble.partition(j)
-        seen = (labels >= 0) & (codes >= 0)
-        row = offsets[j] + np.maximum(labels, 0)
-        together += np.where(seen, counts.alpha[row, safe] - 1, 0)
-        observed += np.where(seen, cells[j, safe] - 1, 0)
-    return np.divide(together, observed, out=np.zeros(len(codes)), where=observed > 0)
 
 
 def _edges(sizes: np.ndarray, max_blocks: int) -> np.ndarray:

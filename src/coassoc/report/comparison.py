@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -247,15 +248,15 @@ def _run_one(
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
             model = fit_to(method.make(n_clusters=k, **limits, **settings), ensemble)
         row.seconds = time.perf_counter() - start
-        row.left_out_nmi = left_out_nmi(model, ensemble, limits["random_state"] or 0, limits["engine"])
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         row.error = " ".join(str(error).split()) or type(error).__name__
         return row, None
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
+    with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
+        row.left_out_nmi = left_out_nmi(model, ensemble, limits["random_state"] or 0, limits["engine"])
     labels = np.asarray(model.labels_)
-    _score(row, ensemble, labels, known, limits["engine"])
-    return row, labels
+    return score(row, ensemble, labels, known, limits["engine"]), labels
 
 
 def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:
@@ -276,17 +277,17 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> floa
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for used, left in (parts, parts[::-1]):
-            total += float(partition_agreement(left, clone(model).fit(used).labels_, engine=engine).sum())
+            total += float(partition_agreement(left, fit_to(clone(model), used).labels_, engine=engine).sum())
     return total / p
 
 
-def _score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any) -> None:
-    codes, found = check_labels(labels, ensemble.n_samples)
-    counts = counts_of(ensemble, codes, found, None, engine)  # one pass serves both scores
+def score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any) -> Row:
+    """`row` with the scores of some labels; `known` are codes of true classes."""
+    codes, row.clusters = check_labels(labels, ensemble.n_samples)
+    counts = counts_of(ensemble, codes, row.clusters, None, engine)  # one pass serves both scores
     row.density = density_from_counts(counts, np.ones(ensemble.n_partitions))
     row.ensemble_nmi = float(np.mean(nmi_from_counts(counts)))
-    row.clusters = found
-    if known is not None:
+    if known is not None and ((known >= 0) & (codes >= 0)).any():
         both = (known >= 0) & (codes >= 0)
-        row.class_nmi = nmi(known[both], codes[both]) if both.any() else None
-        row.class_ari = float(adjusted_rand_score(known[both], codes[both])) if both.any() else None
+        row.class_nmi, row.class_ari = nmi(known[both], codes[both]), adjusted_rand_score(known[both], codes[both])
+    return row

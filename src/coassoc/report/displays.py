@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 from scipy.cluster.hierarchy import dendrogram
 
+from ..consensus.choose_k import SelectK
 from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
 from ..metrics import item_stability
 from ..metrics.labels import check_labels
-from .axes import axes_or_new
+from .axes import axes_or_new, with_ax
 from .blocks import block_means
 from .comparison import Comparison
 from .distribution import Distribution, pair_distribution
 from .summary import Summary
 
 
+@with_ax
 def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
     """Heat map of the co-association matrix, items ordered by a partition, block means when there are many.
 
@@ -31,17 +33,11 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
         Rows of the picture at most.
     cmap : str or Colormap, default="viridis"
         Colours.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ax = ca.report.plot_coassociation([[0, 1], [0, 1], [1, 0]], [0, 0, 1])
     >>> ax.get_xlabel()
     'items, by cluster'
@@ -59,6 +55,7 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
     return ax
 
 
+@with_ax
 def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: Any = None):
     """The bisecting tree: splits from top to bottom in the order they were made, coloured by density.
 
@@ -70,17 +67,11 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
         Draw the line that cuts the tree into this many clusters.
     cmap : str or Colormap, default="viridis"
         Colours of the densities.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> model = ca.BisectingConsensus(max_leaves=2, random_state=0).fit([[0, 1], [0, 1], [1, 0]])
     >>> ca.report.plot_tree(model, cut=2).get_ylabel()
     'clusters'
@@ -103,6 +94,7 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
     return ax
 
 
+@with_ax
 def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     """Cumulative distribution of the co-association over pairs of items, with the range that counts as ambiguous.
 
@@ -112,17 +104,11 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
         The base partitions, or numbers at hand.
     random_state : int, default=0
         Seed of the pairs that are drawn when there are many items.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_cdf([[0, 1], [0, 1], [1, 0]]).get_xlabel()
     'co-association of a pair'
     """
@@ -136,6 +122,7 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     return ax
 
 
+@with_ax
 def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None):
     """Histogram of item stability: mean co-association with its own cluster minus that with the best other.
 
@@ -147,17 +134,11 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
         The consensus; needed unless `X` is a summary.
     bins : int, default=40
         Bars over [−1, 1].
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_stability([[0, 1], [0, 1], [1, 0]], [0, 0, 1]).get_ylabel()
     'items'
     """
@@ -175,6 +156,7 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
     return ax
 
 
+@with_ax
 def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", ax: Any = None):
     """One dot per method, density against agreement with the ensemble; dashed lines mark the best single clustering.
 
@@ -184,17 +166,11 @@ def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", a
         What `compare` returned, or rows with ``method``, `x` and `y`; methods that did not run are left out.
     x, y : str, default="density", "ensemble_nmi"
         Keys of the two scores.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
+    {ax}
 
     Examples
     --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import coassoc as ca
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> ca.report.plot_comparison([{"method": "a", "density": 0.5, "ensemble_nmi": 0.7}]).get_xlabel()
     'density'
     """
@@ -214,6 +190,52 @@ def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", a
     ax.margins(0.2)
     ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
     return ax
+
+
+def plot_select_k(found: SelectK, axes: Any = None) -> Any:
+    """Draw what `select_k` found: scores over k on the left, what k is chosen by on the right.
+
+    Parameters
+    ----------
+    found : SelectK
+        What ``select_k`` returned.
+    axes : pair of matplotlib Axes, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    pair of Axes
+
+    Examples
+    --------
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
+    >>> found = ca.select_k(ca.Ensemble([[0, 1], [0, 1], [1, 0], [1, 0]] * 9), [2], random_state=0)
+    >>> ca.report.plot_select_k(found)[0].get_title()
+    'suggested k = 2'
+    """
+    left, right = axes = axes_or_new(axes, 2, figsize=(9, 3.5))
+    labels = {"density": "density S", "nmi": "ensemble NMI", "stability": "cluster stability", "pac": "PAC"}
+    for name, label in labels.items():
+        values = getattr(found, name)
+        if (values == values).any():  # PAC is NaN where too few partitions have k clusters
+            left.plot(found.ks, values, marker="o", markersize=3, label=label)
+    left.set(xlabel="clusters k", ylim=(-0.02, 1.02), title=f"suggested k = {found.k}")
+    left.legend(frameon=False)
+    if found.curves:
+        for name, curve in found.curves.items():
+            low, high = curve.min(), curve.max()
+            right.plot(found.ks, (curve - low) / max(high - low, 1e-12), linewidth=1, label=name.replace("_", " "))
+        right.plot(found.ks, found.score / 3, marker="o", markersize=3, color="black", label="score")
+        right.set(xlabel="clusters k", title="curves, each from 0 to 1, and their mean")
+        right.legend(frameon=False)
+    else:
+        right.axhline(3.0, color="0.6", linewidth=1, linestyle="--")
+        right.plot(found.ks, found.z, marker="o", markersize=3, color="black")
+        right.set(xlabel="clusters k", ylabel="z-score of k", title=f"against {found.reference} reference")
+    for ax in (left, right):
+        if found.k in found.ks:
+            ax.axvline(found.k, color="0.8", linewidth=6, zorder=0)
+    return axes
 
 
 def _tree_of(tree: Any) -> Tree:

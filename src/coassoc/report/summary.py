@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
@@ -15,25 +15,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.answer import SURE, Consensus
+from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
 from ..consensus.choose_k import SelectK, select_k
 from ..consensus.registry import compared_methods, make_method
 from ..consensus.support import check_support
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
-from ..metrics import align_labels, density, ensemble_nmi, item_stability, nmi, order_by_size
-from ..metrics.agreement import member_scores
+from ..metrics import align_labels, density, item_stability, order_by_size, pairwise_nmi
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
-from .blocks import Blocks, block_means
+from .blocks import Blocks, typical_first
+from .comparison import Row, left_out_nmi, score
 from .comparison import compare as run_methods
-from .comparison import left_out_nmi
 from .distribution import Distribution, pair_distribution
-from .partitions import PartitionAgreement, agreement_of_partitions
-from .tidy import cluster_table, item_columns
+from .tidy import cluster_table, item_columns, partition_columns
 
 _MOST_LEAVES = 64
 _MOST_MATCHED = 100  # clusters of a base partition that a consensus is fitted with for comparison
 _MOST_METHODS = 6  # columns of the flow between methods
+_MOST_FLOWING = 60  # clusters of a partition in a flow
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Summary:
     title : str
         What the report is about.
     input : dict
-        Items, partitions, clusters of each partition, share of missing labels.
+        Items, partitions, their least and most clusters, share of missing labels.
     consensus : dict
         Method, clusters, verdict, scores, and how a single base partition compares (``left_out``).
     number : dict
@@ -56,8 +56,8 @@ class Summary:
         Other methods and numbers of clusters: clusters, method, agreement, stability, distance from the consensus.
     flows : dict
         ``"k"`` and ``"methods"``: (name, labels) of partitions to draw side by side, clusters named as in `labels`.
-    clusters : list of dict
-        One row per consensus cluster: size, share, density, stability, and the other cluster it is closest to.
+    clusters : dict
+        Columns of :func:`coassoc.report.cluster_table`; ``found_again`` where the consensus has it.
     classes : tuple of (list, ndarray) or None
         Names of the known classes and how many of their items each cluster has.
     blocks : Blocks
@@ -72,8 +72,10 @@ class Summary:
         Confidence of each item, where the consensus has one.
     items : dict
         Columns of the table of items: all of them, or the least certain ones and a random sample of the others.
-    partitions : PartitionAgreement
-        Agreement between base partitions, with the outliers among them.
+    partitions : dict
+        Columns of :func:`coassoc.report.partition_table`, and the weight of each base partition.
+    agreement : ndarray of shape (n_partitions, n_partitions)
+        NMI between every two base partitions.
     distribution : Distribution
         CDF of the co-association over pairs, and PAC.
     comparison : list of dict
@@ -89,7 +91,7 @@ class Summary:
     features_k: SelectK | None
     alternatives: list[dict[str, Any]]
     flows: dict[str, list[tuple[str, np.ndarray]]] = field(repr=False)
-    clusters: list[dict[str, Any]]
+    clusters: dict[str, np.ndarray]
     classes: tuple[list[str], np.ndarray] | None
     blocks: Blocks
     block_names: list[str] | None
@@ -97,7 +99,8 @@ class Summary:
     stability: ItemStability
     confidence: np.ndarray | None
     items: dict[str, np.ndarray] = field(repr=False)
-    partitions: PartitionAgreement
+    partitions: dict[str, np.ndarray]
+    agreement: np.ndarray = field(repr=False)
     distribution: Distribution
     comparison: list[dict[str, Any]]
     labels: np.ndarray = field(repr=False)
@@ -161,39 +164,53 @@ def summarize(
     -----
     Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
     partitions agree beyond chance, and how many clusters they suggest. Each parameter is a choice of its own, hence
-    more than eight.
+    more than eight, and each field of the result takes a line, hence the length.
     """
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)
     say("consensus")
-    model, found, consensus = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
+    model, found, row = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
     answer = model
     if not isinstance(model, Consensus):
         answer = Consensus(random_state=random_state, engine=engine).fit(ensemble)
     confidence = answer.confidence_ if model is answer else None
     k = int(found.max()) + 1
-    consensus.update(_scores(ensemble, found, answer, confidence, engine))
     say("stability")
     stability = item_stability(ensemble, found, engine=engine)
     say("co-association")
-    blocks = block_means(ensemble, found, max_blocks, engine=engine)
+    blocks = typical_first(ensemble, found, stability.own, max_blocks, engine)
     say("tree")
     tree = _tree(ensemble, k, random_state, engine)
     say("partitions")
-    partitions = agreement_of_partitions(ensemble, found, engine)
-    consensus["left_out"] = _left_out(ensemble, answer if model is None else model, k, random_state, engine)
+    agreement = pairwise_nmi(ensemble, engine=engine)
+    partitions = partition_columns(ensemble, found, agreement, engine)
+    members = partitions["nmi_with_others"]
+    left_out = _left_out(ensemble, members, answer if model is None else model, k, random_state, engine)
+    if model is not None and left_out is not None:
+        row.left_out_nmi = left_out["consensus"]
     say("pairs")
     distribution = pair_distribution(ensemble, random_state)
     features_k = None
     if features is not None:
         say("number of clusters from the features")
         features_k = select_k(features, k_range or range(2, 11), reference="gaussian", random_state=random_state)
-    others, other_labels = _comparison(ensemble, consensus, k, compare, random_state, engine, say)
+    others, other_labels = _comparison(ensemble, row, k, compare, random_state, engine, say)
     alternatives, flows = _alternatives(answer, found, other_labels)
     return Summary(
         title=title,
-        input=_input(ensemble, answer),
-        consensus=consensus,
+        input={
+            "n_samples": ensemble.n_samples,
+            "n_partitions": ensemble.n_partitions,
+            "clusters_min": int(ensemble.n_clusters.min()),
+            "clusters_max": int(ensemble.n_clusters.max()),
+            "missing_share": 1.0 - float(partitions["labelled_share"].mean()),
+        },
+        consensus={
+            **asdict(row),
+            "n_clusters": k,
+            "left_out": left_out,
+            **_facts(ensemble, found, answer, confidence, engine),
+        },
         number=_number(answer),
         features_k=features_k,
         alternatives=alternatives,
@@ -206,59 +223,42 @@ def summarize(
         stability=stability,
         confidence=confidence,
         items=_items(ensemble, found, stability, confidence, max_items, random_state),
-        partitions=partitions,
+        partitions={**partitions, "weight": answer.partition_weights_},
+        agreement=agreement,
         distribution=distribution,
         comparison=others,
         labels=found,
     )
 
 
-def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[Any, np.ndarray, dict]:
-    """The fitted estimator (None for given labels), its labels by size, and facts about it."""
+def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[Any, np.ndarray, Row]:
+    """The fitted estimator (None for given labels), its labels by size, and their scores."""
+    known = None if ensemble.classes is None else check_labels(ensemble.classes, ensemble.n_samples, "classes")[0]
     if labels is not None:
         codes, _ = check_labels(labels, ensemble.n_samples)
-        return None, order_by_size(codes), {"method": "given labels", "seconds": None, "parameters": {}}
+        return None, order_by_size(codes), score(Row("given labels"), ensemble, codes, known, engine)
     if isinstance(method, str):
         method = make_method(method, n_clusters=n_clusters, random_state=seed, engine=engine)
     start = time.perf_counter()
-    method.fit(ensemble)
-    spent = time.perf_counter() - start
-    plain = {k: v for k, v in method.get_params(deep=False).items() if isinstance(v, (bool, int, float, str))}
-    facts = {"method": type(method).__name__, "seconds": spent, "parameters": plain}
-    for name in ("converged_", "n_iter_", "method_"):
-        if hasattr(method, name):
-            facts["chosen_method" if name == "method_" else name.rstrip("_")] = getattr(method, name)
-    return method, order_by_size(method.labels_), facts
+    fit_to(method, ensemble)
+    row = Row(type(method).__name__, seconds=time.perf_counter() - start)
+    return method, order_by_size(method.labels_), score(row, ensemble, method.labels_, known, engine)
 
 
-def _scores(ensemble: Ensemble, labels: np.ndarray, answer: Consensus, confidence, engine: Any) -> dict[str, Any]:
-    present = labels >= 0
-    scores: dict[str, Any] = {
-        "n_clusters": int(labels.max()) + 1,
-        "unlabelled": int((~present).sum()),
-        "density": density(ensemble, labels, engine=engine),
-        "ensemble_nmi": ensemble_nmi(ensemble, labels, engine=engine),
-        "class_nmi": None,
-        "class_ari": None,
+def _facts(ensemble: Ensemble, labels: np.ndarray, answer: Consensus, confidence, engine: Any) -> dict[str, Any]:
+    """What the answer of `Consensus` says, and of the reported labels where they are its own."""
+    return {
+        "unlabelled": int((labels < 0).sum()),
         "chance": check_support(ensemble, engine).as_dict() if ensemble.n_partitions > 1 else None,
         "supported": answer.supported_,
         "verdict": answer.verdict_,
-        "stability": answer.stability_ if confidence is not None else None,
-        "sure_share": None if confidence is None else float((confidence >= SURE)[present].mean()),
+        "chosen_method": None if confidence is None else answer.method_,
+        "stability": None if confidence is None else answer.stability_,
+        "sure_share": None if confidence is None else float((confidence >= SURE)[labels >= 0].mean()),
     }
-    if ensemble.classes is not None:
-        scores.update(class_scores(ensemble.classes, labels))
-    return scores
 
 
-def class_scores(classes: Any, labels: np.ndarray) -> dict[str, float]:
-    """Agreement with known classes, on the items that have both labels."""
-    known, _ = check_labels(classes, len(labels), "classes")
-    both = (known >= 0) & (labels >= 0)
-    return {"class_nmi": nmi(classes, labels), "class_ari": float(adjusted_rand_score(known[both], labels[both]))}
-
-
-def _left_out(ensemble: Ensemble, model: Any, k: int, seed: int, engine: Any) -> dict[str, Any] | None:
+def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, k: int, seed: int, engine) -> dict[str, Any] | None:
     """Agreement with partitions left out: of the consensus, of single partitions, and of both at the same k.
 
     A single partition is scored on all others. The consensus is fitted without the partition that it is scored on. The
@@ -266,41 +266,21 @@ def _left_out(ensemble: Ensemble, model: Any, k: int, seed: int, engine: Any) ->
     """
     if ensemble.n_partitions < 2:
         return None
-    members = member_scores(ensemble, engine=engine)
     own = left_out_nmi(model, ensemble, seed, engine)
     found: dict[str, Any] = {"consensus": own, "mean": float(members.mean()), "best": float(members.max())}
     few = np.flatnonzero(ensemble.n_clusters <= _MOST_MATCHED)
-    if len(few):
+    if len(few) and "n_clusters" in model.get_params():
         best = int(few[members[few].argmax()])
         clusters = int(ensemble.n_clusters[best])
         if clusters != k:
             model = clone(model).set_params(n_clusters=clusters)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                own = left_out_nmi(model.fit(ensemble), ensemble, seed, engine)
+                fitted = model.fit(ensemble) if isinstance(model, Consensus) else model
+                own = left_out_nmi(fitted, ensemble, seed, engine)
         matched = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
         found["matched"] = matched
     return found
-
-
-def _input(ensemble: Ensemble, answer: Consensus) -> dict[str, Any]:
-    observed = np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1])
-    total = ensemble.n_samples * ensemble.n_partitions
-    return {
-        "n_samples": ensemble.n_samples,
-        "n_partitions": ensemble.n_partitions,
-        "n_codes": ensemble.n_codes,
-        "clusters_min": int(ensemble.n_clusters.min()),
-        "clusters_max": int(ensemble.n_clusters.max()),
-        "missing_share": (total - int(observed.sum())) / total,
-        "bytes": int(ensemble.codes.nbytes),
-        "has_classes": ensemble.classes is not None,
-        "has_ids": ensemble.item_ids is not None,
-        "partitions": [
-            {"name": name, "clusters": int(k), "labelled_share": float(seen) / ensemble.n_samples, "weight": float(w)}
-            for name, k, seen, w in zip(ensemble.names, ensemble.n_clusters, observed, answer.partition_weights_)
-        ],
-    }
 
 
 def _number(answer: Consensus) -> dict[str, Any]:
@@ -330,7 +310,8 @@ def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.nd
     by_method.update({name: align_labels(labels, other) for name, other in others.items() if other.max() + 1 == k})
     nearest = sorted(by_method.items(), key=lambda item: _distance(labels, item[1]))[:_MOST_METHODS]
     ordered = sorted(by_k.items(), key=lambda item: item[1][0])
-    return rows, {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest}
+    columns = {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest}
+    return rows, {name: [one for one in flow if one[1].max() < _MOST_FLOWING] for name, flow in columns.items()}
 
 
 def _distance(labels: np.ndarray, other: np.ndarray) -> float:
@@ -338,15 +319,12 @@ def _distance(labels: np.ndarray, other: np.ndarray) -> float:
     return max(0.0, 1.0 - float(adjusted_rand_score(labels[both], other[both])))
 
 
-def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) -> list[dict[str, Any]]:
-    columns = {name: values.tolist() for name, values in cluster_table(ensemble, labels, engine=engine).items()}
+def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) -> dict[str, np.ndarray]:
+    columns = cluster_table(ensemble, labels, engine=engine)
     if answer is not None:
         first = np.unique(labels[labels >= 0], return_index=True)[1]
-        columns["found_again"] = answer.cluster_confidence_[answer.labels_[labels >= 0][first]].tolist()
-    rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
-    if len(rows) == 1:
-        rows[0].update(nearest=None, nearest_density=None)
-    return rows
+        columns["found_again"] = answer.cluster_confidence_[answer.labels_[labels >= 0][first]]
+    return columns
 
 
 def _classes(ensemble: Ensemble, labels: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -394,25 +372,17 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
     return columns
 
 
-def _comparison(ensemble, consensus, k: int, compare, seed: int, engine, say) -> tuple[list[dict[str, Any]], dict]:
-    """Other methods at the same k, and their labels; a method that cannot run has the reason in its note."""
-    scores = ("density", "ensemble_nmi", "left_out_nmi", "class_nmi", "class_ari")
-    consensus = {**consensus, "left_out_nmi": (consensus["left_out"] or {}).get("consensus")}
-    if consensus["method"] == "given labels":
-        consensus["left_out_nmi"] = None
-    first = {"method": consensus["method"], "chosen": True, "clusters": k, "seconds": consensus["seconds"], "note": ""}
-    rows = [{**first, **{name: consensus[name] for name in scores}}]
+def _comparison(ensemble, row: Row, k: int, compare, seed: int, engine, say) -> tuple[list[dict[str, Any]], dict]:
+    """The consensus and other methods at the same k, and the labels of those; a method that cannot run says why."""
+    rows = [{**asdict(row), "chosen": True}]
     if compare is False or compare is None:
         return rows, {}
     known = compared_methods()
     names = [name for name, (method, _) in known.items() if method.quick] if compare is True else list(compare)
-    names = [n for n in names if n not in known or known[n][0].class_name != consensus["method"] or known[n][1]]
+    names = [n for n in names if n not in known or known[n][0].class_name != row.method or known[n][1]]
     if not names:
         return rows, {}
     result = run_methods(
         ensemble, k, names, random_state=seed, engine=engine, progress=lambda name: say(f"comparing: {name}")
     )
-    for row in result.rows:
-        facts = {"method": row.method, "chosen": False, "clusters": row.clusters, "seconds": row.seconds}
-        rows.append({**facts, "note": row.error or "", **{name: getattr(row, name) for name in scores}})
-    return rows, result.labels
+    return rows + [{**asdict(other), "chosen": False} for other in result.rows], result.labels

@@ -34,11 +34,11 @@
     const { columns, rows } = tables[box.dataset.table], write = writers({ columns, rows });
     let limit = Number(box.dataset.rows), sorted = rows, filter = [];
     const body = make("tbody"), status = make("output", "", { className: "note" });
-    const more = make("button", "Show more", { type: "button", className: "save" });
+    const more = make("button", "Show more", { type: "button", className: "save more" });
     const fill = () => {
       const found = sorted.filter((row) => filter.every((test) => test(row)));
       body.replaceChildren(...found.slice(0, limit).map((row) => {
-        const line = make("tr", "", { className: row[columns.indexOf("chosen")] === true ? "chosen" : "" });
+        const line = make("tr", "", { className: row[columns.indexOf("chosen")] === "yes" ? "chosen" : "" });
         line.append(...row.map((v, j) => make("td", write[j](v))).filter((_, j) => !hidden(columns[j])));
         if (box.dataset.shaded) row.forEach((v, j) => { if (j) line.cells[j].style.setProperty("--share", `${100 * v / Math.max(1, ...row.slice(1))}%`); });
         return line;
@@ -62,7 +62,7 @@
     more.addEventListener("click", () => { limit *= 4; fill(); });
     if (rows.length > limit) {
       const label = make("label", "Filter "), input = make("input", "", { type: "search" });
-      input.placeholder = `text, or ${columns[1].split(" ")[0]}=1`;
+      input.placeholder = columns.includes("confidence") ? "text, cluster=2, confidence<0.5" : `text, or ${columns[1].split(" ")[0]}=1`;
       input.addEventListener("input", () => { filter = tests(input.value, columns); fill(); });
       label.append(input);
       box.append(label, status, more);
@@ -107,12 +107,12 @@
     const style = (bold) => ({ width: bold ? 3.5 : 1.6, color: bold ? css("--ink") : undefined });
     return xy(axis("number of clusters k", { type: "value", min: ks[0], max: ks.at(-1), minInterval: 1 }), axis("", { type: "value" }),
       names.map((name, j) => ({
-        type: "line", name: name.replace("_", " "), data: ks.map((k, i) => [k, values[j][i]]), symbolSize: 6, lineStyle: style(name === "score"),
+        type: "line", name, data: ks.map((k, i) => [k, values[j][i]]), symbolSize: 6, lineStyle: style(name === "score"),
         itemStyle: { color: name === "score" ? css("--ink") : PALETTE[j] },
         markLine: j ? undefined : { symbol: "none", silent: true, label: { color: css("--muted"), formatter: "k = {c}" },
           data: marks.map(([k, type]) => ({ xAxis: k, lineStyle: { type, color: css("--warn") } })) },
       })),
-      (i, j) => `k = ${ks[i]}: ${names[j].replace("_", " ")} ${fixed(column(table, names[j])[i])}`,
+      (i, j) => `k = ${ks[i]}: ${names[j]} ${fixed(column(table, names[j])[i])}`,
       { legend: { top: 0, textStyle: { color: css("--muted") } } });
   };
   const unit = (values) => {
@@ -203,8 +203,8 @@
   };
   const methods = () => {
     const names = column("methods", "method"), left = column("methods", "left out nmi"), x = column("methods", "density");
-    const [y, name] = left[0] === null ? [column("methods", "ensemble nmi"), "ensemble NMI"] : [left, "NMI with clusterings left out"];
-    const ran = names.map((_, i) => i).filter((i) => x[i] !== null && y[i] !== null);
+    const [y, name] = left[0] == null ? [column("methods", "ensemble nmi"), "ensemble NMI"] : [left, "NMI with clusterings left out"];
+    const ran = names.map((_, i) => i).filter((i) => x[i] != null && y[i] != null);
     const span = (values) => Math.max(...ran.map((i) => values[i])) - Math.min(...ran.map((i) => values[i])) || 1, wide = span(x), high = span(y);
     const close = (i, j) => Math.abs(x[i] - x[j]) < 0.12 * wide && Math.abs(y[i] - y[j]) < 0.06 * high;
     const side = (i) => ["right", "left", "bottom", "top"][ran.filter((j) => j < i && close(i, j)).length % 4]; // names must not cover one another
@@ -214,7 +214,7 @@
     }], (i) => `${names[ran[i]]}: density ${fixed(x[ran[i]], 4)}, ${name} ${fixed(y[ran[i]], 4)}`, { grid: { left: 70, right: 110, top: 18, bottom: 48 } });
   };
   const pictures = {
-    "k": () => curves("k", ["score", "agreement", "margin", "eigengap", "linkage_gap"], unit, [
+    "k": () => curves("k", ["score", "agreement", "margin", "eigengap", "linkage gap"], unit, [
       ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
     "k of features": () => curves("k of features", ["density", "stability", "pac"], () => (v) => v, []),
     "flow k": () => flow("flow k"),
@@ -234,7 +234,8 @@
     "margins": () => histogram("margins", "own minus best other (co-association)", (_, to) => to < 1e-9),
     "agreement": (width) => {
       const labels = tables.agreement.columns.slice(1), words = { color: css("--muted"), width: 110, overflow: "truncate" };
-      return heat("agreement", labels, { room: 96, axisLabel: { ...words, rotate: 55 } }, { room: 118, axisLabel: words }, undefined, width);
+      const room = 24 + Math.min(110, 7 * Math.max(...labels.map((one) => one.length)));
+      return heat("agreement", labels, { room, axisLabel: { ...words, rotate: 55 } }, { room, axisLabel: words }, undefined, width);
     },
     "pairs": () => {
       const x = column("pairs", "co-association"), y = column("pairs", "share of pairs");

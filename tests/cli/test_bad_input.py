@@ -1,0 +1,133 @@
+"""Sixty wrong inputs on the command line: one line says what is wrong and the way out, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+from coassoc.cli import main
+
+LABELS = "".join(f"i{i:02d},{i % 3},{i % 3},{(i + i // 9) % 4}\n" for i in range(36))
+FILES = {
+    "good.csv": "id,a,b,c\n" + LABELS,
+    "noid.csv": "a,b\n0,0\n1,1\n",
+    "empty.csv": "",
+    "ragged.csv": "a,b\n0,1\n0\n",
+    "unnamed.csv": "a,,b\n0,1,2\n",
+    "numbers.csv": "1,2\n1,1\n2,2\n",
+    "distinct.csv": "name,mail\n" + "".join(f"n{i},m{i}\n" for i in range(40)),
+    "features.csv": "x,y\n" + "".join(f"{i}.5,{i}.25\n" for i in range(40)),
+    "missing.csv": "a,b\n0,\n1,\n",
+    "x.xlsx": "a,b\n0,1\n1,0\n",
+    "x.mat": "a,b\n0,1\n1,0\n",
+    "x.xls": b"\xd0\xcf\x11\xe0" + bytes(100),
+    "x.pkl": b"\x80\x04" + bytes(20),
+    "x.parquet": b"PAR1" + bytes(30),
+    "x.feather": b"ARROW1" + bytes(50),
+}
+# words after "coassoc" -> parts of the one line: what is wrong, and the way out
+WRONG = {
+    "fit": "required: LABELS | see coassoc fit --help",
+    "fti good.csv": "no command 'fti' | did you mean 'fit'",
+    "fit nofile.csv": "no file 'nofile.csv' | check the path",
+    "fit folder": "folder without label files | parquet",
+    "fit good.csv good.csv": "good.csv twice | once",
+    "fit good.csv noid.csv": "noid.csv has no ids | --id",
+    "fit empty.csv": "empty.csv is empty | header and at least one row",
+    "fit ragged.csv": "row 3 of ragged.csv has 1 cells | one cell per column",
+    "fit unnamed.csv": "column 2 has no name | name every column",
+    "fit numbers.csv": "numbers.csv | --header | --no-header",
+    "fit distinct.csv": "no column is a clustering | 'name', 'mail' (hardly any value repeats) | --columns",
+    "fit features.csv": "'x', 'y' (measurements) | coassoc ensemble",
+    "fit features.csv --columns x": "column 'x' must hold labels, not measurements | --exclude",
+    "fit missing.csv": "column b has no label at all | drop that column",
+    "fit x.xlsx": "x.xlsx is named .xlsx but holds something else | --format csv",
+    "fit x.mat": "x.mat is named .mat but holds something else | --format csv",
+    "fit x.xls": "x.xls is an old Excel or Word file | supported are csv",
+    "fit x.pkl": "x.pkl is a pickle | supported are csv",
+    "fit x.parquet": "x.parquet is a damaged Parquet file | write it again",
+    "fit x.feather": "x.feather is a damaged Arrow file | write it again",
+    "fit good.csv --columns z": "columns: good.csv has no column 'z' | it has 'id', 'a'",
+    "fit good.csv --exclude *": "no column of labels left | it has 'id', 'a'",
+    "fit good.csv --id z": "id_column: good.csv has no column 'z' | it has 'id'",
+    "fit good.csv --classes z": "class_column: good.csv has no column 'z' | it has 'id'",
+    "fit good.csv --missing zero": "--missing: invalid choice: 'zero' | negative",
+    "fit good.csv --format ods": "--format: invalid choice: 'ods' | csv",
+    "fit good.csv --delimiter ;": "good.csv | no column is a clustering",
+    "fit good.csv -k 0": "-k/--clusters: must be a whole number of at least 1, got '0' | --help",
+    "fit good.csv -k 5:2": "-k/--clusters | small to large, such as 2:12",
+    "fit good.csv -k 2:5 -m kmeans": "-m kmeans takes a number of clusters | need -m auto",
+    "fit good.csv -m kmean": "no method 'kmean' | did you mean 'kmeans'",
+    "fit good.csv -m nothing:Here": "method 'nothing:Here' cannot be imported | package.module:Estimator",
+    "fit good.csv --engine gpu": "engine must be one of | 'native' | 'gpu'",
+    "fit good.csv --seed -1": "--seed: must be a whole number of at least 0, got '-1' | --help",
+    "fit good.csv --n-init 0": "--n-init: must be a whole number of at least 1 | --help",
+    "fit good.csv --memory 3 --jobs 2": "--memory, --jobs and --dask exclude each other | give one",
+    "fit good.csv --memory lots": "memory | 'lots' | 2GB",
+    "fit good.csv --jobs 0": "--jobs/--workers: must be a whole number of at least 1 | --help",
+    "fit good.csv -o no/x.csv": "no/x.csv cannot be written: the folder 'no' does not exist | create it first",
+    "fit good.csv -o good.csv --force": "-o good.csv is also an input | choose another name",
+    "fit good.csv -o noid.csv": "noid.csv already exists | --force",
+    "fit good.csv -o out": "'out' does not say which format | .csv",
+    "fit good.csv -o out.mat": "mat files are read, not written | .csv",
+    "fit good.csv -o out.npy --confidence": "--confidence needs an output of several columns | csv",
+    "fit good.csv -o out.csv -m kmeans --confidence": "--confidence needs -m auto | -m kmeans",
+    "fit good.csv -o out.csv --name a": "already has a column 'a' | --name",
+    "fit good.csv --save m.pkl": "name in .npz | 'm.pkl'",
+    "fit good.csv -o x.npz --save x.npz": "the same file | choose different names",
+    "compare good.csv -m kmeans,magic": "no method 'magic' | choose one of",
+    "compare good.csv -m ,": "at least one method | got none",
+    "compare good.csv --plot x.gif": "--plot must be a .png, .svg or .pdf file | 'x.gif'",
+    "score good.csv --labels z": "good.csv has no column 'z' | it has",
+    "score good.csv --labels a --items y.npy": "--items must be a .csv, .tsv or .parquet file | 'y.npy'",
+    "select-k good.csv --features features.csv": "label files or --features | not both",
+    "select-k good.csv --min-k 5 --max-k 3": "--max-k 3 must be at least --min-k 5 | 5",
+    "ensemble features.csv -k 0 -o out.csv": "-k/--clusters: must be a whole number of at least 1, got '0' | like 2:30",
+    "ensemble good.csv -o out.csv": "column 'id', row 1 is 'i00', not a number | --exclude id",
+    "report good.csv --labels z -o out.html": "good.csv has no column 'z' | it has",
+    "bench -k 0": "-k/--clusters: must be a whole number of at least 1, got '0' | --help",
+    "reproduce -m KMM -o out": "method must be one of KM | name=package.module:Estimator",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wrong")
+    (path / "folder").mkdir()
+    for name, content in FILES.items():
+        (path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("words", WRONG)
+def test_one_line_says_what_is_wrong_and_nothing_is_written(folder, words, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert main(shlex.split(words)) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert said.out == "" and line.startswith("coassoc: ") and "part" not in line.split() and "/tmp" not in line
+    for part in WRONG[words].split(" | "):
+        assert part in line
+    assert main([*shlex.split(words), "--json"]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert json.loads(told) == {"error": line.removeprefix("coassoc: "), "exit_code": 2}
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_a_file_after_greedy_options_is_the_file(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    for words in (
+        "--columns a b good.csv",
+        "--exclude c good.csv -k 3",
+        "good.csv --columns a b",
+        "-k 3 --columns a good.csv",
+    ):
+        assert main(["fit", "--json", *words.split()]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["input"] == ["good.csv"] and "good.csv" not in told["columns"]
+    assert np.array_equal(told["columns"], ["a"])
