@@ -239,6 +239,15 @@ def planted(rng, n=60, p=6, k=3, noise=0.2, most=5) -> np.ndarray:
     return table
 
 
+def table_with_holes(rng, n=80, p=6, *, holes=True) -> np.ndarray:
+    """A planted table; with holes, some labels are missing and item 7 has none."""
+    table = planted(rng, n=n, p=p, k=4, noise=0.35, most=6)
+    if holes:
+        table[rng.random(table.shape) < 0.1] = -1
+        table[7] = -1
+    return table
+
+
 def same_partition(a, b) -> bool:
     """Equal up to the names of clusters."""
     a, b = list(a), list(b)

@@ -17,14 +17,6 @@ def fit(table, k=None, *, copies=None, **options):
     return ca.BisectingConsensus(k, **options).fit(table, sample_weight=copies)
 
 
-def random_table(rng, n=80, p=6, *, holes=True):
-    table = oracle.planted(rng, n=n, p=p, k=4, noise=0.35, most=6)
-    if holes:
-        table[rng.random(table.shape) < 0.1] = -1
-        table[7] = -1
-    return table
-
-
 def node_members(tree):
     """Items of every node, from the leaves of the fitted tree."""
     nodes = tree.tree_
@@ -41,7 +33,7 @@ def node_members(tree):
 def test_sizes_densities_and_gains_of_every_node_are_brute_force():
     for seed in range(25):
         rng = np.random.default_rng(seed)
-        table = random_table(rng, n=30, holes=seed % 2 == 0)
+        table = oracle.table_with_holes(rng, n=30, holes=seed % 2 == 0)
         copies = rng.integers(0, 3, size=30) + (np.arange(30) < 8) if seed % 3 == 0 else None
         weights = rng.random(6) + 0.1 if seed % 4 == 0 else None
         tree = fit(table, copies=copies, partition_weights=weights, random_state=seed, max_leaves=6)
@@ -67,8 +59,8 @@ def test_sizes_densities_and_gains_of_every_node_are_brute_force():
 
 
 def test_density_of_a_cut_is_the_sum_of_gains():
-    tree = fit(random_table(np.random.default_rng(1)), max_leaves=10)
-    table = random_table(np.random.default_rng(1))
+    tree = fit(oracle.table_with_holes(np.random.default_rng(1)), max_leaves=10)
+    table = oracle.table_with_holes(np.random.default_rng(1))
     gains = {rank: gain for rank, gain in zip(tree.tree_.rank, tree.tree_.gain) if rank}
     for k in range(1, tree.n_leaves_ + 1):
         expected = tree.tree_.density[0] + sum(gains[r] for r in range(1, k))
@@ -78,7 +70,7 @@ def test_density_of_a_cut_is_the_sum_of_gains():
 @pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
 def test_the_leaf_split_next_is_the_one_the_criterion_names(criterion):
     for seed in range(15):
-        table = random_table(np.random.default_rng(seed), n=60)
+        table = oracle.table_with_holes(np.random.default_rng(seed), n=60)
         tree = fit(table, criterion=criterion, max_leaves=12, random_state=seed)
         longer = fit(table, criterion=criterion, max_leaves=40, random_state=seed)
         nodes, members = longer.tree_, node_members(longer)
@@ -107,7 +99,7 @@ def test_the_default_stop_is_the_root_of_n(n, leaves):
 
 
 def test_the_labels_are_the_asked_cut(capsys):
-    table = random_table(np.random.default_rng(6))
+    table = oracle.table_with_holes(np.random.default_rng(6))
     tree = fit(table, 4, max_leaves=9, verbose=1)
     assert len(capsys.readouterr().out.splitlines()) == 8  # a line per split
     assert (tree.labels_ == tree.cut(4)).all()
@@ -123,7 +115,7 @@ def test_refining_never_raises_the_loss(engine):
     better = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        table = random_table(rng, holes=seed % 2 == 0)
+        table = oracle.table_with_holes(rng, holes=seed % 2 == 0)
         weights = rng.random(6) if seed % 3 == 0 else None
         options = {"random_state": seed, "engine": engine, "partition_weights": weights}
         plain, finished = fit(table, 6, **options), fit(table, 6, refine="kmeans", **options)
@@ -149,7 +141,7 @@ def test_rows_that_cannot_be_told_apart_stay_together():
 
 
 def test_a_cut_beyond_the_leaves_says_how_to_get_it():
-    tree = fit(random_table(np.random.default_rng(0)), max_leaves=3)
+    tree = fit(oracle.table_with_holes(np.random.default_rng(0)), max_leaves=3)
     with pytest.raises(ValueError, match=r"k=4 is larger than the 3 leaves; fit with max_leaves=4 or more"):
         tree.cut(4)
     for wrong, error in ((0, ValueError), (1.5, TypeError), ("2", TypeError), (True, TypeError)):

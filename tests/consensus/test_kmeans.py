@@ -34,16 +34,8 @@ def assert_same(a, b, names=SYMMETRIC):
     assert np.array_equal(a.cluster_sizes_, b.cluster_sizes_)
 
 
-def random_table(rng, n=80, p=6, *, holes=True):
-    table = oracle.planted(rng, n=n, p=p, k=4, noise=0.35, most=6)
-    if holes:
-        table[rng.random(table.shape) < 0.1] = -1
-        table[7] = -1
-    return table
-
-
 def test_kind_of_labels_does_not_matter():
-    table = random_table(np.random.default_rng(0))
+    table = oracle.table_with_holes(np.random.default_rng(0))
     plain = fit(table)
     text = [[None if x < 0 else f"c{x}" for x in row] for row in table.tolist()]
     floats = np.where(table < 0, np.nan, table.astype(float))
@@ -115,7 +107,7 @@ def test_the_doubled_worked_example():
 def test_a_given_start_is_where_the_passes_begin(engine):
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        table = random_table(rng, holes=False)
+        table = oracle.table_with_holes(rng, holes=False)
         start = rng.integers(4, size=80)
         km = fit(table, 4, init=start, max_iter=1, engine=engine)
         assert (km.labels_ == oracle.Dense(table).step(start, 4)).all()
@@ -123,7 +115,7 @@ def test_a_given_start_is_where_the_passes_begin(engine):
 
 def test_items_without_a_start_do_not_pull_a_centre():
     rng = np.random.default_rng(1)
-    table = random_table(rng, holes=False)
+    table = oracle.table_with_holes(rng, holes=False)
     start = rng.integers(3, size=80)
     start[::3] = -1
     km = fit(table, 3, init=start, max_iter=1)
@@ -158,7 +150,7 @@ def test_as_many_clusters_as_rows():
 
 def test_global_random_state_is_not_touched():
     before = np.random.get_state()  # noqa: NPY002
-    table = random_table(np.random.default_rng(0))
+    table = oracle.table_with_holes(np.random.default_rng(0))
     for seed in (None, 0, np.random.default_rng(1), np.random.RandomState(2), np.random.SeedSequence(3)):
         fit(table, 3, random_state=seed)
         ca.BisectingConsensus(3, random_state=seed, engine="numpy").fit(table)
@@ -169,7 +161,7 @@ def test_global_random_state_is_not_touched():
 
 
 def test_verbose_prints_falling_losses(capsys):
-    km = fit(random_table(np.random.default_rng(0)), 5, verbose=1, n_init=1)
+    km = fit(oracle.table_with_holes(np.random.default_rng(0)), 5, verbose=1, n_init=1)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == km.n_iter_ - 1
     assert all(line.startswith("KMeansConsensus: start 0, pass") for line in lines)

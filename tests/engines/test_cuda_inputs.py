@@ -34,10 +34,26 @@ def table_of(host):
     return np.where(host.codes == host.n_clusters, -1, host.codes.astype(np.int32))
 
 
-def engine_from_host(make, device, where):
-    """For codes on the host, copied or streamed to the same device."""
-    mine = {"twin": device} if make.kind is twin.Twin else {}
-    return make(stream=where == "streamed", piece_rows=8192, **mine)
+def check_same_fit(make, method, where, monkeypatch, host, weight=None, **init):
+    """Codes on the device, copied or streamed to it; a start or multiplicities on the device: the labels of NumPy."""
+    expected = model_of(method, Numpy(), **init).fit(host, sample_weight=weight)
+    resident, engine, device = on_device(make, host)
+    given = None if weight is None else device.put(weight)
+    init = {name: device.put(labels) for name, labels in init.items()}
+    if where != "device":
+        mine = {"twin": device} if make.kind is twin.Twin else {}
+        engine = make(stream=where == "streamed", piece_rows=8192, **mine)
+    with monkeypatch.context() as patch:
+        as_if_on_device(make, patch, device)
+        watch = Watch(device, patch)
+        found = model_of(method, engine, **init).fit(resident if where == "device" else host, sample_weight=given)
+    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
+    np.testing.assert_array_equal(found.cluster_sizes_, expected.cluster_sizes_)
+    assert device.owns(found.labels_) == (where == "device")
+    if weight is not None:
+        np.testing.assert_array_equal(device.get(given), weight)  # marks of items without labels go elsewhere
+    if where == "device":
+        assert watch.large(watch.fetched) == watch.large(watch.sent) == []
 
 
 @pytest.mark.parametrize("where", ["device", "host", "streamed"])
@@ -47,18 +63,7 @@ def test_a_start_on_the_gpu(make, method, where, monkeypatch):
     labels = (np.arange(host.n_samples) * 7 % 5 * 3 + 2).astype((np.int8, np.int64, np.uint16)[len(method) % 3])
     if method == "KMeansConsensus":
         labels[::9] = -1  # items without a start
-    expected = model_of(method, Numpy(), init=labels).fit(host)
-    resident, engine, device = on_device(make, host)
-    given = device.put(labels)
-    engine = engine if where == "device" else engine_from_host(make, device, where)
-    with monkeypatch.context() as patch:
-        as_if_on_device(make, patch, device)
-        watch = Watch(device, patch)
-        found = model_of(method, engine, init=given).fit(resident if where == "device" else host)
-    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
-    assert device.owns(found.labels_) == (where == "device")
-    if where == "device":
-        assert watch.large(watch.fetched) == watch.large(watch.sent) == []
+    check_same_fit(make, method, where, monkeypatch, host, init=labels)
 
 
 @pytest.mark.parametrize("where", ["device", "host", "streamed"])
@@ -67,19 +72,7 @@ def test_a_start_on_the_gpu(make, method, where, monkeypatch):
 def test_multiplicities_on_the_gpu(make, method, dtype, where, monkeypatch):
     host, _ = planted(8, n=9000, p=4, width=np.uint8, most=6, missing=0.3)
     weight = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 4, size=host.n_samples).astype(dtype)
-    expected = model_of(method, Numpy()).fit(host, sample_weight=weight)
-    resident, engine, device = on_device(make, host)
-    given = device.put(weight)
-    engine = engine if where == "device" else engine_from_host(make, device, where)
-    with monkeypatch.context() as patch:
-        as_if_on_device(make, patch, device)
-        watch = Watch(device, patch)
-        found = model_of(method, engine).fit(resident if where == "device" else host, sample_weight=given)
-    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
-    np.testing.assert_array_equal(found.cluster_sizes_, expected.cluster_sizes_)
-    np.testing.assert_array_equal(device.get(given), weight)  # marks of items without labels go elsewhere
-    if where == "device":
-        assert watch.large(watch.fetched) == watch.large(watch.sent) == []
+    check_same_fit(make, method, where, monkeypatch, host, weight)
 
 
 @pytest.mark.parametrize("fitted_on", ["device", "host"])

@@ -14,7 +14,6 @@ from coassoc.core.moves import AgreementState, DensityState
 from coassoc.engines import Numpy
 from coassoc.engines.cuda.device import has_device
 from twins import fixtures as twin
-from twins import settle as _cuda_twin_settle
 from twins.cases import WIDTHS, planted
 from twins.fixtures import Watch, as_if_on_device, on_device
 
@@ -89,7 +88,6 @@ def test_moves_settled_on_the_gpu_equal_the_plain_loop(make, state, p, k, monkey
         labels = rng.integers(k, size=host.n_samples)
         engine = make(stream=case == 2, piece_rows=8192)
         monkeypatch.setattr(engine.open(), "settle_limit", 0 if case == 0 else 232_448, raising=False)
-        monkeypatch.setattr(_cuda_twin_settle, "SLOTS", 7 if case == 0 else 1024)
         ours, theirs = engine.load(host, copies), Numpy().load(host, copies)
         mine, yours = ours.labelling(k, labels), theirs.labelling(k, labels)
         least = 1 + case

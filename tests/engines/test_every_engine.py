@@ -212,14 +212,16 @@ def test_weighted_overlaps_of_many_rows(engine):
 
 @pytest.mark.parametrize("state", [DensityState, AgreementState])
 def test_moves_proposed_and_applied(engine, state):
+    made = 0
     for seed in seeds(engine, 6):
         theirs, ours, ensemble, rng = case(seed, engine, most=12)
         yours, mine, _ = labelled(theirs, ours, 6, rng)
+        scores = fix_table(rng.normal(size=(ensemble.n_codes, 6)), theirs.layout)
+        assert ours.assign(mine, scores) == theirs.assign(yours, scores)
         v = np.ones(ensemble.n_partitions) if seed % 2 else rng.random(ensemble.n_partitions) + 0.1
-        live = [
-            state(rows.counts(those), v, 1 + seed % 2, seed % 3 > 0) for rows, those in ((theirs, yours), (ours, mine))
-        ]
-        start, made = 0, 0
+        both, rules = ((theirs, yours), (ours, mine)), (1 + seed % 2, seed % 3 > 0)
+        live = [state(rows.counts(those), v, *rules) for rows, those in both]
+        start = 0
         for limit in (3, 50, 10_000):
             table = live[0].table()
             expected = theirs.propose_moves(yours, table, start, limit)
@@ -232,7 +234,9 @@ def test_moves_proposed_and_applied(engine, state):
             equal(ours.counts(mine).alpha, live[0].alpha)
             equal(live[1].alpha, live[0].alpha)
             start, made = found.stop if found.stop < theirs.n_rows else 0, made + applied
-        assert made > 0
+        assert ours.assign(mine, scores) == theirs.assign(yours, scores)  # rows that moved are scored again
+        equal(ours.labels(mine), theirs.labels(yours))
+    assert made > 0
 
 
 # -- whole fits --------------------------------------------------------------------------------------------------------

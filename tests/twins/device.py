@@ -6,6 +6,7 @@ gap bytes and the sums modulo 2**32 included, so that a wrong bound or a wrong d
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from coassoc.core.counts import Layout
-from coassoc.core.moves import propose_chunk
-from coassoc.engines.cuda.moves import pack_counts, unpack_counts
-from twins.settle import Settling
+from coassoc.core.moves import Moves, propose_chunk
+from coassoc.engines.cuda.moves import pack_counts, packed_views, unpack_counts
 
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
 
@@ -165,9 +165,18 @@ class NumpyDevice:
         return rows.view(OnDevice), target[rows].view(OnDevice)
 
     def settle_moves(self, state, moves, labels, copies, threshold) -> int:
-        held = self.put(pack_counts(state))
-        Settling(state, moves, held, labels, copies, threshold).run()
-        return unpack_counts(state, self.get(held))
+        """The plain loop, through the packed counts that a kernel changes; its order of work is tested on a GPU."""
+        words, layout, after = pack_counts(state), state.layout, copy.deepcopy(state)
+        rows, into = np.asarray(moves.rows), np.asarray(moves.into)
+        codes = np.asarray(moves.table if moves.gathered else moves.table[moves.rows])
+        times = _weights(None if copies is None else copies[rows], len(rows)).astype(np.int64)
+        accepted = after.settle(Moves(rows, np.asarray(labels[rows]), into, codes, times, moves.stop), threshold)
+        labels[rows[accepted]] = into[accepted]
+        views = packed_views(words, state.kind, (layout.n_codes, layout.n_partitions, len(state.sizes)))
+        for name in vars(after).keys() & views.keys():
+            views[name][...] = getattr(after, name)
+        views["made"][0] = np.count_nonzero(accepted)
+        return unpack_counts(state, words)
 
     # -- seeding -------------------------------------------------------------------------------------------
 
