@@ -34,6 +34,7 @@ TABLES = {
         ValueError,
         ["partitions", "column 1, row 1", "1.25"],
     ),
+    "fractions among words": ([["a", 1], [1.5, 1]], ValueError, ["partitions", "column 0, row 1", "1.5"]),
     "inf": (np.array([[0.0, INF]]), ValueError, ["partitions", "infinity", "column 1", "NaN"]),
     "-inf in a list": ([[0, -INF]], ValueError, ["partitions", "infinity", "column 1", "NaN"]),
     "no rows": (np.zeros((0, 3), int), ValueError, ["partitions", "(0, 3)", "at least one item"]),

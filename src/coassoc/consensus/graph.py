@@ -45,10 +45,8 @@ class MCLA(PredictMixin, ConsensusEstimator):
         Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the two passes over the items run.
-    verbose : int, default=0
-        Print a line per stage.
+    engine, verbose
+        As for `KMeansConsensus`.
 
     Attributes
     ----------
@@ -156,10 +154,8 @@ class CSPA(ConsensusEstimator):
         5 * `n_clusters` when that is more, and the items of one stay together.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes over the items run.
-    verbose : int, default=0
-        Print a line per stage.
+    engine, verbose
+        As for `KMeansConsensus`.
 
     Attributes
     ----------
