@@ -110,10 +110,10 @@ def page():
     return ca.report(ensemble, compare=["bisecting", "sec"], engine="numpy")
 
 
-def look(page: str, *flags: str, window: str = "1200,900") -> tuple[dict, list[str]]:
+def look(page: str, *flags: str, window: str = "1200,900", probe: str = PROBE) -> tuple[dict, list[str]]:
     """What the probe saw, and every path the browser asked the page's server for."""
     asked: list[str] = []
-    body = page.replace("<style>", WATCH + "<style>", 1).replace("</body>", PROBE + "</body>", 1).encode()
+    body = page.replace("<style>", WATCH + "<style>", 1).replace("</body>", probe + "</body>", 1).encode()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -145,6 +145,7 @@ def desktop(page):
     return look(page)
 
 
+NOISE = np.random.default_rng(0).integers(0, 5, (200, 8))
 PICTURES = {"k", "flow k", "flow methods", "clusters", "coassociation", "tree", "cuts", "confidence", "margins",
             "agreement", "pairs", "methods"}  # fmt: skip
 
@@ -181,6 +182,13 @@ def test_every_number_is_saved_and_formulas_are_marked(desktop):
     assert set(saved) >= PICTURES | {"items", "classes", "clusterings", "alternatives"}
     assert saved["clusterings"].splitlines()[1].startswith("'=1+1,5,1,")
     assert saved["items"].splitlines()[0] == "item,class,confidence,cluster,own,nearest,other,margin,role"
+
+
+@pytest.mark.parametrize("table", [[[0], [0]], [[0, 1], [1, 0]], NOISE, np.full((20, 3), 4)])
+def test_odd_input_has_a_page_that_works(table):
+    probe = PROBE[: PROBE.index("  const table =")] + PROBE[PROBE.index('  document.getElementById("theme")') :]
+    seen, _ = look(ca.report(table, compare=False, engine="numpy"), probe=probe)
+    assert seen["errors"] == [] and all(seen["pictures"].values()) and all(seen["readouts"].values())
 
 
 def test_it_fits_a_phone(page):

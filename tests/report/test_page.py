@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
 from coassoc.report.page import findings, render, tables
@@ -123,6 +124,16 @@ def test_consensus_and_members_are_compared_left_out_and_at_the_same_k(told):
     other = summarize(fine, 2, method="kmeans", compare=False, engine="numpy").consensus["left_out"]
     again = summarize(fine, 4, method="kmeans", compare=False, engine="numpy").consensus["left_out"]
     assert other["matched"] == again["matched"] and other["matched"]["consensus"] == again["consensus"]
+
+
+def test_the_verdict_is_not_taken_for_one_on_other_labels():
+    labels = np.where(np.arange(120) < 20, -1, TRUTH)
+    told = summarize(TABLE, labels=labels, compare=False, engine="numpy")
+    texts = [text for _, text in findings(told)]
+    both = told.labels >= 0
+    index = adjusted_rand_score(ca.Consensus(random_state=0).fit(TABLE).labels_[both], TRUTH[both])
+    assert texts[0].endswith(f"(given labels); their adjusted Rand index with its answer is {index:.3f}.")
+    assert texts[-1] == "Items without a label, which take no part: 20." and "surely placed" not in render(told)
 
 
 def test_hostile_names_stay_text():

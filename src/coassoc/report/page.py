@@ -95,6 +95,12 @@ def findings(s: Summary) -> list[tuple[str, str]]:
     found = []
     facts, supported = s.consensus, s.consensus["supported"]
     suggested = s.number["suggested"]
+    if s.confidence is None:
+        text = (
+            f"The verdict is that of Consensus on these clusterings. The labels below are others ({facts['method']}); "
+            f"their adjusted Rand index with its answer is {1 - s.alternatives[0]['distance']:.3f}."
+        )
+        found.append(("note", text))
     if suggested and facts["n_clusters"] not in (suggested, *s.number["runners_up"]):
         text = f"This consensus has {facts['n_clusters']} clusters; the clusterings suggest {suggested}."
         found.append(("warn", text))
@@ -120,7 +126,7 @@ def findings(s: Summary) -> list[tuple[str, str]]:
         share = _percent(s.input["missing_share"])
         found.append(("note", f"{share} of the labels are missing; a pair counts where both items are labelled."))
     if facts["unlabelled"]:
-        found.append(("note", f"{facts['unlabelled']:,} items have no label in any clustering and take no part."))
+        found.append(("note", f"Items without a label, which take no part: {facts['unlabelled']:,}."))
     return found
 
 
