@@ -145,7 +145,7 @@ def run_blocks(text: str, folder: Path) -> str:
         kind, body = block.groups()
         if kind == "output":
             same = TIMES.sub("", printed) == TIMES.sub("", body)
-            return block[0] if same else f"```output\n{printed.strip()}\n```"
+            return block[0] if same else f"```output\n{printed.strip(chr(10))}\n```"
         if not any(word in body for word in SET_UP):
             printed = _run_python(body, names) if kind == "python" else _run_shell(body)
         return block[0]
