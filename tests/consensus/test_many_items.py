@@ -78,6 +78,7 @@ def test_memory_of_every_method_is_known():
 @pytest.mark.parametrize("name", BYTES_PER_ITEM)
 def test_memory_grows_by_a_few_bytes_for_each_item(name, monkeypatch):
     """Nothing of size items × clusters is made, let alone items × items."""
+    pytest.importorskip("coassoc._kernels")
     if name in ("mcla", "cspa"):
         pytest.importorskip("pymetis")
     reduce_early(monkeypatch)

@@ -244,7 +244,7 @@ def test_many_items_are_searched_on_a_sample(engine, monkeypatch):
     assert found.ensemble_nmi_ > whole.ensemble_nmi_ - 0.002
     assert found.ensemble_nmi_ == pytest.approx(ca.ensemble_nmi(table, found.labels_), abs=1e-12)
     again = ca.AgreementConsensus(6, init=found.labels_, max_rounds=0).fit(table)
-    assert again.labels_.tolist() == found.labels_.tolist()
+    assert again.labels_.tolist() == found.labels_.tolist() and again.n_sampled_ == 900
     assert (
         found.labels_.tolist() == ca.AgreementConsensus(6, random_state=0, engine="numpy").fit(table).labels_.tolist()
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.checks import check_integer, stream
 from ..core.moves import AgreementObjective
+from ..ensemble import Ensemble
 from .lloyd import TooFewRows, lloyd
 from .micro import LARGE, local_rows, sampled_codes
 from .search import AgreementGoal, Found, Search, SearchConsensus, without_empty
@@ -110,6 +111,10 @@ class AgreementConsensus(SearchConsensus):
         if micro is None:
             raise TypeError("micro_clusters must be an integer or 'auto', got None.")
         return [search.merged_start(k, micro, "average", restart) for restart in range(n_init)]
+
+    def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> Found:
+        self.n_sampled_ = search.rows.n_copies
+        return super()._given_start(ensemble, search, k, fewer)
 
     def _from_sample(
         self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
