@@ -197,7 +197,7 @@ def test_bad_arguments_of_scores_and_ensembles_are_refused_with_a_reason(name):
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-def test_prediction_doubts_its_rows_too(estimator):
+def test_prediction_checks_its_rows_too(estimator):
     fitted = estimator(2, random_state=0, engine="numpy").fit(GOOD)
     refused(ValueError, ["3 features", "expecting 2"], fitted.predict, np.zeros((4, 3), int))
     refused(ValueError, ["(2,)", "labels[:, None]"], fitted.predict, np.array([0, 1]))
