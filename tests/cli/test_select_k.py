@@ -50,24 +50,3 @@ def test_the_plot_is_written(labels_file, tmp_path):
     target = tmp_path / "k.png"
     assert main(["select-k", str(labels_file), "--max-k", "4", "--references", "3", "--plot", str(target)]) == 0
     assert target.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        ([], "either label files or --features"),
-        (["labels.csv", "--features", "x.csv"], "either label files or --features"),
-        (["labels.csv", "--min-k", "5", "--max-k", "3"], "--max-k 3 must be at least --min-k 5"),
-        (["--features", "absent.csv"], "absent.csv"),
-    ],
-)
-def test_bad_usage_is_one_sentence(words, message, capsys):
-    assert main(["select-k", *words]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_words_among_features_are_named(tmp_path, capsys):
-    path = tmp_path / "f.csv"
-    path.write_text("x,y\n1,2\n3,red\n")
-    assert main(["select-k", "--features", str(path)]) == 2
-    assert "column 'y', row 2 is 'red', not a number" in capsys.readouterr().err

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..datasets.prepare import SCALINGS, fill_missing, scale
 from ..ensemble import Ensemble, make_ensemble
+from ..ensemble.io.features import read_features
 from ..ensemble.io.writing import table_format, write_ensemble
-from ..experiments.features import read_features
 from . import common
 from .common import positive, seed
 
@@ -37,7 +37,7 @@ CLUSTERERS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("features", help="table of numbers: .csv, .tsv (a header, .gz too), .parquet or .npy")
+    parser.add_argument("features", help="table of numbers with a header, in any format that fit reads")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
     parser.add_argument("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
     parser.add_argument(

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
     )
-    parser.add_argument("--features", metavar="FILE", help="numbers of the items (csv, tsv, npy, parquet): compares k")
+    parser.add_argument("--features", metavar="FILE", help="numbers of the items, in any format: compares k")
     parser.add_argument("--features-id", metavar="NAME", help="column of that file that names the items")
     parser.add_argument(
         "--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features"
@@ -116,7 +116,7 @@ def _features(args: argparse.Namespace, ensemble: Any) -> Any:
         return None
     import numpy as np
 
-    from ..experiments.features import read_features
+    from ..ensemble.io.features import read_features
 
     found = read_features(args.features, exclude=args.features_exclude, id_column=args.features_id)
     if found.ids is not None and ensemble.item_ids is not None:

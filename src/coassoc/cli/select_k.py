@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:  # label files are not needed with --features
         if action.dest == "labels":
             action.nargs, action.required = "*", False
-    parser.add_argument("--features", metavar="FILE", help="numbers (csv, tsv, parquet, npy) instead of label files")
+    parser.add_argument("--features", metavar="FILE", help="numbers, in any format, instead of label files")
     parser.add_argument("--min-k", type=common.positive, default=2, metavar="K", help="smallest k tried (default: 2)")
     parser.add_argument("--max-k", type=common.positive, default=30, metavar="K", help="largest k tried (default: 30)")
     parser.add_argument(
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..consensus.choose_k import select_k
-    from ..experiments.features import read_features
+    from ..ensemble.io.features import read_features
 
     if bool(args.labels) == (args.features is not None):
         raise ValueError("give either label files or --features FILE, not both and not neither.")

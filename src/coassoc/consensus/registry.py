@@ -85,6 +85,8 @@ class Method:
             known = self.estimator._get_param_names()
             return self.estimator(**{key: value for key, value in given.items() if key in known})
         model = self.own() if callable(self.own) else copy.deepcopy(self.own)
+        if not (hasattr(model, "get_params") and hasattr(model, "fit")):
+            raise TypeError(f"method: {self.path} must make an estimator with fit and get_params, got {model!r}.")
         known = model.get_params(deep=False)
         if not callable(self.own):  # its own settings stay, but for the number of clusters, which all methods share
             known = [name for name in known if name == "n_clusters"]

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -170,10 +171,17 @@ class NpzTable(Table):
             )
 
     def array(self) -> np.ndarray | None:
+        return self._array
+
+    @cached_property
+    def _array(self) -> np.ndarray | None:
         if self.whole is None:
             return None
         with _archive(self.path) as archive:
             return read_member(archive, self.members[self.whole], self.path)
+
+    def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
+        yield self.read(columns)
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
         return [Piece(_read_npz, (self.path, self.limit, tuple(columns)), self.n_rows)]
@@ -185,9 +193,8 @@ class NpzTable(Table):
             def member(name: str) -> np.ndarray:
                 return read_member(archive, self.members[name], self.path)
 
-            if self.whole is not None:
-                table = member(self.whole)
-                return {name: table[:, int(name)] for name in columns}
+            if self._array is not None:
+                return {name: self._array[:, int(name)] for name in columns}
             if not self.stored:
                 return {name: member(name) for name in columns}
             codes, counts = member("codes"), member("n_clusters")

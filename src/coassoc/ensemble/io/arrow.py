@@ -12,7 +12,7 @@ import numpy as np
 from .guarded import try_reading
 from .limits import Limit
 from .parquet import arrow_array, arrow_table, import_parquet
-from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line
+from .table import Columns, Content, Options, Piece, Table, TableFormat, naming_damage
 from .text import check_new
 
 _TRIAL = "coassoc.ensemble.io.arrow:read_all"  # how far a compressed buffer unpacks is only known by trying
@@ -57,13 +57,9 @@ def _opened(path: Path) -> Iterator[Any]:
     import_parquet()
     import pyarrow as pa
 
-    try:
-        with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-            yield reader
-    except (pa.ArrowException, OSError, KeyError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise ValueError(f"{path.name} is a damaged Arrow file ({one_line(error)}); write it again.") from None
+    damage = naming_damage(path, "Arrow file", (pa.ArrowException, OSError, KeyError))
+    with damage, pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        yield reader
 
 
 class ArrowFormat(TableFormat):

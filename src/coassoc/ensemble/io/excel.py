@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..encode import as_objects
 from .cells import label_of
 from .limits import Limit
-from .table import Columns, Options, Piece, Table, TableFormat, one_line
+from .table import Columns, Options, Piece, Table, TableFormat, naming_damage
 
 _CELL_BYTES = 8  # memory that a byte of a sheet may take as Python objects
 
@@ -22,8 +22,11 @@ class ExcelTable(Table):
     def __init__(self, path: Path, limit: Limit, header: bool | None):
         super().__init__(path, limit)
         self.header = header
-        columns = _read(path, limit, header)
-        self.names, self.n_rows = list(columns), len(next(iter(columns.values())))
+        self.content = _read(path, limit, header)
+        self.names, self.n_rows = list(self.content), len(next(iter(self.content.values())))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
+        yield {name: self.content[name] for name in columns}
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
         return [Piece(_read, (self.path, self.limit, self.header, tuple(columns)), self.n_rows)]
@@ -34,17 +37,13 @@ def _read(path: Path, limit: Limit, header: bool | None, wanted: tuple[str, ...]
         import openpyxl
     except ImportError:
         raise ImportError("Excel files need openpyxl: pip install 'coassoc[excel]', or save as CSV.") from None
-    try:
+    with naming_damage(path, "Excel workbook"):
         with zipfile.ZipFile(path) as archive:
             limit.check(_CELL_BYTES * sum(info.file_size for info in archive.infolist()), "sheets")
         with open(path, "rb") as file:  # by its path, openpyxl would judge the ending
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
             sheets = book.sheetnames
-    except ValueError:
-        raise
-    except Exception as error:  # a damaged archive, or XML that is no sheet
-        raise ValueError(f"{path.name} is a damaged Excel workbook ({one_line(error)}); save it again.") from None
     if len(sheets) > 1 and wanted is None:
         warnings.warn(f"{path.name} has {len(sheets)} sheets; {sheets[0]!r}, the first, is read.", stacklevel=6)
     named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])

@@ -17,7 +17,7 @@ import numpy as np
 from .guarded import try_reading
 from .h5ad import import_h5py
 from .limits import Limit
-from .table import Columns, Options, Piece, Table, TableFormat, one_line
+from .table import Columns, Options, Piece, Table, TableFormat, naming_damage
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
@@ -109,7 +109,7 @@ def _declared(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
     else:
         from scipy.io import whosmat
 
-        with _saying_what_is_wrong(path):
+        with naming_damage(path, "MATLAB file"):
             found = {name: (shape, _NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in _NUMBERS}
     known = {name: (shape, size) for name, (shape, size) in found.items() if len(shape) == 2 and 0 not in shape}
     limit.check(sum(2 * shape[0] * shape[1] * size for shape, size in known.values()), "matrices")
@@ -123,7 +123,7 @@ def read_variables(path: Path, limit: Limit, names: Sequence[str]) -> dict[str, 
             return {name: dataset[()].T for name, dataset in _datasets(file) if name in names}
     from scipy.io import loadmat
 
-    with _saying_what_is_wrong(path):
+    with naming_damage(path, "MATLAB file"):
         content = loadmat(path, variable_names=list(names))
         return {name: np.asarray(content[name]) for name in names}
 
@@ -153,19 +153,8 @@ def _is_hdf5(path: Path) -> bool:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    with _saying_what_is_wrong(path), import_h5py().File(path, "r") as file:
+    with naming_damage(path, "MATLAB file"), import_h5py().File(path, "r") as file:
         yield file
-
-
-@contextmanager
-def _saying_what_is_wrong(path: Path) -> Iterator[None]:
-    """What libraries raise about a damaged file is a ValueError that names it."""
-    try:
-        yield
-    except (FileNotFoundError, MemoryError):
-        raise
-    except Exception as error:  # SciPy and HDF5 raise a dozen kinds
-        raise ValueError(f"{path.name} is a damaged MATLAB file ({one_line(error)}); write it again.") from None
 
 
 class MatFormat(TableFormat):

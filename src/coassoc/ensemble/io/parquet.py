@@ -13,7 +13,7 @@ import numpy as np
 from ..encode import Dictionary, as_objects
 from .limits import Limit
 from .parquet_pages import unpacked_bytes
-from .table import Columns, Content, Options, Table, TableFormat, one_line, row_ranges
+from .table import Columns, Content, Options, Table, TableFormat, naming_damage, row_ranges
 from .text import check_new
 
 _BATCH_BYTES = 1 << 24  # decoded cells of a batch
@@ -157,13 +157,9 @@ def _opened(path: Path, **settings: Any) -> Iterator[Any]:
     pq = import_parquet()
     import pyarrow as pa
 
-    try:
-        with pq.ParquetFile(path, **settings) as file:
-            yield file
-    except (pa.ArrowException, OSError, OverflowError, KeyError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise ValueError(f"{path.name} is a damaged Parquet file ({one_line(error)}); write it again.") from None
+    errors = (pa.ArrowException, OSError, OverflowError, KeyError, UnicodeDecodeError)
+    with naming_damage(path, "Parquet file", errors), pq.ParquetFile(path, **settings) as file:
+        yield file
 
 
 def _is_text(kind: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,20 @@ class Piece:
 def one_line(error: BaseException) -> str:
     """The message of an error as one short line."""
     return " ".join(str(error).split())[:120].rstrip(".") or type(error).__name__
+
+
+@contextmanager
+def naming_damage(path: Path, kind: str, errors: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
+    """What a library raises about a damaged file is a ValueError that names it; `errors` narrows what counts."""
+    try:
+        yield
+    except (FileNotFoundError, MemoryError):
+        raise
+    except errors as error:
+        ours = type(error) is ValueError and path.name in str(error)
+        if ours or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        raise ValueError(f"{path.name} is a damaged {kind} ({one_line(error)}); write it again.") from None
 
 
 def row_ranges(n_rows: int, step: int | None = None) -> Iterator[tuple[int, int]]:

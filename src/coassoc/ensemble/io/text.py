@@ -24,7 +24,7 @@ LONGEST_CELL = 131_072  # characters; the limit of Python's csv module
 _LONGEST_HEADER = 1 << 20
 _BATCH_BYTES = 1 << 22  # text parsed at a time
 _BLOCK_BYTES = 1 << 26  # text of a block
-_BATCH_ROWS = 20_000
+_BATCH_ROWS = 8192
 _DELIMITERS = (",", "\t", ";", "|")
 
 

@@ -1,0 +1,94 @@
+"""Tables of features, in any of the file formats: their columns as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..encode import Dictionary
+from ..tables import column_values
+from .blocks import gather
+from .cells import is_number
+from .formats import open_table
+from .reading import decode, naming
+from .roles import listing
+from .table import Options, Table
+
+_MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
+
+
+class Features(NamedTuple):
+    """Features, the names of their columns, and the names and classes of the items where they were asked for."""
+
+    X: np.ndarray
+    names: list[str]
+    ids: np.ndarray | None = None
+    classes: np.ndarray | None = None
+
+
+def read_features(
+    path: str | Path,
+    *,
+    exclude: Sequence[str] = (),
+    id_column: str | None = None,
+    class_column: str | None = None,
+) -> Features:
+    """Read a table of numbers; columns in `exclude` and those of ids and classes are not features.
+
+    Text needs a header. An empty cell is NaN. An NPY file is mapped, not loaded.
+    """
+    path = Path(path)
+    with naming(path):
+        table, found = open_table(path, None, Options(header=True))
+        if found.is_text and all(is_number(name) for name in table.names):
+            raise ValueError(f"{path.name}: the first line holds numbers only; a header must come first.")
+        aside = [name for name in (id_column, class_column) if name is not None]
+        for name in [*exclude, *aside]:
+            if name not in table.names:
+                raise ValueError(f"{path.name} has no column {name!r}; it has {listing(table.names)}.")
+        names = [name for name in table.names if name not in exclude and name not in aside]
+        if not names:
+            raise ValueError(f"{path.name} has no feature column left.")
+        mapped = table.array() if found.name == "npy" and names == table.names else None
+        if mapped is not None and mapped.dtype.kind not in "fiub":
+            raise ValueError(f"{path.name} must hold a table of numbers, got {mapped.dtype}.")
+        X = _matrix(table, names) if mapped is None else mapped
+        ids, classes = (None if name is None else _texts(table, name) for name in (id_column, class_column))
+    return Features(X, names, ids, classes)
+
+
+def _texts(table: Table, name: str) -> np.ndarray:
+    table.read_ids(name)
+    return np.asarray([str(value) for value in decode(gather(table, [name])[0][name]).tolist()])
+
+
+def _matrix(table: Table, names: list[str]) -> np.ndarray:
+    parts, start = [], 0
+    for batch in table.heads(names):
+        parts.append(np.column_stack([_numbers(batch[name], name, table, start) for name in names]))
+        start += len(parts[-1])
+    return np.concatenate(parts)
+
+
+def _numbers(column: Any, name: str, table: Table, start: int) -> np.ndarray:
+    """A column as float64, or an error that names the cell that is not a number."""
+    values, nulls = column if isinstance(column, tuple) else column_values(column)
+    if not isinstance(values, Dictionary):
+        if values.dtype.kind in "fiub":
+            return np.where(nulls, np.nan, values) if nulls is not None else values.astype(np.float64)
+        values = Dictionary(np.arange(len(values)), values)
+    numbers = np.full(len(values.labels) + 1, np.nan)  # the last entry serves index −1
+    for i, label in enumerate(values.labels.tolist()):
+        word = "" if label is None else str(label).strip()
+        if is_number(word):
+            numbers[i] = float(word)
+        elif word.lower() not in _MISSING:
+            row = start + int(np.flatnonzero(values.indices == i)[0]) + 1
+            raise ValueError(
+                f"{table.path.name}: column {name!r}, row {row} is {word!r}, not a number; leave the column out with "
+                f"--exclude {name}, or code it as numbers."
+            )
+    return numbers[values.indices]
