@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_integer, seed_from
 from ..core.counts import Counts
@@ -167,7 +168,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         if self.method not in _ON_MICRO:
             find_method(self.method)
         seed = seed_from(self.random_state)
-        with self._opened(X, sample_weight) as (ensemble, rows, engine):
+        # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
+        with threadpool_limits(1, "blas"), self._opened(X, sample_weight) as (ensemble, rows, engine):
             evidence = gather_evidence(ensemble, rows, engine, max(asked or (1,)), seed)
             refits, micro = evidence.refits, evidence.micro
             number = choose_k(refits, asked if asked is not None and len(asked) > 1 else None)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
+from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.densities import cluster_densities, mean_density
@@ -227,6 +228,7 @@ def select_k(
 # -- the two references ------------------------------------------------------------------------------------
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # as in Consensus
 def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any) -> SelectK:
     if ensemble.n_partitions < 2:
         raise ValueError("select_k from labels needs at least two partitions to compare, got 1.")
