@@ -74,6 +74,9 @@ def _table(name: str) -> str:
         return text.split("\n\n", 1)[1]  # without its heading
     if name == "answers":
         return _answers()
+    if name in ("sizes", "reduced"):
+        rows = [json.loads(line) for line in (RESULTS / "sizes.jsonl").read_text(encoding="utf-8").splitlines()]
+        return getattr(_benchmark("sizes"), f"{name}_table")(rows)
     if name.startswith("speed-"):
         text = speed_table(_read(name)).split("\n", 2)[2]
         return re.sub(r"^## n = (\d+)$", lambda m: f"**{int(m[1]):,} items**", text, flags=re.M).replace("## ", "#### ")
@@ -96,11 +99,17 @@ def _read(name: str) -> dict:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
+def _benchmark(name: str):
+    """A script of the folder benchmarks."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _answers() -> str:
     """Mean of each score over the data sets, and on how many sets a method comes first."""
-    spec = importlib.util.spec_from_file_location("answers", ROOT / "benchmarks" / "answers.py")
-    answers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(answers)
+    answers = _benchmark("answers")
     rows = answers.read(RESULTS / "answers.jsonl.gz")
     rows += answers.read_reproduced(RESULTS / "rows.csv.gz", rows)
     columns = {}
@@ -136,7 +145,7 @@ def run_blocks(text: str, folder: Path) -> str:
         kind, body = block.groups()
         if kind == "output":
             same = TIMES.sub("", printed) == TIMES.sub("", body)
-            return block[0] if same else f"```output\n{printed.strip()}\n```"
+            return block[0] if same else f"```output\n{printed.strip(chr(10))}\n```"
         if not any(word in body for word in SET_UP):
             printed = _run_python(body, names) if kind == "python" else _run_shell(body)
         return block[0]

@@ -34,6 +34,7 @@ TABLES = {
         ValueError,
         ["partitions", "column 1, row 1", "1.25"],
     ),
+    "fractions among words": ([["a", 1], [1.5, 1]], ValueError, ["partitions", "column 0, row 1", "1.5"]),
     "inf": (np.array([[0.0, INF]]), ValueError, ["partitions", "infinity", "column 1", "NaN"]),
     "-inf in a list": ([[0, -INF]], ValueError, ["partitions", "infinity", "column 1", "NaN"]),
     "no rows": (np.zeros((0, 3), int), ValueError, ["partitions", "(0, 3)", "at least one item"]),
@@ -196,7 +197,7 @@ def test_bad_arguments_of_scores_and_ensembles_are_refused_with_a_reason(name):
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-def test_prediction_doubts_its_rows_too(estimator):
+def test_prediction_checks_its_rows_too(estimator):
     fitted = estimator(2, random_state=0, engine="numpy").fit(GOOD)
     refused(ValueError, ["3 features", "expecting 2"], fitted.predict, np.zeros((4, 3), int))
     refused(ValueError, ["(2,)", "labels[:, None]"], fitted.predict, np.array([0, 1]))

@@ -1,4 +1,4 @@
-"""Sixty wrong inputs on the command line: one line that says what is wrong and the way out; nothing is written."""
+"""Sixty wrong inputs on the command line: one line says what is wrong and the way out, and nothing is written."""
 
 from __future__ import annotations
 

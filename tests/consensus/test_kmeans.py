@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 
 import numpy as np
@@ -57,37 +56,24 @@ def test_kind_of_labels_does_not_matter():
     assert_same(fit(binary), fit(binary.astype(int)))
 
 
-def test_losses_fall_and_the_end_is_what_it_says():
-    reasons = set()
-    for seed in range(150):
+def test_scores_and_attributes_are_those_of_the_labels():
+    """That the passes are k-means passes is tested with the loop."""
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         case = oracle.random_case(rng, most_items=40, most_partitions=6)
-        case.labels = np.zeros(len(case.table), int)
-        k = int(rng.integers(1, 4))
-        max_iter = int(rng.choice([1, 2, 300]))
-        options = {"random_state": seed, "partition_weights": case.weights, "max_iter": max_iter}
-        km = fit_any(case.table, k, copies=case.copies, **options)
-        reasons.add(km.stop_reason_)
+        options = {"random_state": seed, "partition_weights": case.weights, "max_iter": int(rng.choice([1, 2, 300]))}
+        km = fit_any(case.table, int(rng.integers(1, 4)), copies=case.copies, **options)
         assert km.converged_ == (km.stop_reason_ == "fixed_point")
-        assert all(later < earlier for earlier, later in itertools.pairwise(km.losses_))
-        assert km.loss_ == km.losses_[-1]
-        assert km.n_iter_ == len(km.losses_) <= max_iter
+        assert km.loss_ == km.losses_[-1] and km.n_iter_ == len(km.losses_) <= options["max_iter"]
         times = 1 if case.copies is None else case.copies
         table, labels = np.repeat(case.table, times, axis=0), np.repeat(km.labels_, times)
         assert km.loss_ == pytest.approx(oracle.loss(table, labels, case.v), abs=1e-9)
         assert km.density_ == pytest.approx(oracle.density(table, labels, case.v), abs=1e-9)
         k = len(km.cluster_sizes_)
-        inside = [labels.tolist().count(c) for c in range(k)]
-        assert km.cluster_sizes_.tolist() == inside
+        assert km.cluster_sizes_.tolist() == [labels.tolist().count(c) for c in range(k)]
         named = dict(zip(oracle.clusters_of(table, labels), oracle.densities(table, labels, case.v)))
         assert km.cluster_density_.tolist() == pytest.approx([named.get(c, 0.0) for c in range(k)], abs=1e-9)
-        unlabelled = (case.table < 0).all(axis=1)
-        assert ((km.labels_ == -1) == unlabelled).all()
-        if km.converged_ and all(inside):
-            again = oracle.Dense(case.table, case.v, case.copies).step(km.labels_, k)
-            counting = ~unlabelled if case.copies is None else ~unlabelled & (case.copies > 0)
-            assert (again == km.labels_)[counting].all()
-    assert {"fixed_point", "max_iter"} <= reasons
+        assert ((km.labels_ == -1) == (case.table < 0).all(axis=1)).all()
 
 
 def test_the_best_of_fifty_starts_is_nearly_always_the_exhaustive_minimum():

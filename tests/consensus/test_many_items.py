@@ -1,10 +1,12 @@
 """Samples and micro-clusters in place of items: the same labels on every engine, and close to those of all items."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.consensus import agreement_search, eac, embedding, graph, micro
+from coassoc.consensus import agreement_search, eac, embedding, graph, micro, registry
 
 
 def reduce_early(monkeypatch):
@@ -58,3 +60,42 @@ def test_a_hundred_random_ensembles_have_the_same_labels_on_all_engines(name, al
             }
             for engine, labels in found.items():
                 assert labels.tolist() == found["numpy"].tolist(), (seed, engine)
+
+
+# bytes that each further item takes beyond its codes, the copies of the compiled engine left out: see docs/scale.md
+BYTES_PER_ITEM = {
+    "hbgf": 4, "lwgp": 4, "ecpcs": 4, "agreement": 4, "mcla": 4, "density": 6, "kmeans": 6, "sec": 6, "ecc": 6,
+    "auto": 8, "lwea": 10, "eac": 10, "bisecting": 16, "cspa": 16,
+}  # fmt: skip
+
+
+def test_memory_of_every_method_is_known():
+    known = {name for name, method in registry.METHODS.items() if method.takes == "labels"}
+    assert set(METHODS) <= set(BYTES_PER_ITEM) == known
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", BYTES_PER_ITEM)
+def test_memory_grows_by_a_few_bytes_for_each_item(name, monkeypatch):
+    """Nothing of size items × clusters is made, let alone items × items."""
+    if name in ("mcla", "cspa"):
+        pytest.importorskip("pymetis")
+    reduce_early(monkeypatch)
+    monkeypatch.setattr(micro, "LARGE", 3000)
+    monkeypatch.setattr(micro, "SAMPLE", 2000)
+    settings = {"density": {"max_rounds": 1}, "agreement": {"max_rounds": 1}, "eac": {"max_bytes": 0},
+                "cspa": {"max_bytes": 0}}  # fmt: skip
+    model, peaks, sizes = (
+        registry.make_method(name, n_clusters=5, random_state=0, **settings.get(name, {})),
+        [],
+        (500, 4000, 16_000),
+    )
+    for n in sizes:
+        rng = np.random.default_rng(0)
+        table = np.where(rng.random((n, 8)) < 0.5, rng.integers(0, 12, size=(n, 8)), rng.integers(0, 5, size=(n, 1)))
+        ensemble = ca.Ensemble(table.astype(np.uint8))
+        tracemalloc.start()
+        model.fit(ensemble)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert (peaks[2] - peaks[1]) / (sizes[2] - sizes[1]) < BYTES_PER_ITEM[name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 
 import oracle
@@ -17,38 +16,6 @@ def grown(rng, n_splits):
         leaf = int(rng.choice(tree.leaves()))
         tree.split(leaf, float(rng.random()), (3, 4), rng.random(2))
     return tree
-
-
-def parse_newick(text):
-    """(name, length, children) of a Newick text, and nothing left over."""
-    position = 0
-
-    def node():
-        nonlocal position
-        children = []
-        if text[position] == "(":
-            position += 1
-            children.append(node())
-            while text[position] == ",":
-                position += 1
-                children.append(node())
-            assert text[position] == ")"
-            position += 1
-        start = position
-        while text[position] not in ",():;":
-            position += 1
-        name, length = text[start:position], None
-        if text[position] == ":":
-            start = position + 1
-            position += 1
-            while text[position] not in ",();":
-                position += 1
-            length = float(text[start:position])
-        return name, length, children
-
-    root = node()
-    assert text[position:] == ";"
-    return root
 
 
 def test_a_tree_without_splits_is_one_leaf():
@@ -102,31 +69,6 @@ def test_scipy_cuts_the_linkage_the_same_way():
         assert Z[:, 2].tolist() == [tree.n_leaves - r for r in range(n_splits, 0, -1)]
         for k in range(1, tree.n_leaves + 1):
             assert oracle.same_partition(fcluster(Z, k, "maxclust"), tree.cut(k))
-
-
-def test_newick_holds_the_same_tree():
-    rng = np.random.default_rng(3)
-    for n_splits in range(1, 25):
-        tree = grown(rng, n_splits)
-        order = tree.leaves()
-
-        def compare(parsed, node, tree=tree, order=order):
-            name, length, children = parsed
-            height = tree.n_leaves - tree.rank[node] if tree.rank[node] else 0
-            above = tree.parent[node]
-            if above >= 0:
-                assert length == tree.n_leaves - tree.rank[above] - height > 0
-            else:
-                assert length is None
-            if children:
-                assert float(name) == pytest.approx(tree.density[node], rel=1e-5)
-                assert len(children) == 2
-                compare(children[0], tree.left[node])
-                compare(children[1], tree.right[node])
-            else:
-                assert name == f"leaf{order.index(node)}"
-
-        compare(parse_newick(tree.newick()), 0)
 
 
 def test_the_table_has_a_row_per_node():

@@ -13,7 +13,7 @@ import coassoc as ca
 from coassoc.consensus.grow import stack_columns, stack_rows
 from coassoc.consensus.registry import METHODS
 from coassoc.consensus.weights import ClusterWeightObjective
-from coassoc.metrics.weights import resolve_partition_weights
+from coassoc.metrics.weights import resolve_partition_weights, uncertainty_from_overlap
 
 
 def blocks(seed=0, n=200, p=8, k=4, noise=0.2):
@@ -196,3 +196,15 @@ def test_a_consensus_of_fewer_clusters_grows():
         with pytest.warns(ConvergenceWarning):
             model = method(3, random_state=0).partial_fit([[0, 0], [0, 0], [1, 1]])
         assert model.partial_fit([[1, 1], [1, 0]]).labels_.shape == (5,)
+
+
+def test_uncertainty_does_not_depend_on_the_layout_of_the_overlap_or_the_names_of_clusters():
+    rng = np.random.default_rng(0)
+    k = np.array([40, 25, 60])
+    H = np.hstack([np.eye(size, dtype=np.int64)[rng.integers(size, size=90)] for size in k])
+    offsets = np.concatenate([[0], np.cumsum(k)])
+    order = np.concatenate([start + rng.permutation(size) for start, size in zip(offsets, k)])
+    overlap = H.T @ H
+    u = uncertainty_from_overlap(np.ascontiguousarray(overlap), offsets)
+    assert (u == uncertainty_from_overlap(np.asfortranarray(overlap), offsets)).all()
+    assert (u[order] == uncertainty_from_overlap(overlap[np.ix_(order, order)], offsets)).all()

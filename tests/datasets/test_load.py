@@ -45,7 +45,6 @@ def test_sixteen_sets_are_known_in_alphabetical_order():
     for info in list_datasets():
         assert info.licence and info.provenance and info.preparation
         assert bool(info.digest) == (info.name != "gisette")
-    assert dataset_info("gisette").available_here == "not available here"
 
 
 @needs_folder

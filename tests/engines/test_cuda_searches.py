@@ -152,3 +152,11 @@ def test_moves_of_the_gpu_leave_it_as_plain_ones(make):
         assert ours.apply_moves(mine, live, sent, table.threshold) > 0
         theirs.apply_moves(yours, DensityState(theirs.counts(yours), np.ones(8)), expected, table.threshold)
         np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
+
+
+def test_votes_of_meta_clusters_stay_on_the_gpu(make):
+    host, copies = planted(6, n=700, p=8, most=12, missing=0.2)
+    expected = fitted("ECPCS", Numpy(), host, copies)
+    resident, engine, device = on_device(make, host)
+    found = fitted("ECPCS", engine, resident, copies)
+    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)

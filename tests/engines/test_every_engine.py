@@ -14,7 +14,6 @@ import pytest
 from sklearn.base import clone
 
 import coassoc as ca
-from coassoc.consensus.exchange import exchange
 from coassoc.consensus.lloyd import lloyd, random_rows, seed_rows
 from coassoc.consensus.registry import method_names
 from coassoc.core.counts import Counts, ScoreTable
@@ -112,7 +111,8 @@ def test_ties_go_to_the_lowest_cluster(engine):
 
 def test_worst_rows_differ_and_go_down(engine):
     for seed in seeds(engine):
-        theirs, ours, _, rng = case(seed, engine)
+        few = {"p": 2, "most": 2} if seed == 1 else {}  # many equal rows, so that different ones must be looked for
+        theirs, ours, _, rng = case(seed, engine, **few)
         yours, mine, _ = labelled(theirs, ours, 5, rng)
         for m in (1, 4, 9):
             cost = fix_table(rng.integers(-2, 3, size=(theirs.layout.n_codes, 5)) * 0.5, theirs.layout)
@@ -135,7 +135,7 @@ def test_seeding_step_by_step(engine):
                 equal(one.locate(targets), rows)
                 if step % 2 == 0:  # a row may be added without having been measured
                     equal(one.potentials(rows), two.potentials(rows))
-                chosen = rows[0] if step < 3 else ensemble.codes[-1]
+                chosen = rows[step] if step < 3 else ensemble.codes[-1]
                 one.add(chosen)
                 two.add(chosen)
         equal(*(random_rows(rows, 2, np.random.default_rng(8)) for rows in (ours, theirs)))
@@ -216,7 +216,9 @@ def test_moves_proposed_and_applied(engine, state):
         theirs, ours, ensemble, rng = case(seed, engine, most=12)
         yours, mine, _ = labelled(theirs, ours, 6, rng)
         v = np.ones(ensemble.n_partitions) if seed % 2 else rng.random(ensemble.n_partitions) + 0.1
-        live = [state(rows.counts(those), v, 1, seed % 3 > 0) for rows, those in ((theirs, yours), (ours, mine))]
+        live = [
+            state(rows.counts(those), v, 1 + seed % 2, seed % 3 > 0) for rows, those in ((theirs, yours), (ours, mine))
+        ]
         start, made = 0, 0
         for limit in (3, 50, 10_000):
             table = live[0].table()
@@ -258,17 +260,6 @@ def test_seeded_passes_on_many_ensembles(engine):
         assert ends[0] == ends[1], f"seed {seed}, k={k}"
 
 
-def test_climbs_end_in_the_same_place(engine):
-    for seed in seeds(engine, 4):
-        for state in (DensityState, AgreementState):
-            ends = []
-            for rows in case(seed, engine, n=200, p=4, most=8)[:2]:
-                labelling = rows.labelling(5, np.arange(200) % 5)
-                climb = exchange(rows, labelling, state(rows.counts(labelling), np.ones(4)), 20, 17)
-                ends.append((np.asarray(rows.labels(labelling)).tolist(), climb.objective, climb.n_moves))
-            assert ends[0] == ends[1]
-
-
 ESTIMATORS = {
     "kmeans": ca.KMeansConsensus(4, n_init=3, random_state=1),
     "kmeans-refilled": ca.KMeansConsensus(25, n_init=1, random_state=1),
@@ -301,7 +292,7 @@ def result(name, engine, table, copies):
 
 
 def test_every_method_is_among_the_estimators():
-    assert set(method_names()) == {name.split("-")[0] for name in ESTIMATORS}
+    assert {name.split("-")[0] for name in method_names()} == {name.split("-")[0] for name in ESTIMATORS}
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

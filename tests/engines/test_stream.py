@@ -44,7 +44,7 @@ def test_a_call_may_be_repeated_or_come_late():
         assert again[0] == first[i][0] and (again[1] == first[i][1]).all() and (again[2] == first[i][2]).all()
     weights, chosen = np.ones(5, np.int64), ensemble.codes[[3, 50, 120]]
     asked = [("s", weights, chosen[:m], ensemble.codes[[7, 9]]) for m in (1, 2, 3)]
-    asked.append(("s", weights, chosen[[1, 0]], ensemble.codes[[7, 9]]))
+    asked.append(("s", weights, chosen[[2, 1]], ensemble.codes[[7, 9]]))
     totals = [chunk_potentials(chunk, *call).tolist() for call in asked]
     for i in (1, 3, 2, 0):
         assert chunk_potentials(chunk, *asked[i]).tolist() == totals[i]

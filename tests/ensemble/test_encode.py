@@ -163,38 +163,6 @@ def test_labels_come_back_from_their_codes(values):
             assert column.categories[code] == value
 
 
-@pytest.mark.parametrize(
-    ("values", "error", "words"),
-    [
-        (np.array([0.0, 1.5]), ValueError, ["column 0", "row 1", "1.5"]),
-        (obj(0, 1.5), ValueError, ["column 0", "row 1", "1.5"]),
-        (obj(2**60, 1.5), ValueError, ["column 0", "row 1", "1.5"]),
-        (obj("a", 1.5), ValueError, ["column 0", "row 1", "1.5"]),
-        (np.array([0.0, np.inf]), ValueError, ["infinity", "row 1", "NaN"]),
-        (obj(0, float("inf")), ValueError, ["infinity", "row 1", "NaN"]),
-        (obj("a", float("-inf")), ValueError, ["infinity", "row 1", "NaN"]),
-        (np.array([0.0, 1e300]), ValueError, ["column 0", "64-bit"]),
-        (obj(0, 10**400), ValueError, ["column 0", "64-bit"]),
-        (obj(0, 2**64), ValueError, ["column 0", "64-bit"]),
-        (np.array([1j, 2]), TypeError, ["column 0", "complex"]),
-        (obj(1j, 2), TypeError, ["column 0", "complex"]),
-        (obj(np.complex128(1j), 2), TypeError, ["column 0", "complex"]),
-        (obj([1], 2), TypeError, ["column 0", "list"]),
-        (obj({"a": 1}, 2), TypeError, ["column 0", "dict"]),
-        (obj(np.zeros(2), 2), TypeError, ["column 0", "ndarray"]),
-        (np.zeros(2, dtype=[("a", "i4")]), TypeError, ["column 0", "labels must be"]),
-        (np.array([-1, -1]), ValueError, ["column 0", "no label", "drop"]),
-        (np.array([np.nan, np.nan]), ValueError, ["column 0", "no label"]),
-        (obj(None, None), ValueError, ["column 0", "no label"]),
-    ],
-)
-def test_wrong_labels_are_refused_with_their_place(values, error, words):
-    with pytest.raises(error) as caught:
-        encode_column(values, None, "0")
-    for word in ["partitions", *words]:
-        assert word in str(caught.value)
-
-
 def test_other_objects_are_labels_by_their_text():
     assert codes_of(obj(decimal.Decimal("1.5"), decimal.Decimal("2.5"), decimal.Decimal("1.5")))[0] == [0, 1, 0]
 

@@ -78,7 +78,7 @@ def test_every_picture_and_table_has_its_numbers(told):
         assert table["rows"] and all(len(row) == len(table["columns"]) for row in table["rows"]), name
     blocks = np.array([row[1:] for row in data["coassociation"]["rows"]], dtype=float)
     assert np.abs(blocks - told.blocks.values).max() < 6e-4
-    assert [row[1] for row in data["clusters"]["rows"]] == [row["size"] for row in told.clusters]
+    assert [row[1] for row in data["clusters"]["rows"]] == told.clusters["size"].tolist()
     assert data["pairs"]["rows"][-1] == [1.0, 1.0]
     assert "A &lt;title&gt; &amp; more" in page and "120 items · 8 clusterings of\n      4 clusters" in page
 

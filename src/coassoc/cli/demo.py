@@ -117,7 +117,7 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
 
 
 def _write(files: dict[str, Path], labels: dict[str, Any], ensemble: Any, digits: Any, force: bool) -> None:
-    from ..ensemble.io.writing import write_columns
+    from ..ensemble import write_labels
     from ..report.axes import save_drawing
     from ..report.displays import plot_coassociation
 
@@ -127,7 +127,7 @@ def _write(files: dict[str, Path], labels: dict[str, Any], ensemble: Any, digits
         "kmeans": labels["k-means consensus"],
         "bisecting": labels["bisecting consensus"],
     }
-    write_columns(files["labels"], "csv", columns, force)
+    write_labels(files["labels"], columns, force=force)
     if "picture" in files:
         ax = plot_coassociation(ensemble, labels["default consensus"], max_blocks=300)
         save_drawing(ax, files["picture"], force=force)

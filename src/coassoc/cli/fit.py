@@ -94,13 +94,12 @@ def _check_outputs(args: argparse.Namespace) -> None:
 
 def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> None:
     """Refuse a name of the new column that the output will have already, before the fit."""
-    from ..ensemble.io.formats import find_format
-    from ..ensemble.io.writing import table_format
+    from ..ensemble.io.writing import joins_source, table_format
 
-    if args.output is None or len(paths) != 1 or args.name not in (*ensemble.names, *args.exclude, args.class_column):
+    if args.output is None or len(paths) != 1 or not joins_source(args.output, paths[0]):
         return
-    kinds = {"csv" if kind == "tsv" else kind for kind in (table_format(args.output), find_format(paths[0]).name)}
-    if kinds == {"csv"} or kinds == {"parquet"}:
+    replaced = table_format(args.output) == "h5ad" and args.force
+    if args.name in (*ensemble.names, *args.exclude, args.class_column) and not replaced:
         raise ValueError(f"{args.labels[0]} already has a column {args.name!r}; choose another name with --name.")
 
 

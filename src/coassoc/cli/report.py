@@ -8,8 +8,9 @@ from typing import Any
 
 from . import common as common
 
-DESCRIPTION = """write one self-contained HTML page: what went in, the consensus and its clusters, the co-association,
-the bisecting tree, stable and uncertain items, outlying clusterings, ambiguous pairs, and other methods beside it."""
+DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
+clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, outlying
+clusterings, ambiguous pairs, and other methods."""
 
 EPILOG = """examples:
   coassoc report labels.csv -k 20 -o report.html
@@ -37,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..ensemble import read_ensemble
     from ..ensemble.io.output import replacing
 
     if args.json and args.output == "-":
@@ -46,15 +46,7 @@ def run(args: argparse.Namespace) -> int:
     clock = common.Clock()
     with common.input_paths(args) as paths, common.Progress("coassoc report") as progress:
         progress.step("reading")
-        labels = None
-        if args.labels_column is not None:
-            if len(paths) > 1:
-                raise ValueError("--labels needs a single table; write the consensus and its clusterings to one file.")
-            args.exclude = [*args.exclude, args.labels_column]
-            given = read_ensemble(
-                paths[0], columns=args.labels_column, header=args.header, delimiter=args.delimiter, format=args.format
-            )
-            labels = given.partition(0)
+        labels = _given_labels(args, paths)
         ensemble = common.read_input(args, paths)
         from ..report.page import render
         from ..report.summary import summarize
@@ -88,19 +80,29 @@ def run(args: argparse.Namespace) -> int:
         "partitions": ensemble.n_partitions,
         **{name: summary.consensus[name] for name in ("method", "n_clusters", "density", "ensemble_nmi", "class_nmi")},
         "chance": summary.consensus["chance"],
-        "verdict": summary.consensus.get("verdict"),
+        "verdict": summary.consensus["verdict"],
         "pac": summary.distribution.pac,
-        "outlying_partitions": [
-            row["name"] for row, odd in zip(summary.input["partitions"], summary.partitions.outlier) if odd
-        ],
+        "outlying_partitions": summary.partitions["partition"][summary.partitions["outlier"]].tolist(),
     }
     if args.json:
         common.say_json(facts)
     else:
-        if "verdict" in summary.consensus:
-            common.say(summary.consensus["verdict"])
+        common.say(summary.consensus["verdict"])
         common.say(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
     return 0
+
+
+def _given_labels(args: argparse.Namespace, paths: Any) -> Any:
+    """The consensus in the column --labels, which is then no base partition; None without that option."""
+    from ..ensemble import read_ensemble
+
+    if args.labels_column is None:
+        return None
+    if len(paths) > 1:
+        raise ValueError("--labels needs a single table; write the consensus and its clusterings to one file.")
+    args.exclude = [*args.exclude, args.labels_column]
+    asked = {"header": args.header, "delimiter": args.delimiter, "format": args.format}
+    return read_ensemble(paths[0], columns=args.labels_column, **asked).partition(0)
 
 
 def _title(labels: list[str]) -> str:

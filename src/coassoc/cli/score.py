@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"--items": args.items}, args.labels_file)
     if args.items is not None:
-        _items_format(args.items)
+        _check_items(args.items)
     with common.input_paths(args) as paths, common.Progress("coassoc score") as progress:
         progress.step("reading")
         if args.labels_file is None:
@@ -52,20 +52,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _items_format(path: str) -> str:
+def _check_items(path: str) -> None:
     from ..ensemble.io.writing import table_format
 
-    kind = table_format(path)
-    if kind not in ("csv", "tsv", "parquet"):
+    if table_format(path) not in ("csv", "tsv", "parquet"):
         raise ValueError(f"--items must be a .csv, .tsv or .parquet file, got {path!r}.")
-    return kind
 
 
 def _write_items(args: argparse.Namespace, ensemble: Any, labels: Any) -> None:
-    from ..ensemble.io.writing import write_columns
+    from ..ensemble import write_labels
     from ..report import item_table
 
-    write_columns(args.items, _items_format(args.items), item_table(ensemble, labels, engine=args.engine), args.force)
+    write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
 
 
 def _partition(args: argparse.Namespace, paths: list, ensemble: Any) -> Any:
@@ -74,13 +72,10 @@ def _partition(args: argparse.Namespace, paths: list, ensemble: Any) -> Any:
 
     from ..ensemble import read_ensemble
 
-    settings = {"id_column": False if args.no_id else args.id, "header": args.header, "delimiter": args.delimiter}
-    source = paths if args.labels_file is None else args.labels_file
     if args.labels_file is None and len(paths) > 1:
         raise ValueError("with several label files, name the file that holds the partition: --labels-file.")
-    if args.labels_file is None:
-        source = paths[0]
-    found = read_ensemble(source, columns=args.labels_column, **settings)
+    settings = {"columns": args.labels_column, "exclude": (), "class_column": None, "missing": "negative"}
+    found = read_ensemble(args.labels_file or paths[0], **(common.reading(args) | settings))
     codes = found.partition(0)
     if found.item_ids is None or ensemble.item_ids is None:
         if len(codes) != ensemble.n_samples:

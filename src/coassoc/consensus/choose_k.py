@@ -169,6 +169,8 @@ def select_k(
     the partitions agree more than chance is tested for every two of them. The suggested k is where agreement with the
     partitions, gaps, stability and balance are high together, as in :class:`Consensus`.
 
+    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
+
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features), Ensemble, or label table of shape (n_samples, n_partitions)

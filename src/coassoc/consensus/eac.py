@@ -65,17 +65,15 @@ class EAC(ConsensusEstimator):
         more. None: exact within `max_bytes`, else 1000, or 5 * `n_clusters` when that is more.
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+    partition_weights
+        As for `KMeansConsensus`.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
         :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes of the over-segmentation run.
-    verbose : int, default=0
-        Print a line per stage.
+    engine, verbose
+        As for `KMeansConsensus`.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..engines import Rows
 from .kmeans import TableConsensus
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class ECC(TableConsensus):
     r"""Entropy-based consensus clustering: k-means on H with the Kullback–Leibler divergence.
 
@@ -39,12 +39,12 @@ class ECC(TableConsensus):
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on the distances between label rows, items drawn at random, or a given
         partition (which one reproduces the paper's figures: see the page on compared methods).
+    max_iter, partition_weights, random_state, engine, verbose
+        As for `KMeansConsensus`.
     smoothing : {"additive", "floor"}, default="additive"
         How shares are smoothed, see above.
     epsilon : float, default=0.001
         Strength of the smoothing. Smaller values make a single unseen label cost more.
-    max_iter, partition_weights, random_state, engine, verbose
-        As for `KMeansConsensus`.
 
     Attributes
     ----------
@@ -79,17 +79,8 @@ class ECC(TableConsensus):
     [1, 1, 1, 0, 0, 0]
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_init: int = 10
-    init: Any = "k-means++"
     smoothing: str = "additive"
     epsilon: float = 1e-3
-    max_iter: int = 300
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
 
     def make_objective(self, rows: Rows, v: np.ndarray) -> ECCObjective:
         smoothing = check_choice(self.smoothing, "smoothing", ("additive", "floor"))

@@ -15,7 +15,7 @@ from ..core.counts import Counts, Layout, ScoreTable
 from ..core.tables import fix_table
 from ..engines import Engine, Labelling, Rows
 from ..ensemble import Ensemble
-from ..metrics.labels import check_copies, check_labels
+from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, PredictMixin
 from .metis import load_pymetis, partition_graph
 from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
@@ -45,10 +45,8 @@ class MCLA(PredictMixin, ConsensusEstimator):
         Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the two passes over the items run.
-    verbose : int, default=0
-        Print a line per stage.
+    engine, verbose
+        As for `KMeansConsensus`.
 
     Attributes
     ----------
@@ -156,10 +154,8 @@ class CSPA(ConsensusEstimator):
         5 * `n_clusters` when that is more, and the items of one stay together.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes over the items run.
-    verbose : int, default=0
-        Print a line per stage.
+    engine, verbose
+        As for `KMeansConsensus`.
 
     Attributes
     ----------
@@ -214,18 +210,18 @@ class CSPA(ConsensusEstimator):
         seed = _metis_seed(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             self.n_micro_clusters_ = 0
-            labels = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
-            if labels is None:
-                labels = self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
-            compact, found = check_labels(labels, ensemble.n_samples)
-            counts = rows.counts(rows.labelling(found, np.maximum(compact, 0)))
+            found = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
+            part, vertex = found or self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
+            present, part = np.unique(part, return_inverse=True)
+            labels = np.where(vertex < 0, np.int32(-1), part.astype(np.int32)[vertex])
+            counts = rows.counts(rows.labelling(len(present), np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
-            self._store_partition(ensemble, compact, counts, np.ones(ensemble.n_partitions))
+            self._store_partition(ensemble, labels, counts, np.ones(ensemble.n_partitions))
 
     def _parts_of_rows(
         self, ensemble: Ensemble, rows: Rows, sample_weight: Any, k: int, together: bool, seed: int
-    ) -> np.ndarray | None:
-        """Parts of the graph of different rows, one for each item; None when it needs more than `max_bytes`."""
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Part of each different row and row of each item (−1: none); None when the graph is above `max_bytes`."""
         sample = different_in_sample(rows, seed)
         if sample is not None and _edge_bytes(Ensemble.from_codes(sample, ensemble.n_clusters)) > self.max_bytes:
             return None
@@ -242,16 +238,18 @@ class CSPA(ConsensusEstimator):
         part = self._cut(cspa_graph(chosen, weights), weights, k, seed)
         if together:
             part, vertex = _majority(part, pieces_of, weights), row
-        return np.where(vertex < 0, -1, part[vertex])
+        return part, vertex
 
-    def _parts_of_micro_clusters(self, rows: Rows, engine: Engine, sample_weight: Any, k: int, seed: int) -> np.ndarray:
-        """The same with micro-clusters as vertices."""
+    def _parts_of_micro_clusters(
+        self, rows: Rows, engine: Engine, sample_weight: Any, k: int, seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same with micro-clusters in place of rows."""
         micro = micro_clusters(rows, engine, max(MANY, 5 * k), MICRO_PASSES, seed)
         self.n_micro_clusters_ = micro.n_leaves
         part = self._cut(micro_graph(micro.counts), micro.sizes, k, seed)
-        labels = part[np.asarray(rows.labels(micro.labelling))]
-        copies = check_copies(sample_weight, len(labels))
-        return labels if copies is None else np.where(copies > 0, labels, -1)
+        leaf = np.asarray(rows.labels(micro.labelling))
+        copies = check_copies(sample_weight, len(leaf))
+        return part, leaf if copies is None else np.where(copies > 0, leaf, -1)
 
     def _cut(self, graph: csr_matrix, weights: np.ndarray, k: int, seed: int) -> np.ndarray:
         warn_if_fewer(k, len(weights), "items")

@@ -27,6 +27,8 @@ class GrowingMixin:
     Only `partial_fit` keeps the ensemble: after `fit` no training data is kept.
     """
 
+    init: Any
+
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None):
         """Add items and update the consensus, starting from the present one; the first call fits `X` and keeps it.
 
@@ -82,7 +84,7 @@ class GrowingMixin:
         return self._refit(stack_columns(before, check_ensemble(partitions)), self.labels_, copies)  # type: ignore[attr-defined]
 
     def _refit(self, ensemble: Ensemble, start: np.ndarray, copies: np.ndarray | None):
-        given = self.init  # type: ignore[has-type]
+        given = self.init
         self.init = start
         _GROWING[self] = None
         try:

@@ -21,8 +21,19 @@ from .starts import Starts, best_start, with_fewer_clusters
 from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
+@dataclass(eq=False, repr=False)
 class TableConsensus(PredictMixin, ConsensusEstimator):
     """Base of the methods that run k-means passes with a score table of their own."""
+
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    init: Any = "k-means++"
+    max_iter: int = 300
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def make_objective(self, rows: Rows, weights: np.ndarray) -> Objective:
         """The objective that the passes lower: write this for a method of your own.
@@ -78,7 +89,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
         return labels
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class KMeansConsensus(GrowingMixin, TableConsensus):
     r"""Consensus partition by k-means on the one-hot form of an ensemble.
 
@@ -96,21 +107,21 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
         How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
     max_iter : int, default=300
         Largest number of passes per start.
-    refine : {"density"} or None, default=None
-        ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
-        nearest center, so near borders it may differ from ``labels_`` then.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
         Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
         other partitions.
-    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
-        Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
-        :func:`coassoc.metrics.cluster_uncertainty`. Scores such as ``density_`` do not use it.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
         Print a line per pass.
+    refine : {"density"} or None, default=None
+        ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
+        nearest center, so near borders it may differ from ``labels_`` then.
+    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
+        Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
+        :func:`coassoc.metrics.cluster_uncertainty`. Scores such as ``density_`` do not use it.
 
     Attributes
     ----------
@@ -156,17 +167,8 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     [1, 1, 1, 0, 0, 0]
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_init: int = 10
-    init: Any = "k-means++"
-    max_iter: int = 300
     refine: Any = None
-    partition_weights: Any = None
     cluster_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
 
     def make_objective(self, rows: Rows, v: np.ndarray) -> Objective:
         if self.refine is not None:

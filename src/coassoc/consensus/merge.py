@@ -95,11 +95,11 @@ def joined_counts(parts: Sequence[Counts]) -> Counts:
 
 def merged_counts(counts: Counts, group: np.ndarray, k: int) -> Counts:
     """Counts of the merged clusters."""
-    alpha = np.zeros((counts.layout.n_codes, k), dtype=np.int64)
-    sizes = np.zeros(k, dtype=np.int64)
-    for cluster, into in enumerate(group):
-        alpha[:, into] += counts.alpha[:, cluster]
-        sizes[into] += counts.sizes[cluster]
+    order = np.argsort(group, kind="stable")
+    present, starts = np.unique(group[order], return_index=True)
+    alpha, sizes = np.zeros((counts.layout.n_codes, k), np.int64), np.zeros(k, np.int64)
+    alpha[:, present] = np.add.reduceat(counts.alpha[:, order], starts, axis=1)
+    sizes[present] = np.add.reduceat(counts.sizes[order], starts)
     return Counts(alpha, sizes, counts.layout)
 
 

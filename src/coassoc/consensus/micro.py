@@ -19,6 +19,7 @@ from ..engines import Engine, Fit, Labelling, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
 from ..metrics.counting import member_tables
+from .merge import merged_counts
 from .starts import Starts, best_start, with_fewer_clusters
 from .support import compare_members, kept_partitions
 
@@ -64,12 +65,7 @@ class MicroClusters:
 
     def merged(self, of_leaf: np.ndarray, k: int) -> Counts:
         """Counts of the clusters that leaves form."""
-        order = np.argsort(of_leaf, kind="stable")
-        present, starts = np.unique(of_leaf[order], return_index=True)
-        alpha, sizes = np.zeros((self.layout.n_codes, k), np.int64), np.zeros(k, np.int64)
-        alpha[:, present] = np.add.reduceat(self.counts.alpha[:, order], starts, axis=1)
-        sizes[present] = np.add.reduceat(self.sizes[order], starts)
-        return Counts(alpha, sizes, self.layout)
+        return merged_counts(self.counts, of_leaf, k)
 
     def in_given_order(self, counts: Counts, layout: Layout) -> Counts:
         """Counts with base clusters in the order of the ensemble."""

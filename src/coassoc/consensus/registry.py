@@ -122,7 +122,8 @@ METHODS: dict[str, Method] = {
                "sec-ecc", quick=True, columns={"ECC": {"n_init": 1, "smoothing": "additive"}}),
         Method("mcla", ".graph:MCLA", "edge cut of the graph of base clusters", "O(n·p²)", "codes + d²", "graph",
                needs="metis", columns={"MCLA": {"at_most": True}}),
-        Method("cspa", ".graph:CSPA", "edge cut of the co-association graph", "O(U²·p)", "U²", "graph", needs="metis"),
+        Method("cspa", ".graph:CSPA", "edge cut of the co-association graph", "O(U²·p), linear where that is too much",
+               "U², or m²", "graph", needs="metis"),
         Method("eac", ".eac:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²", "eac",
                compared={
                    "eac-micro": {"micro_clusters": "auto"},

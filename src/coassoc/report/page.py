@@ -17,9 +17,8 @@ from . import plain_text
 from .summary import Summary, summarize
 
 _MOST_ROWS = 2000  # of tables other than that of the items
-_MOST_PARTITIONS = 200  # rows of the agreement picture
+_MOST_DRAWN = 200  # clusterings in the agreement picture
 _MOST_CLASSES = 100  # rows and columns of the table of classes
-_MOST_FLOWING = 60  # clusters of a partition in a flow picture
 
 
 def write_report(
@@ -113,7 +112,7 @@ def findings(s: Summary) -> list[tuple[str, str]]:
     if supported and facts["n_clusters"] > 1 and elsewhere > 0:
         text = f"{_percent(elsewhere)} of the items are together with another cluster at least as often as with theirs."
         found.append(("warn" if elsewhere > 0.1 else "note", text))
-    outliers = [s.input["partitions"][j]["name"] for j in np.flatnonzero(s.partitions.outlier)]
+    outliers = s.partitions["partition"][s.partitions["outlier"]].tolist()
     if outliers:
         more = f" and {len(outliers) - 5} more" if len(outliers) > 5 else ""
         found.append(("warn", f"Clusterings that agree far less with the others: {', '.join(outliers[:5])}{more}."))
@@ -145,23 +144,10 @@ def _against_members(s: Summary) -> list[tuple[str, str]]:
 
 def tables(s: Summary) -> dict[str, dict[str, Any]]:
     """Every table and picture as columns and rows, for the page to show, draw and download."""
-    margin = s.stability.margin[s.labels >= 0]
+    margin, drawn = s.stability.margin[s.labels >= 0], s.partitions["partition"][:_MOST_DRAWN].tolist()
     found = {
-        "clusterings": _rows(
-            [
-                {
-                    "clustering": row["name"],
-                    "clusters": row["clusters"],
-                    "labelled": row["labelled_share"],
-                    "NMI with others": s.partitions.mean[j],
-                    "NMI with consensus": s.partitions.consensus[j],
-                    "weight": row["weight"],
-                    "outlier": "yes" if s.partitions.outlier[j] else "",
-                }
-                for j, row in enumerate(s.input["partitions"])
-            ]
-        ),
-        "clusters": _rows(s.clusters),
+        "clusterings": _table(s.partitions, _MOST_ROWS),
+        "clusters": _table(s.clusters, _MOST_ROWS),
         "margins": _histogram(margin, np.linspace(-1, 1, 41)),
         "items": _table(s.items),
         "pairs": _table({"co-association": s.distribution.grid, "share of pairs": s.distribution.cdf}),
@@ -170,7 +156,7 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         "k": _table(s.number["curves"]),
         **{f"flow {name}": _flow(columns) for name, columns in s.flows.items()},
         "coassociation": _matrix("block", [f"block {i}" for i in range(len(s.blocks.sizes))], s.blocks.values),
-        "agreement": _matrix("clustering", *_agreement(s)),
+        "agreement": _matrix("clustering", drawn, s.agreement[:, :_MOST_DRAWN]),
     }
     if s.confidence is not None:
         found["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
@@ -191,14 +177,15 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _table(columns: dict[str, Any]) -> dict[str, Any]:
-    return {"columns": list(columns), "rows": [list(map(_rounded, row)) for row in zip(*columns.values())]}
+def _table(columns: dict[str, Any], most: int | None = None) -> dict[str, Any]:
+    rows = [list(map(_rounded, row)) for row in zip(*(values[:most] for values in columns.values()))]
+    return {"columns": [name.replace("_", " ") for name in columns], "rows": rows}
 
 
 def _rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Columns without any value are left out."""
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    return _table({name.replace("_", " "): [row[name] for row in rows[:_MOST_ROWS]] for name in names})
+    return _table({name: [row[name] for row in rows] for name in names})
 
 
 def _histogram(values: np.ndarray, edges: np.ndarray) -> dict[str, Any]:
@@ -216,22 +203,9 @@ def _flow(columns: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
         width = int(b.max()) + 1
         both = (a >= 0) & (b >= 0)
         counts = np.bincount(a[both].astype(np.int64) * width + b[both])
-        few = max(a.max(), b.max()) < _MOST_FLOWING
-        for cell in np.flatnonzero(counts).tolist() if few else ():
+        for cell in np.flatnonzero(counts).tolist():
             rows.append([one, cell // width, other, cell % width, int(counts[cell])])
     return {"columns": ["from", "cluster", "to", "in cluster", "items"], "rows": rows}
-
-
-def _agreement(s: Summary) -> tuple[list[str], np.ndarray]:
-    """The matrix between partitions, averaged over neighbours when there are very many of them."""
-    names = [row["name"] for row in s.input["partitions"]]
-    matrix = s.partitions.matrix
-    if len(names) <= _MOST_PARTITIONS:
-        return names, matrix
-    edges = np.linspace(0, len(names), _MOST_PARTITIONS + 1).astype(int)
-    sums = np.add.reduceat(np.add.reduceat(matrix, edges[:-1], axis=0), edges[:-1], axis=1)
-    means = sums / np.outer(np.diff(edges), np.diff(edges))
-    return [f"{names[a]} to {names[b - 1]}" for a, b in pairwise(edges.tolist())], means
 
 
 def _facts(s: Summary) -> dict[str, Any]:
@@ -254,7 +228,7 @@ def _data_script(data: Any) -> str:
 def _rounded(value: Any) -> Any:
     """Six significant digits; NaN is absent."""
     if isinstance(value, (bool, np.bool_)):
-        return bool(value)
+        return "yes" if value else ""
     if isinstance(value, (float, np.floating)):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

@@ -21,20 +21,19 @@ from ..consensus.choose_k import SelectK, select_k
 from ..consensus.registry import compared_methods, make_method
 from ..consensus.support import check_support
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
-from ..metrics import align_labels, density, item_stability, order_by_size
-from ..metrics.agreement import member_scores
+from ..metrics import align_labels, density, item_stability, order_by_size, pairwise_nmi
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
 from .blocks import Blocks, typical_first
 from .comparison import Row, left_out_nmi, score
 from .comparison import compare as run_methods
 from .distribution import Distribution, pair_distribution
-from .partitions import PartitionAgreement, agreement_of_partitions
-from .tidy import cluster_table, item_columns
+from .tidy import cluster_table, item_columns, partition_columns
 
 _MOST_LEAVES = 64
 _MOST_MATCHED = 100  # clusters of a base partition that a consensus is fitted with for comparison
 _MOST_METHODS = 6  # columns of the flow between methods
+_MOST_FLOWING = 60  # clusters of a partition in a flow
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Summary:
     title : str
         What the report is about.
     input : dict
-        Items, partitions, clusters of each partition, share of missing labels.
+        Items, partitions, their least and most clusters, share of missing labels.
     consensus : dict
         Method, clusters, verdict, scores, and how a single base partition compares (``left_out``).
     number : dict
@@ -57,8 +56,8 @@ class Summary:
         Other methods and numbers of clusters: clusters, method, agreement, stability, distance from the consensus.
     flows : dict
         ``"k"`` and ``"methods"``: (name, labels) of partitions to draw side by side, clusters named as in `labels`.
-    clusters : list of dict
-        One row per consensus cluster: size, share, density, stability, and the other cluster it is closest to.
+    clusters : dict
+        Columns of :func:`coassoc.report.cluster_table`; ``found_again`` where the consensus has it.
     classes : tuple of (list, ndarray) or None
         Names of the known classes and how many of their items each cluster has.
     blocks : Blocks
@@ -73,8 +72,10 @@ class Summary:
         Confidence of each item, where the consensus has one.
     items : dict
         Columns of the table of items: all of them, or the least certain ones and a random sample of the others.
-    partitions : PartitionAgreement
-        Agreement between base partitions, with the outliers among them.
+    partitions : dict
+        Columns of :func:`coassoc.report.partition_table`, and the weight of each base partition.
+    agreement : ndarray of shape (n_partitions, n_partitions)
+        NMI between every two base partitions.
     distribution : Distribution
         CDF of the co-association over pairs, and PAC.
     comparison : list of dict
@@ -90,7 +91,7 @@ class Summary:
     features_k: SelectK | None
     alternatives: list[dict[str, Any]]
     flows: dict[str, list[tuple[str, np.ndarray]]] = field(repr=False)
-    clusters: list[dict[str, Any]]
+    clusters: dict[str, np.ndarray]
     classes: tuple[list[str], np.ndarray] | None
     blocks: Blocks
     block_names: list[str] | None
@@ -98,7 +99,8 @@ class Summary:
     stability: ItemStability
     confidence: np.ndarray | None
     items: dict[str, np.ndarray] = field(repr=False)
-    partitions: PartitionAgreement
+    partitions: dict[str, np.ndarray]
+    agreement: np.ndarray = field(repr=False)
     distribution: Distribution
     comparison: list[dict[str, Any]]
     labels: np.ndarray = field(repr=False)
@@ -121,6 +123,9 @@ def summarize(
     progress: Any = None,
 ) -> Summary:
     """Compute the numbers of a report.
+
+    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
+    More than 60 lines: one part of the report after the other.
 
     Parameters
     ----------
@@ -159,7 +164,7 @@ def summarize(
     -----
     Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
     partitions agree beyond chance, and how many clusters they suggest. Each parameter is a choice of its own, hence
-    more than eight.
+    more than eight, and each field of the result takes a line, hence the length.
     """
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)
@@ -177,8 +182,10 @@ def summarize(
     say("tree")
     tree = _tree(ensemble, k, random_state, engine)
     say("partitions")
-    partitions = agreement_of_partitions(ensemble, found, engine)
-    left_out = _left_out(ensemble, answer if model is None else model, k, random_state, engine)
+    agreement = pairwise_nmi(ensemble, engine=engine)
+    partitions = partition_columns(ensemble, found, agreement, engine)
+    members = partitions["nmi_with_others"]
+    left_out = _left_out(ensemble, members, answer if model is None else model, k, random_state, engine)
     if model is not None and left_out is not None:
         row.left_out_nmi = left_out["consensus"]
     say("pairs")
@@ -191,7 +198,13 @@ def summarize(
     alternatives, flows = _alternatives(answer, found, other_labels)
     return Summary(
         title=title,
-        input=_input(ensemble, answer),
+        input={
+            "n_samples": ensemble.n_samples,
+            "n_partitions": ensemble.n_partitions,
+            "clusters_min": int(ensemble.n_clusters.min()),
+            "clusters_max": int(ensemble.n_clusters.max()),
+            "missing_share": 1.0 - float(partitions["labelled_share"].mean()),
+        },
         consensus={
             **asdict(row),
             "n_clusters": k,
@@ -210,7 +223,8 @@ def summarize(
         stability=stability,
         confidence=confidence,
         items=_items(ensemble, found, stability, confidence, max_items, random_state),
-        partitions=partitions,
+        partitions={**partitions, "weight": answer.partition_weights_},
+        agreement=agreement,
         distribution=distribution,
         comparison=others,
         labels=found,
@@ -244,7 +258,7 @@ def _facts(ensemble: Ensemble, labels: np.ndarray, answer: Consensus, confidence
     }
 
 
-def _left_out(ensemble: Ensemble, model: Any, k: int, seed: int, engine: Any) -> dict[str, Any] | None:
+def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, k: int, seed: int, engine) -> dict[str, Any] | None:
     """Agreement with partitions left out: of the consensus, of single partitions, and of both at the same k.
 
     A single partition is scored on all others. The consensus is fitted without the partition that it is scored on. The
@@ -252,7 +266,6 @@ def _left_out(ensemble: Ensemble, model: Any, k: int, seed: int, engine: Any) ->
     """
     if ensemble.n_partitions < 2:
         return None
-    members = member_scores(ensemble, engine=engine)
     own = left_out_nmi(model, ensemble, seed, engine)
     found: dict[str, Any] = {"consensus": own, "mean": float(members.mean()), "best": float(members.max())}
     few = np.flatnonzero(ensemble.n_clusters <= _MOST_MATCHED)
@@ -268,22 +281,6 @@ def _left_out(ensemble: Ensemble, model: Any, k: int, seed: int, engine: Any) ->
         matched = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
         found["matched"] = matched
     return found
-
-
-def _input(ensemble: Ensemble, answer: Consensus) -> dict[str, Any]:
-    observed = np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1])
-    total = ensemble.n_samples * ensemble.n_partitions
-    return {
-        "n_samples": ensemble.n_samples,
-        "n_partitions": ensemble.n_partitions,
-        "clusters_min": int(ensemble.n_clusters.min()),
-        "clusters_max": int(ensemble.n_clusters.max()),
-        "missing_share": (total - int(observed.sum())) / total,
-        "partitions": [
-            {"name": name, "clusters": int(k), "labelled_share": float(seen) / ensemble.n_samples, "weight": float(w)}
-            for name, k, seen, w in zip(ensemble.names, ensemble.n_clusters, observed, answer.partition_weights_)
-        ],
-    }
 
 
 def _number(answer: Consensus) -> dict[str, Any]:
@@ -313,7 +310,8 @@ def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.nd
     by_method.update({name: align_labels(labels, other) for name, other in others.items() if other.max() + 1 == k})
     nearest = sorted(by_method.items(), key=lambda item: _distance(labels, item[1]))[:_MOST_METHODS]
     ordered = sorted(by_k.items(), key=lambda item: item[1][0])
-    return rows, {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest}
+    columns = {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest}
+    return rows, {name: [one for one in flow if one[1].max() < _MOST_FLOWING] for name, flow in columns.items()}
 
 
 def _distance(labels: np.ndarray, other: np.ndarray) -> float:
@@ -321,15 +319,12 @@ def _distance(labels: np.ndarray, other: np.ndarray) -> float:
     return max(0.0, 1.0 - float(adjusted_rand_score(labels[both], other[both])))
 
 
-def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) -> list[dict[str, Any]]:
-    columns = {name: values.tolist() for name, values in cluster_table(ensemble, labels, engine=engine).items()}
+def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) -> dict[str, np.ndarray]:
+    columns = cluster_table(ensemble, labels, engine=engine)
     if answer is not None:
         first = np.unique(labels[labels >= 0], return_index=True)[1]
-        columns["found_again"] = answer.cluster_confidence_[answer.labels_[labels >= 0][first]].tolist()
-    rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
-    if len(rows) == 1:
-        rows[0].update(nearest=None, nearest_density=None)
-    return rows
+        columns["found_again"] = answer.cluster_confidence_[answer.labels_[labels >= 0][first]]
+    return columns
 
 
 def _classes(ensemble: Ensemble, labels: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from ..ensemble import check_ensemble
+from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
-from ..metrics import cluster_density, cluster_stability, inter_density, item_stability
+from ..metrics import (
+    cluster_density,
+    cluster_stability,
+    inter_density,
+    item_stability,
+    pairwise_nmi,
+    partition_agreement,
+)
+from ..metrics.agreement import mean_with_others
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
-from .partitions import agreement_of_partitions
 
+_SCALE = 1.4826  # makes the median absolute deviation of a normal sample its standard deviation
+_LEAST_SPREAD = 0.01  # smallest deviation: partitions that agree almost perfectly have no outliers
 _ROLES = np.array(["core", "boundary", "outlier"])
 
 
@@ -117,7 +126,8 @@ def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     Returns
     -------
     dict of str to ndarray, with ``to_frame(kind="pandas")``
-        ``partition``, ``clusters``, ``labelled_share``, ``nmi_with_others``, ``nmi_with_consensus`` and ``outlier``.
+        ``partition``, ``clusters``, ``labelled_share``, ``nmi_with_others``, ``nmi_with_consensus`` and ``outlier``:
+        more than 3 scaled median absolute deviations under the median of ``nmi_with_others``, among four or more.
 
     Examples
     --------
@@ -127,15 +137,21 @@ def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     """
     ensemble = check_ensemble(X)
     codes, _ = check_labels(labels, ensemble.n_samples)
-    found = agreement_of_partitions(ensemble, codes, engine)
-    observed = np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1])
+    return partition_columns(ensemble, codes, pairwise_nmi(ensemble, engine=engine), engine)
+
+
+def partition_columns(ensemble: Ensemble, codes: np.ndarray, matrix: np.ndarray, engine: Any) -> Columns:
+    """`partition_table`, given the NMI between every two partitions."""
+    mean = mean_with_others(matrix)
+    centre = float(np.median(mean))
+    spread = max(_SCALE * float(np.median(np.abs(mean - centre))), _LEAST_SPREAD)
     return Columns(
         {
             "partition": np.array(ensemble.names),
             "clusters": ensemble.n_clusters,
-            "labelled_share": observed / ensemble.n_samples,
-            "nmi_with_others": found.mean,
-            "nmi_with_consensus": found.consensus,
-            "outlier": found.outlier,
+            "labelled_share": np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) / ensemble.n_samples,
+            "nmi_with_others": mean,
+            "nmi_with_consensus": partition_agreement(ensemble, codes, engine=engine),
+            "outlier": (mean < centre - 3 * spread) & (len(mean) >= 4),
         }
     )

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 from coassoc.ensemble.io import text as _io_text
-from coassoc.ensemble.io.writing import write_columns
 
 RNG = np.random.default_rng(5)
 CENTRES = RNG.integers(0, 4, size=(3, 5))
@@ -53,41 +52,11 @@ def rows(ensemble):
     return list(zip(*columns))
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "npz", "h5ad"])
-def test_a_written_ensemble_reads_back_the_same(tmp_path, ensemble, suffix):
-    if suffix == "parquet":
-        pytest.importorskip("pyarrow")
-    if suffix == "h5ad":
-        pytest.importorskip("h5py")
-    path = tmp_path / f"labels.{suffix}"
-    ca.write_ensemble(path, ensemble)
-    columns = NAMES if suffix == "h5ad" else None
-    classes = None if suffix in ("h5ad", "npz") else "class"
-    again = ca.read_ensemble(path, columns=columns, class_column=classes)
-    assert rows(again) == rows(ensemble)
-    assert again.names == NAMES
-    assert (again.codes == ensemble.codes).all()
-    assert again.item_ids.tolist() == IDS.tolist()
-    if suffix != "h5ad":
-        assert again.classes.tolist() == ensemble.classes.tolist()
-
-
 def test_npy_keeps_integer_labels_and_missing_ones(tmp_path, ensemble):
     ca.write_ensemble(tmp_path / "labels.npy", ensemble)
     stored = np.load(tmp_path / "labels.npy")
     assert (stored == [[-1 if x is None else x for x in row] for row in rows(ensemble)]).all()
     assert (ca.read_ensemble(tmp_path / "labels.npy").codes == ensemble.codes).all()
-
-
-def test_string_labels_keep_their_names_in_every_format(tmp_path):
-    pytest.importorskip("pyarrow")
-    pytest.importorskip("h5py")
-    words = ca.Ensemble([["b", "x y"], ["ä,ö", "x y"], [None, 'qu"ote'], ["b", "new\nline"]])
-    for suffix in ("csv", "tsv", "parquet", "npz", "h5ad"):
-        path = tmp_path / f"words.{suffix}"
-        ca.write_ensemble(path, words)
-        again = ca.read_ensemble(path, columns="*" if suffix == "h5ad" else None)
-        assert rows(again) == rows(words), suffix
 
 
 def test_ten_forms_of_one_table_give_one_consensus(tmp_path):
@@ -213,14 +182,6 @@ def test_a_header_is_told_from_data(tmp_path):
         assert ca.read_ensemble(path, header=False).n_samples == 4
 
 
-def test_a_frame_written_by_pandas_with_its_index(tmp_path):
-    pd = pytest.importorskip("pandas")
-    pd.DataFrame(TABLE).to_csv(tmp_path / "frame.csv")
-    read = ca.read_ensemble(tmp_path / "frame.csv")
-    assert (read.codes == ca.Ensemble(TABLE).codes).all()
-    assert read.item_ids.tolist() == [str(i) for i in range(80)]
-
-
 def test_separators_are_found_by_looking(tmp_path):
     for mark in ",;\t|":
         path = tmp_path / "labels.txt"
@@ -344,18 +305,9 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
 
     monkeypatch.setattr("coassoc.ensemble.io.text._cells", broken)
     with pytest.raises(RuntimeError, match="fire"):
-        write_columns(target, "csv", {"a": np.arange(3)}, True)
+        ca.write_labels(target, np.arange(3), force=True)
     assert target.read_text() == "before"
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
-
-
-def test_the_name_must_say_the_format(tmp_path, ensemble):
-    with pytest.raises(ValueError, match="does not say which format"):
-        ca.write_ensemble(tmp_path / "labels", ensemble)
-    with pytest.raises(ValueError, match="format must be one of"):
-        ca.write_ensemble(tmp_path / "labels.csv", ensemble, format="ods")
-    with pytest.raises(FileNotFoundError):
-        ca.write_ensemble(tmp_path / "absent" / "labels.csv", ensemble)
 
 
 @pytest.mark.parametrize(

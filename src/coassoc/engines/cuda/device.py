@@ -1,7 +1,7 @@
 """The GPU behind the CUDA engine: which kernel, which instance of it, which grid.
 
 Each method named after a kernel chooses its instance and grid and launches it; only `get` and `moved` wait for the
-GPU. Methods take the arguments of their kernel, which may be more than eight. Kernels are compiled at first use by
+GPU. Methods take the arguments of their kernel. Kernels are compiled at first use by
 NVRTC, for the types and sizes needed, and cached by CuPy.
 """
 
@@ -112,6 +112,7 @@ class CupyDevice(DeviceMemory):
     # -- passes --------------------------------------------------------------------------------------------
 
     def assign_job(self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few) -> Job:
+        """The tables of a pass on the GPU, cut to fit its memory. More than 8 parameters: those of the kernel."""
         rows, k = values.shape
         tiles = -(-k // 32)
         a_word = 4 // narrow.dtype.itemsize
@@ -313,6 +314,7 @@ class CupyDevice(DeviceMemory):
         return self.cupy.cumsum(counts)
 
     def compact_rows(self, codes, offset, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
+        """Gather the rows of a cluster. More than 8 parameters: those of the kernel."""
         kernel = self._kernel(f"compact_rows<{_type(codes)}, {_type(labels)}>")
         args = (
             codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), labels, np.uint32(cluster), ends, _or_null(ids),

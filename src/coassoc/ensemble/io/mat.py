@@ -6,9 +6,7 @@ cells, structures and objects are left alone. Sizes are checked before memory is
 
 from __future__ import annotations
 
-import struct
 import warnings
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +23,6 @@ POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clust
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
 FEATURE_NAMES = ("x", "fea", "data", "features")
 _NUMBERS = {"double": 8, "single": 4, "logical": 1, **{f"{u}int{8 * b}": b for u in ("", "u") for b in (1, 2, 4, 8)}}
-_COMPRESSED = 15  # type of an element of a version 5 file
 _TRIAL = "coassoc.ensemble.io.mat:read_all"
 
 
@@ -101,18 +98,20 @@ def _is_whole(array: np.ndarray) -> bool:
 
 def shapes(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
     """The numeric matrices of a file, which together fit in the memory allowed."""
+    try_reading(_TRIAL, path, limit)
+    return _declared(path, limit)
+
+
+def _declared(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
     if _is_hdf5(path):
-        try_reading(_TRIAL, path, limit)
         with _opened(path) as file:
-            declared = {name: (dataset.shape[::-1], dataset.dtype.itemsize) for name, dataset in _datasets(file)}
+            found = {name: (dataset.shape[::-1], dataset.dtype.itemsize) for name, dataset in _datasets(file)}
     else:
         from scipy.io import whosmat
 
-        limit.check(_unpacked(path, limit), "variables")
         with _saying_what_is_wrong(path):
-            found = whosmat(path)
-        declared = {name: (shape, _NUMBERS[kind]) for name, shape, kind in found if kind in _NUMBERS}
-    known = {name: (shape, size) for name, (shape, size) in declared.items() if len(shape) == 2 and 0 not in shape}
+            found = {name: (shape, _NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in _NUMBERS}
+    known = {name: (shape, size) for name, (shape, size) in found.items() if len(shape) == 2 and 0 not in shape}
     limit.check(sum(2 * shape[0] * shape[1] * size for shape, size in known.values()), "matrices")
     return {name: (int(shape[0]), int(shape[1])) for name, (shape, _) in known.items()}
 
@@ -130,11 +129,9 @@ def read_variables(path: Path, limit: Limit, names: Sequence[str]) -> dict[str, 
 
 
 def read_all(path: Path, limit: Limit) -> None:
-    """Read every matrix of a version 7.3 file, as a trial."""
-    with _opened(path) as file:
-        for _, dataset in _datasets(file):
-            limit.check(2 * dataset.size * dataset.dtype.itemsize, "a matrix")
-            dataset[()]
+    """Read every matrix, as a trial: how far a compressed one unpacks is only known by trying."""
+    for name in _declared(path, limit):
+        read_variables(path, limit, [name])
 
 
 def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
@@ -154,26 +151,6 @@ def _is_hdf5(path: Path) -> bool:
         return file.read(10) == b"MATLAB 7.3"
 
 
-def _unpacked(path: Path, limit: Limit) -> int:
-    """Bytes of the variables of a version 5 file, unpacked piece by piece and dropped."""
-    total = 0
-    with open(path, "rb") as file:
-        order = "<" if file.read(128)[126:128] == b"IM" else ">"
-        while len(tag := file.read(8)) == 8:
-            kind, left = struct.unpack(order + "II", tag)
-            total += left
-            inflate = zlib.decompressobj()
-            while left > 0 and (data := file.read(min(left, 1 << 16))):
-                left -= len(data)
-                while kind == _COMPRESSED and data and total <= limit.allowed:
-                    try:
-                        total += len(inflate.decompress(data, 1 << 20))
-                    except zlib.error as error:
-                        raise ValueError(f"{path.name} is a damaged MATLAB file ({error}); write it again.") from None
-                    data = inflate.unconsumed_tail
-    return total
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     with _saying_what_is_wrong(path), import_h5py().File(path, "r") as file:
@@ -185,7 +162,7 @@ def _saying_what_is_wrong(path: Path) -> Iterator[None]:
     """What libraries raise about a damaged file is a ValueError that names it."""
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, MemoryError):
         raise
     except Exception as error:  # SciPy and HDF5 raise a dozen kinds
         raise ValueError(f"{path.name} is a damaged MATLAB file ({one_line(error)}); write it again.") from None

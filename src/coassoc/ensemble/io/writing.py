@@ -133,13 +133,6 @@ def write_labels(
     _write(path, found, force, lambda target: found.write(target, content))
 
 
-def write_columns(path: Any, kind: str, columns: dict[str, np.ndarray], force: bool) -> None:
-    """Columns of one length as a table of a format with named columns; None and NaN are empty."""
-    found = format_called(kind)
-    content = Content(columns, len(next(iter(columns.values()))))
-    _write(path, found, force, lambda target: found.write(target, content))
-
-
 def table_format(path: Any, format: str | None = None) -> str:
     """Name of the format to write: `format`, or what the name of the file says."""
     found = format_called(format) if format is not None else CSV if str(path) == "-" else suffix_format(Path(path))

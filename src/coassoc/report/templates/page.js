@@ -38,7 +38,7 @@
     const fill = () => {
       const found = sorted.filter((row) => filter.every((test) => test(row)));
       body.replaceChildren(...found.slice(0, limit).map((row) => {
-        const line = make("tr", "", { className: row[columns.indexOf("chosen")] === true ? "chosen" : "" });
+        const line = make("tr", "", { className: row[columns.indexOf("chosen")] === "yes" ? "chosen" : "" });
         line.append(...row.map((v, j) => make("td", write[j](v))).filter((_, j) => !hidden(columns[j])));
         if (box.dataset.shaded) row.forEach((v, j) => { if (j) line.cells[j].style.setProperty("--share", `${100 * v / Math.max(1, ...row.slice(1))}%`); });
         return line;
@@ -107,12 +107,12 @@
     const style = (bold) => ({ width: bold ? 3.5 : 1.6, color: bold ? css("--ink") : undefined });
     return xy(axis("number of clusters k", { type: "value", min: ks[0], max: ks.at(-1), minInterval: 1 }), axis("", { type: "value" }),
       names.map((name, j) => ({
-        type: "line", name: name.replace("_", " "), data: ks.map((k, i) => [k, values[j][i]]), symbolSize: 6, lineStyle: style(name === "score"),
+        type: "line", name, data: ks.map((k, i) => [k, values[j][i]]), symbolSize: 6, lineStyle: style(name === "score"),
         itemStyle: { color: name === "score" ? css("--ink") : PALETTE[j] },
         markLine: j ? undefined : { symbol: "none", silent: true, label: { color: css("--muted"), formatter: "k = {c}" },
           data: marks.map(([k, type]) => ({ xAxis: k, lineStyle: { type, color: css("--warn") } })) },
       })),
-      (i, j) => `k = ${ks[i]}: ${names[j].replace("_", " ")} ${fixed(column(table, names[j])[i])}`,
+      (i, j) => `k = ${ks[i]}: ${names[j]} ${fixed(column(table, names[j])[i])}`,
       { legend: { top: 0, textStyle: { color: css("--muted") } } });
   };
   const unit = (values) => {
@@ -214,7 +214,7 @@
     }], (i) => `${names[ran[i]]}: density ${fixed(x[ran[i]], 4)}, ${name} ${fixed(y[ran[i]], 4)}`, { grid: { left: 70, right: 110, top: 18, bottom: 48 } });
   };
   const pictures = {
-    "k": () => curves("k", ["score", "agreement", "margin", "eigengap", "linkage_gap"], unit, [
+    "k": () => curves("k", ["score", "agreement", "margin", "eigengap", "linkage gap"], unit, [
       ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
     "k of features": () => curves("k of features", ["density", "stability", "pac"], () => (v) => v, []),
     "flow k": () => flow("flow k"),
