@@ -139,6 +139,7 @@ def table(args: argparse.Namespace) -> int:
     rows = [row for path in args.rows for row in read(path) if row["part"] == args.part]
     means = set_means(rows, args.score)
     methods = list(dict.fromkeys(row["method"] for row in rows))
+    means = {family: of for family, of in means.items() if len(of) == len(methods)}  # those that all methods have
     print(f"mean {args.score}, percent, {args.part} sets; in brackets: 95 % interval over sets\n")
     if args.against is None:
         print_means(means, methods)
@@ -167,12 +168,9 @@ def print_means(means: dict, methods: list[str]) -> None:
     print("| --- | --- |" + " --- |" * len(methods))
     total: dict = defaultdict(list)
     for family, of in means.items():
-        values = {method: float(np.mean(list(of[method].values()))) for method in methods if method in of}
+        values = {method: float(np.mean(list(of[method].values()))) for method in methods}
         best = max(values.values())
-        cells = [
-            "" if m not in values else f"**{values[m]:.1f}**" if values[m] == best else f"{values[m]:.1f}"
-            for m in methods
-        ]
+        cells = [f"**{values[m]:.1f}**" if values[m] == best else f"{values[m]:.1f}" for m in methods]
         print(f"| {family} | {len(next(iter(of.values())))} | " + " | ".join(cells) + " |")
         for method, value in values.items():
             total[method, is_corrupted(family)].append(value)

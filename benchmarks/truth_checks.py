@@ -112,22 +112,33 @@ def table(args: argparse.Namespace) -> int:
         found["the good ones among them"].append(100 * row["good_only"])
     print_table(bad)
     sure: dict = defaultdict(lambda: defaultdict(list))
-    ordered = []
+    ordered, clear = [], []
     for row in clean:
         shares = []
         for name, (items, right) in classes(row["calibration"]).items():
             sure[row["family"]][f"{name}, % of items"].append(100.0 * items / sum(row["calibration"][0]))
             if items >= FEWEST:
-                shares.append(right / items)
+                shares.append((right / items, items))
                 sure[row["family"]][f"{name}, % right"].append(100.0 * right / items)
-        ordered += [all(a >= b for a, b in itertools.pairwise(shares))] if len(shares) > 1 else []
+        if len(shares) > 1:
+            rises = [rise(*pair) for pair in itertools.pairwise(shares)]
+            ordered.append(all(by <= 0 for by, _ in rises))
+            clear.append(any(by > 2 * error for by, error in rises))
     print_table(sure)
     share = 100.0 * np.mean(ordered)
     print(f"surer classes of {FEWEST} items or more are right more often on {sum(ordered)} of {len(ordered)} ensembles")
-    print(f"that have two or three of them: {share:.0f} %; {len(clean) - len(ordered)} ensembles have one\n")
+    print(f"that have two or three of them: {share:.0f} %; {len(clean) - len(ordered)} ensembles have one.")
+    print(f"Out of order by more than two standard errors: {sum(clear)}\n")
     unsupported = [row["key"] for row in rows if not row["supported"]]
     print(f"called unsupported: {len(unsupported)} of {len(rows)} {unsupported}")
     return 0
+
+
+def rise(surer: tuple[float, int], other: tuple[float, int]) -> tuple[float, float]:
+    """How much more often the items of the less sure class are right, and the standard error of that difference."""
+    (a, n), (b, m) = surer, other
+    both = (a * n + b * m) / (n + m)
+    return b - a, (both * (1 - both) * (1 / n + 1 / m)) ** 0.5
 
 
 def classes(counts: list[list[int]]) -> dict[str, tuple[int, int]]:
@@ -150,7 +161,7 @@ def plot(args: argparse.Namespace) -> int:
     figure, axes = pyplot.subplots(figsize=(5.2, 4.2), layout="constrained")
     axes.plot([0, 1], [0, 1], color="0.75", linewidth=1, label="confidence = share")
     middle = np.arange(10) / 10 + 0.05
-    for part, marker in (("design", "o"), ("held-out", "s")):
+    for part, marker, above in (("design", "o", 6), ("held-out", "s", -12)):
         of = np.array([row["calibration"] for row in rows if row["part"] == part], float)
         items, right = (of / of[:, :1].sum(axis=2, keepdims=True)).sum(axis=0)
         shown = items >= 0.005 * items.sum()
@@ -161,7 +172,7 @@ def plot(args: argparse.Namespace) -> int:
             label=f"{part}, {len(of)} ensembles",
         )
         for x, y, share in zip(middle[shown], (right / items.clip(1e-12))[shown], (items / items.sum())[shown]):
-            axes.annotate(f"{share:.0%}", (x, y), (0, 6), textcoords="offset points", ha="center", fontsize=7)
+            axes.annotate(f"{share:.0%}", (x, y), (0, above), textcoords="offset points", ha="center", fontsize=7)
     axes.set(
         xlabel="confidence of an item", ylabel="share in the majority class of its cluster", xlim=(0, 1), ylim=(0, 1.03)
     )
