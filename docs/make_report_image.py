@@ -26,7 +26,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         page = ca.report(ensemble, path=Path(folder) / "report.html", title="Handwritten digits", random_state=0)
         flags = ["--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=8000"]
-        flags += ["--window-size=1200,2100", f"--user-data-dir={folder}", f"--screenshot={TARGET}"]
+        flags += ["--window-size=1200,1385", f"--user-data-dir={folder}", f"--screenshot={TARGET}"]
         subprocess.run([browser, *flags, str(page)], check=True, capture_output=True, timeout=120)
     Image.open(TARGET).convert("RGB").quantize(128).save(TARGET, optimize=True)
     print(f"{TARGET}: {TARGET.stat().st_size / 1000:.0f} kB")
