@@ -19,18 +19,18 @@ q(status = !found)
 """
 
 
-def rscript(code: str) -> subprocess.CompletedProcess:
+def rscript(code: str, folder: Path) -> subprocess.CompletedProcess:
     python = os.environ.get("RETICULATE_PYTHON", sys.executable)
     env = {**os.environ, "RETICULATE_PYTHON": python, "PYTHONPATH": os.pathsep.join(p for p in sys.path if "src" in p)}
-    return subprocess.run(["Rscript", "-e", code], capture_output=True, text=True, env=env)
+    return subprocess.run(["Rscript", "-e", code], capture_output=True, text=True, env=env, cwd=folder)
 
 
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
-def test_the_page_runs():
-    if rscript(PROBE).returncode:
+def test_the_page_runs(tmp_path):  # R leaves Rplots.pdf where it runs
+    if rscript(PROBE, tmp_path).returncode:
         pytest.skip("R lacks ConsensusClusterPlus, or a reticulate that understands the NumPy of RETICULATE_PYTHON")
     blocks = re.findall(r"^```r\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    done = rscript("\n".join(blocks))
+    done = rscript("\n".join(blocks), tmp_path)
     assert done.returncode == 0, done.stderr
     assert "partitions agree beyond chance" in done.stdout and "flower" in done.stdout
     assert float(re.search(r"agreement \(NMI\): ([0-9.]+)", done.stdout)[1]) > 0.8
