@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from ..metrics import nmi, partition_agreement, zero_effort
 from ..metrics.counting import counts_of, nmi_from_counts
 from ..metrics.labels import check_labels
 from . import plain_text
+from .axes import scatter
 
 
 @dataclass
@@ -117,10 +117,10 @@ class Comparison:
         rows = [asdict(row) for row in self.rows]
         return Columns({name: [row[name] for row in rows] for name in (rows[0] if rows else ())}).to_frame(kind)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, x: str = "density", y: str = "ensemble_nmi", ax: Any = None) -> Any:
         """Density against agreement, one dot per method; see :func:`coassoc.report.plot_comparison`."""
-        # found through the package, since drawings import this module
-        return sys.modules[__package__].plot_comparison(self, ax=ax)
+        best = {"density": self.zero_effort_density["best"], "ensemble_nmi": self.zero_effort_nmi["best"]}
+        return scatter(self.as_dict()["methods"], x, y, best, ax)
 
     def to_text(self) -> str:
         """The table as plain text."""

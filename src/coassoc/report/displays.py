@@ -12,7 +12,7 @@ from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
 from ..metrics import item_stability
 from ..metrics.labels import check_labels
-from .axes import axes_or_new, with_ax
+from .axes import axes_or_new, scatter, with_ax
 from .blocks import block_means
 from .comparison import Comparison
 from .distribution import Distribution, pair_distribution
@@ -174,22 +174,9 @@ def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", a
     >>> ca.report.plot_comparison([{"method": "a", "density": 0.5, "ensemble_nmi": 0.7}]).get_xlabel()
     'density'
     """
-    best = {}
     if isinstance(rows, Comparison):
-        best = {"density": rows.zero_effort_density["best"], "ensemble_nmi": rows.zero_effort_nmi["best"]}
-        rows = rows.as_dict()["methods"]
-    rows = rows.comparison if isinstance(rows, Summary) else list(rows)
-    ran = [row for row in rows if row.get(x) is not None and row.get(y) is not None]
-    ax = axes_or_new(ax, figsize=(5.5, 4))
-    for row in ran:
-        ax.plot(row[x], row[y], "o", markersize=9 if row.get("chosen") else 6)
-        ax.annotate(row["method"], (row[x], row[y]), xytext=(7, 3), textcoords="offset points", fontsize=9)
-    for score, draw in ((x, ax.axvline), (y, ax.axhline)):
-        if score in best:
-            draw(best[score], color="0.5", linewidth=1, linestyle="--")
-    ax.margins(0.2)
-    ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
-    return ax
+        return rows.plot(x, y, ax)
+    return scatter(rows.comparison if isinstance(rows, Summary) else rows, x, y, {}, ax)
 
 
 def plot_select_k(found: SelectK, axes: Any = None) -> Any:
