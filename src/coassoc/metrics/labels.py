@@ -65,10 +65,7 @@ def check_copies(sample_weight: Any, n_samples: int, *, on_gpu: bool = False) ->
         if found is None or found.ndim:
             return found
         sample_weight = found
-    try:
-        weight = np.asarray(sample_weight)
-    except ValueError:  # lists of different lengths
-        raise ValueError(f"sample_weight must have shape ({n_samples},), got lists of different lengths.") from None
+    weight = _array(sample_weight, "sample_weight")
     if weight.dtype.kind not in "iubfO":
         raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")
     if weight.ndim == 0:
@@ -117,8 +114,15 @@ def check_partition_weights(weights: Any, n_partitions: int) -> np.ndarray:
     return v / v.max() * (n_partitions / total)
 
 
+def _array(values: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be a vector of numbers, got lists of different lengths.") from None
+
+
 def _floats(values: Any, name: str) -> np.ndarray:
-    array = np.asarray(values)
+    array = _array(values, name)
     if array.dtype.kind not in "iubfO":
         raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.")
     try:
