@@ -22,7 +22,7 @@ print(answer.verdict_)
 
 ks = answer.k_curves_["ks"]
 figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
-for name in ("agreement", "margin", "score"):
+for name in ("agreement", "stability", "score"):
     ax.plot(ks, answer.k_curves_[name] / answer.k_curves_[name].max(), "o-", label=name)
 ax.axvline(answer.n_clusters_, color="grey")
 ax.set(xlabel="k", title="what the number is read from")

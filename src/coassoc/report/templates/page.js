@@ -214,7 +214,7 @@
     }], (i) => `${names[ran[i]]}: density ${fixed(x[ran[i]], 4)}, ${name} ${fixed(y[ran[i]], 4)}`, { grid: { left: 70, right: 110, top: 18, bottom: 48 } });
   };
   const pictures = {
-    "k": () => curves("k", ["score", "agreement", "eigengap", "linkage gap", "stability", "balance"], unit, [
+    "k": () => curves("k", ["score", "agreement", "stability", "eigengap", "linkage gap", "balance"], unit, [
       ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
     "k of features": () => curves("k of features", ["density", "stability", "pac"], () => (v) => v, []),
     "flow k": () => flow("flow k"),
