@@ -10,6 +10,7 @@ import numpy as np
 from .encode import Column, check_missing_rule, encode_column, smallest_unsigned
 from .frames import ids_of
 from .integers import code_integers, tally_integers
+from .io.roles import warn_of_odd_columns
 from .rows import count_codes, distinct_rows, row_chunks
 from .tables import check_table_shape, column_values, columns_of
 from .vocabulary import Vocabulary
@@ -106,6 +107,7 @@ class Ensemble:
         check_table_shape((n_rows, len(names)))
         self._encode(names, columns, n_rows, missing)
         self.item_ids = ids_of(partitions)
+        warn_of_odd_columns(partitions)
 
     @classmethod
     def from_partitions(

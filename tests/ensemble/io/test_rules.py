@@ -186,6 +186,18 @@ def test_columns_named_like_classes_are_left_out_with_a_note(read):
     assert read("a,label\n" + "0,0\n1,1\n" * 30).names == ["a", "label"]  # one more clustering, for all we know
 
 
+def test_a_frame_with_such_columns_warns():
+    pd = pytest.importorskip("pandas")
+    labels = {"a": [0, 1, 2] * 40, "b": [0, 1] * 60, "label": [0, 1] * 60}
+    frame = pd.DataFrame({"customer": range(7, 367, 3), "age": [20 + 7 * i % 45 for i in range(120)], **labels})
+    for table in (frame, pytest.importorskip("polars").DataFrame(frame.to_dict("list"))):
+        with pytest.warns(UserWarning, match=r"'customer' \(hardly.*'age' \(whole numbers.*'label' \(named like.*drop"):
+            assert ca.Ensemble(table).n_partitions == 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ca.Ensemble(frame[["a", "b"]])
+
+
 def test_known_classes_are_not_a_clustering(read):
     found = read("a,Truth\n0,x\n0,x\n1,y\n")
     assert found.names == ["a"]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..encode import Dictionary
-from ..tables import column_values
+from ..tables import column_values, columns_of
 from .table import Table
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
@@ -27,6 +27,7 @@ CLASS_NAMES = ("class", "classes", "truth", "ground_truth", "target")
 LIKELY_CLASS_NAMES = ("label", "labels", "true_label", "true_labels", "y", "y_true", "gt", "cell_type", "celltype")
 HEAD_ROWS = 4096  # rows in which a clustering repeats its labels
 _FEWEST_ROWS = 20  # so few items may all be clusters of their own
+_FRAME_ROWS = 100  # a frame with fewer may hold a few new rows, whose labels need not repeat
 _MANY_VALUES = 20  # so many different numbers, none of them 0 or 1, are a measurement
 _MANY_COLUMNS = 200
 
@@ -144,14 +145,11 @@ class Choice:
                 "per item and one column per clustering. Is it transposed?",
                 stacklevel=5,
             )
-        ends = {max(numbers) for column in values.values() if (numbers := _numbers(column))}
-        odd = {name: why for name, column in values.items() if (why := _why_not(column, ends))}
+        odd = odd_columns(values)
         if not odd:
             return roles
         kept = [name for name in roles.partitions if name not in odd]
-        reasons = "; ".join(
-            f"{listing([name for name in odd if odd[name] == why])} ({why})" for why in dict.fromkeys(odd.values())
-        )
+        reasons = reasons_of(odd)
         if not kept:
             raise ValueError(
                 f"{table.path.name}: no column is a clustering: {reasons}. Name the columns that are (columns=, "
@@ -206,6 +204,34 @@ def _present(column: Any, n_rows: int) -> list[Any]:
         return first.compressed().tolist()
     kept = np.asarray(first) if nulls is None else np.asarray(first)[~nulls[:n_rows]]
     return [value for value in kept.tolist() if value is not None and value == value]
+
+
+def warn_of_odd_columns(frame: Any) -> None:
+    """Warn when columns of a data frame are hardly clusterings; of a file they would be left out."""
+    named = type(frame).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(frame.shape) == 2
+    if not named or frame.shape[0] < _FRAME_ROWS:
+        return
+    names, columns, _ = columns_of(frame.slice(0, HEAD_ROWS) if hasattr(frame, "slice") else frame.head(HEAD_ROWS))
+    odd = odd_columns({name: _present(column, HEAD_ROWS) for name, column in zip(names, columns)})
+    odd |= dict.fromkeys(class_names([name for name in names if name not in odd]), "named like known classes")
+    if odd:
+        warnings.warn(
+            f"partitions: {reasons_of(odd)} count as clusterings; if they are none, drop these columns of the frame.",
+            stacklevel=4,
+        )
+
+
+def odd_columns(values: dict[str, list[Any]]) -> dict[str, str]:
+    """Columns whose first values are no clustering, and why not."""
+    ends = {max(numbers) for column in values.values() if (numbers := _numbers(column))}
+    return {name: why for name, column in values.items() if (why := _why_not(column, ends))}
+
+
+def reasons_of(odd: dict[str, str]) -> str:
+    """Columns by the reason why they are odd, for a message."""
+    return "; ".join(
+        f"{listing([name for name in odd if odd[name] == why])} ({why})" for why in dict.fromkeys(odd.values())
+    )
 
 
 def _numbers(values: list[Any]) -> list[Any]:
