@@ -69,8 +69,10 @@ def estimator(column: str, ensemble, seed: int):
         return ca.SEC(K, init="random", n_init=1, random_state=seed)
     if column == "ECC":
         return ecc(*ECC_READINGS[0], ensemble, seed)
-    if column in ("CSPA", "MCLA"):
-        return getattr(ca, column)(K, random_state=seed)
+    if column == "MCLA":
+        return ca.MCLA(K, at_most=True, random_state=seed)
+    if column == "CSPA":
+        return ca.CSPA(K, random_state=seed)
     return ca.EAC(K, linkage=_LINKAGE[column[2:]], enhanced=column[0] == "E")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-KINDS = ("csv", "tsv", "parquet", "npy", "npz", "h5ad", "model")
+KINDS = ("csv", "tsv", "parquet", "npy", "npz", "h5ad", "model", "mat", "arrow", "xlsx")
 _NUMBERS = (0, 1, 2, 3, 127, 128, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**53 + 1, 2**63 - 1, 2**64 - 1)
 _DTYPES = ("|u1", "<i8", ">i4", "<u2", "<f8", "<f2", "|S0", "|S9", "<U0", "<U3", "<U99999999", "|b1", "|O", "<c16")
 _DTYPES += ("<M8[s]", "<m8[ns]", "|V0", "|V8", [("a", "<i4")], ("<i4", (2,)), "<i3", "u", "")
@@ -87,7 +87,8 @@ def damaged(data: bytes, rng, others: list[bytes] = ()) -> bytes:
 @cache
 def seeds(kind: str) -> list[bytes]:
     """Small valid files of a kind."""
-    return {"model": _models, "npy": _npys, "npz": _npzs, "parquet": _parquets, "h5ad": _h5ads}.get(kind, _texts)(kind)
+    made = {"model": _models, "npy": _npys, "npz": _npzs, "parquet": _parquets, "h5ad": _h5ads, "mat": _mats}
+    return {**made, "arrow": _arrows, "xlsx": _workbooks}.get(kind, _texts)(kind)
 
 
 def _table() -> np.ndarray:
@@ -195,6 +196,46 @@ def _h5ads(kind: str) -> list[bytes]:
         obs.create_dataset("b", data=np.array(list("xxyyzz"), "S1"))
 
     return [h5_file(full), h5_file(texts)]
+
+
+def _mats(kind: str) -> list[bytes]:
+    import h5py
+    from scipy.io import savemat
+
+    files = []
+    for packed in (False, True):
+        out = io.BytesIO()
+        matrices = {"members": _table().astype(float), "gt": _table()[:, :1], "X": _table() / 2}
+        savemat(out, matrices, do_compression=packed)
+        files.append(out.getvalue())
+    out = io.BytesIO()
+    with h5py.File(out, "w", userblock_size=512) as file:
+        for name, matrix in (("members", _table().T), ("gt", _table()[:, :1].T)):
+            file.create_dataset(name, data=matrix.astype(float)).attrs["MATLAB_class"] = np.bytes_("double")
+    return [*files, b"MATLAB 7.3 MAT-file".ljust(512) + out.getvalue()[512:]]
+
+
+def _arrows(kind: str) -> list[bytes]:
+    import pyarrow as pa
+    import pyarrow.feather
+
+    table = pa.table({"id": [f"c{i}" for i in range(6)], "a": _table()[:, 0], "b": ["p", "q", None, "p", "q", "p"]})
+    files = []
+    for compression in ("uncompressed", "lz4"):
+        out = io.BytesIO()
+        pa.feather.write_feather(table.set_column(2, "b", table["b"].dictionary_encode()), out, compression)
+        files.append(out.getvalue())
+    return files
+
+
+def _workbooks(kind: str) -> list[bytes]:
+    import openpyxl
+
+    book, out = openpyxl.Workbook(), io.BytesIO()
+    for row in [["id", "a", "b"], *([f"c{i}", *labels] for i, labels in enumerate(_table()[:, :2].tolist()))]:
+        book.active.append(row)
+    book.save(out)
+    return [out.getvalue()]
 
 
 @cache
@@ -311,6 +352,16 @@ def _edit_npz(data: bytes, rng) -> bytes:
         if not members:
             break
     return zipped(members, _pick(rng, (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED)))
+
+
+def _edit_workbook(data: bytes, rng) -> bytes:
+    members = _members(data)
+    name = _pick(rng, list(members))
+    if rng.random() < 0.3:
+        members.pop(name)
+    else:
+        members[name] = damaged(members[name], rng)
+    return zipped(members)
 
 
 def _hostile_array(rng) -> np.ndarray:
@@ -445,5 +496,5 @@ def _edit_json(tree, rng) -> None:
 
 _STRUCTURE = {
     "csv": _edit_text, "tsv": _edit_text, "npy": _edit_npy, "npz": _edit_npz, "parquet": _edit_parquet,
-    "h5ad": _edit_h5ad, "model": _edit_model,
+    "h5ad": _edit_h5ad, "model": _edit_model, "mat": damaged, "arrow": damaged, "xlsx": _edit_workbook,
 }  # fmt: skip

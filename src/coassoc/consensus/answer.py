@@ -109,8 +109,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
     verdict_ : str
         One sentence with the numbers behind it.
     confidence_ : ndarray of shape (n_samples,)
-        From 0 to 1: the square root of ``stability_``, times how far the item keeps its cluster when half of the
-        partitions are left out, times how well its own labels fit the cluster. 0 for unsupported answers with one
+        From 0 to 1: the square root of a product, of ``stability_``, of how far the item keeps its cluster when half of
+        the partitions are left out, and of how well its own labels fit the cluster. 0 for unsupported answers with one
         cluster, and where there is but one partition.
     cluster_confidence_ : ndarray of shape (n_clusters,)
         Share of the refits to half of the partitions in which the cluster is found again (Jaccard index at least 0.5).

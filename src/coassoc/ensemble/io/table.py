@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -165,7 +166,8 @@ def naming_damage(path: Path, kind: str, errors: tuple[type[Exception], ...] = (
         raise
     except errors as error:
         ours = type(error) is ValueError and path.name in str(error)
-        if ours or (isinstance(error, OSError) and error.errno is not None):
+        # a seek to before the start of a file, which a damaged archive asks for, is an invalid argument
+        if ours or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
             raise
         raise ValueError(f"{path.name} is a damaged {kind} ({one_line(error)}); write it again.") from None
 
