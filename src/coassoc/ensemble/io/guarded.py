@@ -54,7 +54,7 @@ def child(function: str, file: str, allowed: int, seconds: int) -> None:
     """The child's work. Only a lack of memory counts: other errors are found again, and named, by the parent."""
     module, name = function.split(":")
     read, limit = getattr(importlib.import_module(module), name), Limit.of([Path(file)], allowed)
-    _set_limits(2 * allowed, seconds)
+    _set_limits(7 * allowed // 4, seconds)  # with what the process has freed before, less than twice the limit
     try:
         read(Path(file), limit)
     except Exception as error:
