@@ -40,6 +40,8 @@ def _read(path: Path, limit: Limit, header: bool | None, wanted: tuple[str, ...]
     with naming_damage(path, "Excel workbook"):
         with zipfile.ZipFile(path) as archive:
             limit.check(_CELL_BYTES * sum(info.file_size for info in archive.infolist()), "sheets")
+            if any(info.compress_size > limit.size for info in archive.infolist()):
+                raise zipfile.BadZipFile("a part is larger than the file")
         with open(path, "rb") as file:  # by its path, openpyxl would judge the ending
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
