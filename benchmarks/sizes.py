@@ -81,7 +81,7 @@ def worker(args: argparse.Namespace) -> int:
 
 
 def one(ca, method: str, table, engine) -> int | None:
-    """Run a method; how many micro-clusters or sampled items stood for the items, if any."""
+    """Run a method; the number of micro-clusters or sampled items that it reduced the items to, if it did."""
     if method == "select_k":
         ca.select_k(ca.Ensemble(table), range(2, 31), random_state=0, engine=engine)
         return 300

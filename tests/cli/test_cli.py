@@ -71,7 +71,9 @@ def test_the_examples_of_the_help_parse(name):
     import shlex
 
     parser = command_parser(name, load(name))
-    for line in re.findall(rf"coassoc {name}\b(.*)$", load(name).EPILOG, re.MULTILINE):
+    lines = re.findall(rf"coassoc {name}\b(.*)$", load(name).EPILOG, re.MULTILINE)
+    assert lines
+    for line in lines:
         words = shlex.split(line.split(" > ")[0], comments=True)
         parser.parse_args(words)
 
