@@ -55,7 +55,8 @@ def consensus(
     """
     import pandas as pd
 
-    names = [name for name in matching_keys(adata, keys) if not name.startswith(key_added)]
+    written = (key_added, f"{key_added}_confidence")
+    names = [name for name in matching_keys(adata, keys) if name not in written]
     if not names:
         raise ValueError(f"keys: {keys!r} matches what tl.consensus wrote and nothing else; choose another key_added.")
     ensemble = cells_ensemble(adata, names)
@@ -63,7 +64,7 @@ def consensus(
     labels = order_by_size(np.asarray(model.labels_))
     categories = [str(c) for c in range(int(labels.max(initial=-1)) + 1)]
     adata.obs[key_added] = pd.Categorical.from_codes(labels, categories, ordered=True)
-    adata.obs[f"{key_added}_confidence"] = np.where(labels < 0, np.nan, np.asarray(model.confidence_, dtype=float))
+    adata.obs[written[1]] = np.where(labels < 0, np.nan, np.asarray(model.confidence_, dtype=float))
     adata.uns[key_added] = {
         "keys": names,
         "method": model.method_,
