@@ -102,10 +102,10 @@ def test_drawings(cells):
 
 
 def test_shared_cells_are_counted():
-    from coassoc.report.single_cell import flow
+    from coassoc.metrics.counting import contingency
 
     above, below = np.array([0, 0, 1, 1, -1, 1]), np.array([0, 1, 1, 2, 0, -1])
-    assert flow(above, below).tolist() == [[1, 1, 0], [0, 1, 1]]
+    assert contingency(above, below).tolist() == [[1, 1, 0], [0, 1, 1]]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.densities import density_from_counts
 from ..ensemble import check_ensemble
-from .counting import mean_with_others, member_counts, member_nmi, nmi_from_counts, nmi_from_table
+from .counting import contingency, mean_with_others, member_counts, member_nmi, nmi_from_counts, nmi_from_table
 from .densities import scored_counts
 from .labels import check_copies, check_labels
 
@@ -49,11 +49,7 @@ def nmi(a: Any, b: Any, *, sample_weight: Any = None) -> float:
     codes_a, k_a = check_labels(a, None, "a")
     codes_b, k_b = check_labels(b, len(codes_a), "b")
     copies = check_copies(sample_weight, len(codes_a))
-    both = (codes_a >= 0) & (codes_b >= 0)
-    cells = codes_a[both].astype(np.int64) * k_b + codes_b[both]
-    weights = None if copies is None else copies[both]
-    table = np.bincount(cells, weights=weights, minlength=k_a * k_b).astype(np.int64)
-    return nmi_from_table(table.reshape(k_a, k_b))
+    return nmi_from_table(contingency(codes_a, codes_b, (k_a, k_b), copies))
 
 
 def ensemble_nmi(

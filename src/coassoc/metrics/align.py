@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .counting import contingency
 from .labels import check_labels
 
 
@@ -43,9 +44,7 @@ def align_labels(reference: Any, labels: Any) -> np.ndarray:
     names = _names(reference)
     ref, k_ref = check_labels(reference, len(names), "reference")
     mine, k = check_labels(labels, len(names))
-    both = (ref >= 0) & (mine >= 0)
-    cells = mine[both].astype(np.int64) * k_ref + ref[both]
-    overlap = np.bincount(cells, minlength=k * k_ref).reshape(k, k_ref)
+    overlap = contingency(mine, ref, (k, k_ref))
     rows, columns = linear_sum_assignment(-overlap)
     first = {int(code): names[i] for code, i in zip(*np.unique(ref, return_index=True)) if code >= 0}
     chosen: list[Any] = [None] * k

@@ -73,6 +73,17 @@ def nmi_from_counts(counts: Counts) -> np.ndarray:
     return np.array([nmi_from_table(counts.alpha[start:stop]) for start, stop in itertools.pairwise(offsets)])
 
 
+def contingency(
+    a: np.ndarray, b: np.ndarray, shape: tuple[int, int] | None = None, copies: np.ndarray | None = None
+) -> np.ndarray:
+    """How many items have each label of `a` and of `b`; those with a negative label in either do not count."""
+    k_a, k_b = shape or (int(a.max(initial=-1)) + 1, int(b.max(initial=-1)) + 1)
+    both = (a >= 0) & (b >= 0)
+    cells = a[both].astype(np.int64) * k_b + b[both]
+    weights = None if copies is None else copies[both]
+    return np.bincount(cells, weights=weights, minlength=k_a * k_b).astype(np.int64).reshape(k_a, k_b)
+
+
 def nmi_from_table(table: np.ndarray) -> float:
     """NMI from a contingency table of integers. Sums are exactly rounded, so no order of clusters matters."""
     n = int(table.sum())

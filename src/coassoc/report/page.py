@@ -13,6 +13,7 @@ import numpy as np
 
 from ..consensus.answer import SURE
 from ..ensemble.io.output import check_writable, replacing
+from ..metrics.counting import contingency
 from . import plain_text
 from .summary import Summary, summarize
 
@@ -206,11 +207,8 @@ def _flow(columns: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
     """How many items go from a cluster of each partition to a cluster of the next."""
     rows = []
     for (one, a), (other, b) in pairwise(columns):
-        width = int(b.max()) + 1
-        both = (a >= 0) & (b >= 0)
-        counts = np.bincount(a[both].astype(np.int64) * width + b[both])
-        for cell in np.flatnonzero(counts).tolist():
-            rows.append([one, cell // width, other, cell % width, int(counts[cell])])
+        counts = contingency(a, b)
+        rows += [[one, i, other, j, int(counts[i, j])] for i, j in np.argwhere(counts).tolist()]
     return {"columns": ["from", "cluster", "to", "in cluster", "items"], "rows": rows}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..consensus.single_cell import cells_ensemble, matching_keys
+from ..metrics.counting import contingency
 from .axes import axes_or_new
 
 __all__ = ["confidence", "resolutions"]
@@ -39,7 +40,7 @@ def resolutions(adata: Any, keys: str | Sequence[str], *, ax: Any = None) -> Any
     order = np.argsort(ensemble.n_clusters, kind="stable")
     levels = [ensemble.partition(int(j)) for j in order]
     sizes = [np.bincount(level[level >= 0]) for level in levels]
-    flows = [flow(above, below) for above, below in pairwise(levels)]
+    flows = [contingency(above, below) for above, below in pairwise(levels)]
     ax = axes_or_new(ax, figsize=(7, 1 + 0.8 * len(levels)))
     places = [_spread(np.arange(len(sizes[0]), dtype=float))]
     for shared in flows:  # a cluster stands below the ones it comes from
@@ -58,13 +59,6 @@ def resolutions(adata: Any, keys: str | Sequence[str], *, ax: Any = None) -> Any
     for side in ("top", "right", "bottom", "left"):
         ax.spines[side].set_visible(False)
     return ax
-
-
-def flow(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """How many cells are in each cluster of `above` and of `below`; cells that either leaves out do not count."""
-    both = (above >= 0) & (below >= 0)
-    shape = (int(above.max()) + 1, int(below.max()) + 1)
-    return np.bincount(above[both] * shape[1] + below[both], minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def _spread(where: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from ..consensus.registry import compared_methods, make_method
 from ..consensus.support import check_support
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import align_labels, density, item_stability, order_by_size, pairwise_nmi
+from ..metrics.counting import contingency
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
 from .blocks import Blocks, typical_first
@@ -329,9 +330,7 @@ def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) 
 
 def _classes(ensemble: Ensemble, labels: np.ndarray) -> tuple[list[str], np.ndarray]:
     known, n_classes = check_labels(ensemble.classes, len(labels), "classes")
-    both = (known >= 0) & (labels >= 0)
-    k = int(labels.max()) + 1
-    counts = np.bincount(known[both].astype(np.int64) * k + labels[both], minlength=n_classes * k).reshape(n_classes, k)
+    counts = contingency(known, labels, (n_classes, int(labels.max()) + 1))
     first = np.unique(known[known >= 0], return_index=True)[1]
     names = [str(name) for name in np.asarray(ensemble.classes)[known >= 0][first]]
     return names, counts
