@@ -9,7 +9,8 @@ import numpy as np
 _WHOLE = 200  # matrices up to this size are decomposed whole,
 _WHOLE_PER_VECTOR = 20  # and so are those up to this many times the vectors asked for
 _SPARE = 8  # vectors iterated beyond those asked for
-_DEPTH = 6  # products before the Krylov space is reduced to its best vectors
+_DEPTH = 6  # products before the Krylov space is reduced to its best vectors,
+_NARROW = 8  # from where it grows again by blocks of so many: fewer columns give more products for the same memory
 _RESTARTS = 10
 _MOST_BYTES = 1 << 29  # memory of the Krylov space and its image; fewer products between reductions where it is short
 # Largest residual |M v − λ v|. An eigenvalue is then wrong by the square of that over the gap to the next, and labels
@@ -34,32 +35,32 @@ def leading_eigenvectors(
         values, vectors = eigh(whole, subset_by_index=(n - k, n - 1), overwrite_a=True, check_finite=False)
         return values[::-1], _signed(vectors[:, ::-1])
     m = k + _SPARE
-    basis = np.linalg.qr(np.column_stack([start, rng.standard_normal((n, m - 1))]))[0]
-    depth = min(_DEPTH, max(2, _MOST_BYTES // (16 * n * m)))
-    for _ in range(_RESTARTS * _DEPTH // depth):
-        values, basis, residual = _ritz(product, basis, depth)
-        if residual[:k].max() <= _TOLERANCE:
+    width = m * min(_DEPTH, max(2, _MOST_BYTES // (16 * n * m)))
+    basis, image, filled = np.empty((n, width)), np.empty((n, width)), 0
+    block = np.linalg.qr(np.column_stack([start, rng.standard_normal((n, m - 1))]))[0]
+    for _ in range(_RESTARTS * _DEPTH * m // width):
+        while filled < width:
+            here = slice(filled, min(filled + block.shape[1], width))
+            basis[:, here] = block[:, : here.stop - filled]
+            image[:, here] = product(basis[:, here])
+            filled = here.stop
+            if filled < width:
+                block = _orthogonal(image[:, here], basis[:, :filled])
+        values, rotation = np.linalg.eigh(_symmetric(basis.T @ image))
+        values, rotation = values[: -m - 1 : -1], rotation[:, : -m - 1 : -1]
+        basis[:, :m], image[:, :m], filled = basis @ rotation, image @ rotation, m
+        residual = image[:, :k] - basis[:, :k] * values[:k]
+        lengths = np.linalg.norm(residual, axis=0)
+        if lengths.max() <= _TOLERANCE:
             break
+        block = _orthogonal(residual[:, np.argsort(-lengths)[:_NARROW]], basis[:, :m])
     return values[:k], _signed(basis[:, :k])
 
 
-def _ritz(product: Callable, block: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best approximate eigenpairs in the Krylov space of `block`, as many as its columns, with their residuals."""
-    n, m = block.shape
-    basis, image = np.empty((n, depth * m)), np.empty((n, depth * m))
-    for step in range(depth):
-        here = slice(step * m, (step + 1) * m)
-        if step:
-            block = image[:, here.start - m : here.start].copy()
-            before = basis[:, : here.start]
-            for _ in range(2):  # where the matrix has low rank, little but rounding is left at first
-                block = np.linalg.qr(block - before @ (before.T @ block))[0]
-        basis[:, here] = block
-        image[:, here] = product(block)
-    values, rotation = np.linalg.eigh(_symmetric(basis.T @ image))
-    values, rotation = values[: -m - 1 : -1], rotation[:, : -m - 1 : -1]
-    vectors = basis @ rotation
-    return values, vectors, np.linalg.norm(image @ rotation - vectors * values, axis=0)
+def _orthogonal(block: np.ndarray, before: np.ndarray) -> np.ndarray:
+    for _ in range(2):  # where the matrix has low rank, little but rounding is left at first
+        block = np.linalg.qr(block - before @ (before.T @ block))[0]
+    return block
 
 
 def _symmetric(matrix: np.ndarray) -> np.ndarray:
