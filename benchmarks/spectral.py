@@ -30,7 +30,7 @@ SHAPES = {
     "3 10^4 x 500, k = 20": (30_000, 500, (10, 35), 20, True),
     "10^5 x 20, d = 136 000": (100_000, 20, (6800, 6800), 20, False),
 }
-METHODS = ("HBGF", "LWGP", "ECPCS")
+METHODS = ("HBGF", "LWGP")
 HERE = Path(__file__).resolve().parent.parent / "src"
 
 # fits in a process of its own, so that peak memory is that of one fit; works with either version

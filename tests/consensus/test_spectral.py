@@ -13,8 +13,7 @@ import coassoc as ca
 from coassoc.consensus import eigen, embedding, spectral
 from coassoc.consensus.eigen import leading_eigenvectors
 from coassoc.consensus.embedding import Sample, SphereSeeding, graph_vectors
-from coassoc.consensus.similarity import jaccard_graph, jaccard_of_items
-from coassoc.consensus.spectral import profile_vectors, projected_walks, walk_similarity
+from coassoc.consensus.spectral import walk_similarity
 from coassoc.core.counts import Counts
 from coassoc.core.embedding import EmbeddingObjective, round_vectors
 
@@ -134,21 +133,6 @@ def test_walk_similarity_equals_trajectories_laid_side_by_side():
     trajectory = np.concatenate(powers, axis=1)
     unit = trajectory / np.linalg.norm(trajectory, axis=1, keepdims=True)
     assert walk_similarity(graph, 7) == pytest.approx(unit @ unit.T, abs=1e-10)
-
-
-def test_walks_of_many_base_clusters_are_those_of_few(monkeypatch):
-    sample = sample_of(blocks(n=200, p=6, missing=0.2)[0])
-    graph = jaccard_of_items(sample.indicator)
-    assert graph.toarray() == pytest.approx(jaccard_graph(sample.overlap), rel=1e-6)
-    monkeypatch.setattr(spectral, "_PROJECTIONS", 40_000)
-    walks = projected_walks(graph, 3, np.random.default_rng(0))
-    assert walks @ walks.T == pytest.approx(walk_similarity(graph.toarray(), 3), abs=0.02)
-    monkeypatch.setattr(spectral, "_PROJECTIONS", 500)
-    walks = projected_walks(graph, 3, np.random.default_rng(0))
-    dense, expected = graph_vectors(walks @ walks.T, 3, np.random.default_rng(0))
-    vectors, values = profile_vectors(walks, 3)
-    assert values == pytest.approx(expected, abs=1e-5)
-    assert np.abs(vectors) == pytest.approx(np.abs(dense), abs=1e-3)
 
 
 def test_an_isolated_base_cluster_has_no_walk():
@@ -275,8 +259,7 @@ def test_what_cannot_be_done_is_said(monkeypatch):
             model = method(4, random_state=0).fit([[0, 0, 0], [0, 0, 0], [1, 1, 1], [2, 2, 2]])
         assert model.n_clusters_ == 3 and len(set(model.labels_.tolist())) == 3
     monkeypatch.setattr(spectral, "_MAX_BYTES", 100)
-    monkeypatch.setattr(embedding, "MOST_CODES", 3)
-    with pytest.raises(ValueError, match=r"ECPCS needs up to 41280 bytes to compare 4 base clusters of 2 partitions"):
+    with pytest.raises(ValueError, match="pairs of 4 base clusters, which needs 1280 bytes"):
         ca.ECPCS(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
     with pytest.raises(ValueError, match="theta must be a positive number"):
         ca.LWGP(2, theta=float("nan")).fit([[0, 0], [0, 0], [1, 1], [1, 1]])

@@ -44,11 +44,6 @@ class Sample:
         """The sampled items, loaded here."""
         return local_rows(self.codes, self.layout)[0]
 
-    @property
-    def has_array(self) -> bool:
-        """Whether base clusters are so few that their overlap is an array."""
-        return self.layout.n_codes <= MOST_CODES
-
     @cached_property
     def overlap(self) -> np.ndarray:
         """HᵀH (d, d) of the sample."""
@@ -61,7 +56,7 @@ class Sample:
 
     def uncertainty(self, theta: float) -> np.ndarray:
         """ECI of every base cluster (d,)."""
-        if self.has_array:
+        if self.layout.n_codes <= MOST_CODES:
             return uncertainty_from_overlap(self.overlap, self.layout.offsets, theta)
         if not (math.isfinite(theta) and theta > 0):
             raise ValueError(f"theta must be a positive number, got {theta!r}.")
@@ -85,7 +80,7 @@ class Sample:
         Those of G = Bᵀ D_X⁻¹ B, B_if = weights[f]: see `graph_vectors`. A base cluster that no sampled item carries
         gets a zero vector, as if its label were missing.
         """
-        if self.has_array:
+        if self.layout.n_codes <= MOST_CODES:
             if (weights == 1.0).all() and (self.codes < self.layout.n_clusters).all():
                 return graph_vectors(self.overlap / self.layout.n_partitions, k, rng)
             return graph_vectors((weights[:, None] * self.local.weighted_overlap(weights)) * weights, k, rng)

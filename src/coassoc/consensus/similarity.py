@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from ..core.counts import Layout
 from ..engines.native import linkage as compiled
@@ -43,19 +42,6 @@ def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
     union = sizes[:, None] + sizes[None, :] - overlap
     graph = np.divide(overlap, union, out=np.zeros(overlap.shape), where=union > 0)
     np.fill_diagonal(graph, 0.0)
-    return graph
-
-
-def jaccard_of_items(indicator: csr_array) -> csr_array:
-    """`jaccard_graph` as a sparse matrix in float32, from H with fewer than 2²⁴ rows."""
-    one_hot = indicator.astype(np.float32)
-    graph = (one_hot.T.tocsr() @ one_hot).tocsr()
-    sizes = graph.diagonal()
-    union = np.repeat(sizes, np.diff(graph.indptr))
-    union += sizes[graph.indices]
-    union -= graph.data
-    graph.data /= union
-    graph.setdiag(0.0)
     return graph
 
 

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -21,11 +20,11 @@ from .base import ConsensusEstimator, PredictMixin
 from .embedding import Sample, StartRows, graph_vectors
 from .graph import place_items, vote_table
 from .lloyd import lloyd
-from .similarity import jaccard_graph, jaccard_of_items
+from .similarity import jaccard_graph
 from .starts import warn_if_fewer, with_fewer_clusters
 
-_MAX_BYTES = 1 << 34  # ECPCS refuses graphs of base clusters beyond this
-_PROJECTIONS = 64  # random directions that stand for the d base clusters where a walk may be; see `projected_walks`
+_MAX_BYTES = 1 << 34  # ECPCS refuses similarities of base clusters beyond this
+_SQUARES = 10  # arrays of d² numbers that it holds at a time
 
 
 @dataclass(eq=False, repr=False)
@@ -261,9 +260,7 @@ class ECPCS(SpectralConsensus):
 
     Notes
     -----
-    As `HBGF`, and O(d³) time and 80 d² bytes for up to 4096 base clusters. Above, the Jaccard graph is sparse and
-    trajectories are known by 64 random projections of each step, so that cosines of two base clusters are wrong by
-    about 0.1; graphs of more than 16 GiB are refused.
+    As `HBGF`, and O(d³) time and 80 d² bytes for the d base clusters, which are refused above 16 GiB (d = 14 654).
 
     References
     ----------
@@ -282,22 +279,17 @@ class ECPCS(SpectralConsensus):
     steps: int = 20
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
-        steps, layout = check_integer(self.steps, "steps"), sample.layout
-        d, p = layout.n_codes, layout.n_partitions
-        if sample.has_array:
-            used = np.flatnonzero(np.diagonal(sample.overlap))
-            similarity = walk_similarity(jaccard_graph(sample.overlap[np.ix_(used, used)]), steps)
-            vectors = np.zeros((d, min(k, len(used))))
-            vectors[used], self.eigenvalues_ = graph_vectors(similarity, k, rng)
-        else:
-            need = 20 * min(sample.n_items * p * p, d * d) + 8 * d * steps * _PROJECTIONS
-            if need > _MAX_BYTES:
-                raise ValueError(
-                    f"ECPCS needs up to {need} bytes to compare {d} base clusters of {p} partitions, above "
-                    f"{_MAX_BYTES}; use LWGP or HBGF, or fewer partitions."
-                )
-            walks = projected_walks(jaccard_of_items(sample.indicator), steps, rng)
-            vectors, self.eigenvalues_ = profile_vectors(walks, k)
+        steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes
+        need = _SQUARES * 8 * d * d
+        if need > _MAX_BYTES:
+            raise ValueError(
+                f"ECPCS compares all pairs of {d} base clusters, which needs {need} bytes, above {_MAX_BYTES}; "
+                "use LWGP or HBGF, or partitions with fewer clusters."
+            )
+        used = np.flatnonzero(np.diagonal(sample.overlap))
+        similarity = walk_similarity(jaccard_graph(sample.overlap[np.ix_(used, used)]), steps)
+        vectors = np.zeros((d, min(k, len(used))))
+        vectors[used], self.eigenvalues_ = graph_vectors(similarity, k, rng)
         lengths = lengths_of(vectors)[:, None]
         return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
@@ -343,32 +335,3 @@ def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
     cosine = np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0)
     np.fill_diagonal(cosine, 1.0)
     return cosine
-
-
-def projected_walks(graph: csr_array, steps: int, rng: np.random.Generator) -> np.ndarray:
-    """Random projections of the trajectories of walks on a sparse graph, as unit rows (d, steps * directions).
-
-    The s-step distributions P^s (d, d) are dense. P^s Ω, with random signs Ω (d, directions), comes from s products
-    with the graph, and its rows have in the mean the inner products of those of P^s.
-    """
-    d, m = graph.shape[0], _PROJECTIONS
-    degree = graph.sum(axis=1)[:, None]
-    scale = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
-    walks = np.empty((d, steps * m), np.float32)
-    reach = rng.choice(np.array([-1.0, 1.0], np.float32), size=(d, m))
-    for s in range(steps):
-        reach = scale * (graph @ reach)
-        walks[:, s * m : (s + 1) * m] = reach
-    norms = np.sqrt(np.einsum("ij,ij->i", walks, walks))[:, None]
-    return np.divide(walks, norms, out=walks, where=norms > 0)
-
-
-def profile_vectors(profiles: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """What `graph_vectors` gives for the graph Y Yᵀ of unit rows Y (d, q), from a matrix (q, q). Changes Y."""
-    degree = profiles @ profiles.sum(axis=0)
-    scale = np.divide(1.0, np.sqrt(np.abs(degree)), out=np.zeros_like(degree), where=degree > 0)[:, None]
-    profiles *= scale
-    values, vectors = np.linalg.eigh((profiles.T @ profiles).astype(np.float64))
-    values, vectors = values[: -k - 1 : -1], vectors[:, : -k - 1 : -1]
-    lengths = np.where(values > 1e-6, np.sqrt(np.abs(values)), np.inf)  # what is smaller is rounding
-    return scale * (profiles @ vectors.astype(np.float32) / lengths), values
