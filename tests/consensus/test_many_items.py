@@ -19,7 +19,7 @@ def reduce_early(monkeypatch):
     for module, name, value in (
         (micro, "LARGE", 60), (micro, "SAMPLE", 50), (search, "_SAMPLE", 50), (search, "_PER_CLUSTER", 8),
         (ca.AgreementConsensus, "_many", 60), (ca.DensityConsensus, "_many", 60), (embedding, "MOST_LABELS", 500),
-        (embedding, "START_ROWS", 40), (eac, "MANY", 25), (graph, "MANY", 25),
+        (embedding, "START_ROWS", 40), (embedding, "MOST_CODES", 30), (eac, "MANY", 25), (graph, "MANY", 25),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 

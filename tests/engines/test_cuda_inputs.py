@@ -10,10 +10,12 @@ import pytest
 pytest.importorskip("sklearn")
 
 import coassoc as ca
+from coassoc.consensus import registry
 from coassoc.engines import Numpy
 from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.ensemble.gpu_inputs import known_rows
+from consensus.test_many_items import reduce_early
 from twins import fixtures as twin
 from twins.cases import planted
 from twins.fixtures import Watch, as_if_on_device, on_device
@@ -98,6 +100,30 @@ def test_predict_on_the_gpu(make, method, fitted_on, monkeypatch):
                 assert device.owns(labels) and labels.dtype == np.int32
                 assert watch.large(watch.fetched) == watch.large(watch.sent) == []
                 np.testing.assert_array_equal(device.get(labels), expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", [name for name, one in registry.METHODS.items() if one.takes == "labels"])
+def test_every_method_takes_an_array_on_the_gpu(make, method, monkeypatch):
+    """Labels of NumPy, left on the device, on all items and where samples and micro-clusters take their place."""
+    if method in ("mcla", "cspa"):
+        pytest.importorskip("pymetis")
+    host, _ = planted(6, n=700, p=6, width=np.uint8, most=9, missing=0.1)
+    settings = {"max_rounds": 1} if method in ("density", "agreement") else {}
+    for reduced in (False, True):
+        if reduced:
+            reduce_early(monkeypatch)
+            settings |= {"max_bytes": 0} if method in ("eac", "cspa") else {}
+        expected = registry.make_method(method, n_clusters=4, random_state=0, engine=Numpy(), **settings).fit(host)
+        resident, engine, device = on_device(make, host)
+        with monkeypatch.context() as patch:
+            as_if_on_device(make, patch, device)
+            found = registry.make_method(method, n_clusters=4, random_state=0, engine=engine, **settings).fit(resident)
+        assert device.owns(found.labels_) or method in ("eac", "lwea", "cspa")
+        np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
+        for name in ("n_sampled_", "n_micro_clusters_"):
+            assert getattr(found, name, None) == getattr(expected, name, None)
+            assert not reduced or (getattr(found, name, None) or 0) < host.n_samples
 
 
 def test_rows_coded_as_at_fit_are_not_copied(make):

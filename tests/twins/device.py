@@ -23,6 +23,9 @@ _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
 class OnDevice(np.ndarray):
     """An array that counts as one on a device."""
 
+    def get(self) -> np.ndarray:
+        return np.array(self)
+
 
 @dataclass
 class Job:

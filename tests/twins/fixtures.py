@@ -5,7 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coassoc.consensus import base, bisecting, grow, kmeans, lloyd, search, starts
+from coassoc.consensus import (
+    answer,
+    base,
+    bisecting,
+    eac,
+    embedding,
+    graph,
+    grow,
+    kmeans,
+    lloyd,
+    micro,
+    search,
+    similarity,
+    spectral,
+    starts,
+)
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
@@ -91,7 +106,8 @@ def as_if_on_device(make, patch, device):
     if make.kind is not Twin:
         return
     patch.setattr(_cuda_device, "device_of", lambda array: device)
-    for module in (base, bisecting, grow, labels):
+    for module in (answer, base, bisecting, grow, labels):
         patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
-    for module in (base, bisecting, contract, grow, kmeans, labels, lloyd, search, starts):
+    guarded = (answer, base, bisecting, contract, eac, embedding, graph, grow, kmeans, labels, lloyd, micro, search)
+    for module in (*guarded, similarity, spectral, starts):
         patch.setattr(module, "np", Guard())

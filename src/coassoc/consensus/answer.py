@@ -16,7 +16,7 @@ from ..engines import Rows
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import is_on_gpu
 from ..metrics.labels import check_copies, fill_missing
-from .base import ConsensusEstimator, PredictMixin
+from .base import ConsensusEstimator, PredictMixin, on_host
 from .choosing import Evidence, NumberOfClusters, choose_k, gather_evidence, halves_agreement, rand_index
 from .confidence import item_confidence, recurrence
 from .micro import MicroClusters
@@ -175,7 +175,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
             number = choose_k(refits, asked if asked is not None and len(asked) > 1 else None)
             k = _chosen_number(asked, number, evidence)
             self._report(f"{micro.n_leaves} micro-clusters, {k} clusters, runners-up {number.runners_up}")
-            leaf = _host(rows.labels(micro.labelling)).astype(np.int16 if micro.n_leaves < 1 << 15 else np.int32)
+            leaf = on_host(rows.labels(micro.labelling)).astype(np.int16 if micro.n_leaves < 1 << 15 else np.int32)
             copies = _copies(ensemble, sample_weight, leaf)
             stabilities = refits.choose_method(k if k > 1 else number.k)
             if self.method in _ON_MICRO:
@@ -226,7 +226,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         v = np.ones(rows.layout.n_partitions)
         self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
         self._store_partition(ensemble, labels, counts, v)
-        micro, host = evidence.micro, _host(labels)
+        micro, host = evidence.micro, on_host(labels)
         inside = (host >= 0) & (leaf >= 0)
         shared = np.bincount(
             leaf[inside].astype(np.int64) * k + host[inside],
@@ -266,7 +266,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
             return
         counts = micro.in_given_order(found.counts, rows.layout)
         of_leaf = again.leaves * max(self.stability_, 0.0)
-        self.confidence_ = item_confidence(rows, leaf, _host(self.labels_), counts, weights, of_leaf, copies)
+        self.confidence_ = item_confidence(rows, leaf, on_host(self.labels_), counts, weights, of_leaf, copies)
 
     def _store_alternatives(
         self, evidence: Evidence, number: NumberOfClusters, found: _Found, stabilities: dict[str, float],
@@ -366,15 +366,11 @@ def _chosen_number(asked: list[int] | None, number: NumberOfClusters, evidence: 
 
 def _copies(ensemble: Ensemble, sample_weight: Any, leaf: np.ndarray) -> np.ndarray | None:
     """How often each item counts; items without a label get 0, and -1 for their leaf. None when all count once."""
-    copies = None if sample_weight is None else check_copies(_host(sample_weight), len(leaf))
+    copies = None if sample_weight is None else check_copies(on_host(sample_weight), len(leaf))
     unlabelled = ensemble.unlabelled()
     if unlabelled is not None:
+        unlabelled = on_host(unlabelled)
         leaf[unlabelled] = -1
         copies = np.ones(len(leaf), np.int64) if copies is None else copies
         copies[unlabelled] = 0
     return copies
-
-
-def _host(values: Any) -> np.ndarray:
-    """An array in the memory of this process."""
-    return np.asarray(values.get() if is_on_gpu(values) else values)

@@ -279,8 +279,18 @@ def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:
     unlabelled = ensemble.unlabelled()
     if unlabelled is not None:
         labels = labels.copy()
-        labels[unlabelled] = -1
+        labels[unlabelled if is_on_gpu(labels) else on_host(unlabelled)] = -1
     return labels
+
+
+def on_host(values: Any) -> np.ndarray:
+    """An array in the memory of this process."""
+    return np.asarray(values.get() if is_on_gpu(values) else values)
+
+
+def host_ensemble(ensemble: Any) -> Ensemble:
+    """The ensemble with its codes in the memory of this process."""
+    return ensemble.to_host() if is_on_gpu(ensemble) else ensemble
 
 
 def _n_rows(X: Any) -> int:

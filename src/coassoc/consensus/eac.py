@@ -16,7 +16,7 @@ from ..engines import Engine, Rows
 from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
-from .base import ConsensusEstimator
+from .base import ConsensusEstimator, host_ensemble, on_host
 from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
 from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
@@ -196,6 +196,7 @@ class EAC(ConsensusEstimator):
         sample = different_in_sample(rows, seed_from(self.random_state))
         if sample is not None and self._bytes(len(sample), plain, rows.layout)[1] > self.max_bytes:
             return False  # without a look at all rows, which may lie elsewhere
+        ensemble = host_ensemble(ensemble)
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
         square, n_bytes = self._bytes(len(weights), plain, rows.layout)
         if n_bytes > self.max_bytes:
@@ -231,10 +232,10 @@ class EAC(ConsensusEstimator):
         if micro.few_rows and not few:
             return False
         self.n_micro_clusters_ = micro.n_leaves
-        leaf_of_item = np.asarray(rows.labels(micro.labelling)).astype(np.int32)
+        leaf_of_item = on_host(rows.labels(micro.labelling)).astype(np.int32)
         absent = ensemble.unlabelled()
         if absent is not None:
-            leaf_of_item[absent] = -1
+            leaf_of_item[on_host(absent)] = -1
         counts = micro.in_given_order(micro.counts, rows.layout)
         u = self._cluster_weights(rows)
         together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)

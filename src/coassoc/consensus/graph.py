@@ -16,7 +16,7 @@ from ..core.tables import fix_table
 from ..engines import Engine, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
-from .base import ConsensusEstimator, PredictMixin
+from .base import ConsensusEstimator, PredictMixin, host_ensemble, on_host
 from .metis import load_pymetis, partition_graph
 from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
 from .similarity import cluster_sums, jaccard_graph, weighted_rows
@@ -225,6 +225,7 @@ class CSPA(ConsensusEstimator):
         sample = different_in_sample(rows, seed)
         if sample is not None and _edge_bytes(Ensemble.from_codes(sample, ensemble.n_clusters)) > self.max_bytes:
             return None
+        ensemble = host_ensemble(ensemble)
         copies = check_copies(sample_weight, ensemble.n_samples)
         if together:
             first, weights, row = weighted_rows(ensemble, copies)
@@ -247,7 +248,7 @@ class CSPA(ConsensusEstimator):
         micro = micro_clusters(rows, engine, max(MANY, 5 * k), MICRO_PASSES, seed)
         self.n_micro_clusters_ = micro.n_leaves
         part = self._cut(micro_graph(micro.counts), micro.sizes, k, seed)
-        leaf = np.asarray(rows.labels(micro.labelling))
+        leaf = on_host(rows.labels(micro.labelling))
         copies = check_copies(sample_weight, len(leaf))
         return part, leaf if copies is None else np.where(copies > 0, leaf, -1)
 
