@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..ensemble import Ensemble
 from ..metrics.counting import member_tables
 from .micro import MicroClusters, micro_clusters
 from .micro_fits import CANDIDATES, WeightedMicro
-from .support import MemberPairs, Support, compare_members, find_support, information
+from .support import MemberPairs, Support, centrality, compare_members, find_support, information
 
 N_MICRO = 300
 _MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
@@ -125,7 +125,7 @@ class Evidence:
 def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_clusters: int, seed: int) -> Evidence:
     """One k-means start and one overlap pass over the items; the rest works on micro-clusters.
 
-    With a single partition, its clusters are the micro-clusters.
+    Partitions are weighted by their centrality. With a single one, its clusters are the micro-clusters.
     """
     n_micro = max(N_MICRO, 5 * most_clusters)
     if rows.layout.n_partitions == 1:
@@ -138,6 +138,9 @@ def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_cluster
         for alpha, own, j in zip(tables, columns, micro.partitions)
     )
     pairs = compare_members(ordered, micro.layout)
+    kept, weights = micro.weights > 0, np.zeros(len(micro.weights))
+    weights[kept] = centrality(pairs.agreement[np.ix_(kept, kept)])
+    micro = replace(micro, weights=weights / weights.mean())
     return Evidence(micro, find_support(pairs), Refits(micro, pairs, seed))
 
 
