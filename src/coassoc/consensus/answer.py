@@ -127,7 +127,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
     runners_up_ : list of int
         Other numbers of clusters that the partitions suggest nearly as much, best first.
     k_curves_ : dict of str to ndarray
-        The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their sum.
+        The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is a weighted sum of them,
+        plus 0.3 where the partitions have more than 2.5 k clusters.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``, all partitions counted alike.
 
