@@ -108,12 +108,8 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
 
         Parameters
         ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored; scikit-learn passes it.
-        sample_weight : array-like of int, default=None
-            How often each item counts.
+        X, y, sample_weight
+            As for `fit`.
 
         Returns
         -------
