@@ -20,6 +20,11 @@ class ZeroEffort(NamedTuple):
     mean: float
     best: float
 
+    @classmethod
+    def of(cls, scores: np.ndarray) -> ZeroEffort:
+        """From the scores of all base partitions."""
+        return cls(math.fsum(scores.tolist()) / len(scores), float(scores.max()))
+
 
 def nmi(a: Any, b: Any, *, sample_weight: Any = None) -> float:
     r"""Normalised mutual information of two partitions, on the items both of them label.
@@ -114,8 +119,7 @@ def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engin
     >>> ca.zero_effort([[0, 0], [0, 0], [1, 1], [1, 1]])
     ZeroEffort(mean=1.0, best=1.0)
     """
-    scores = member_scores(X, metric, sample_weight=sample_weight, engine=engine)
-    return ZeroEffort(math.fsum(scores.tolist()) / len(scores), float(scores.max()))
+    return ZeroEffort.of(member_scores(X, metric, sample_weight=sample_weight, engine=engine))
 
 
 def member_scores(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
