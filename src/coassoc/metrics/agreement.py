@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.densities import density_from_counts
 from ..ensemble import check_ensemble
-from .counting import contingency, mean_with_others, member_counts, member_nmi, nmi_from_counts, nmi_from_table
+from .counting import contingency, mean_nmi, mean_with_others, member_counts, member_nmi, nmi_from_table
 from .densities import scored_counts
 from .labels import check_copies, check_labels
 
@@ -88,7 +88,7 @@ def ensemble_nmi(
     1.0
     """
     counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
-    return math.fsum((v * nmi_from_counts(counts)).tolist()) / len(v)
+    return mean_nmi(counts, v)
 
 
 def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> ZeroEffort:

@@ -26,7 +26,7 @@ from ..metrics.counting import contingency
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
 from .blocks import Blocks, typical_first
-from .comparison import Row, left_out_nmi, score
+from .comparison import Row, known_classes, left_out_nmi, score
 from .comparison import compare as run_methods
 from .distribution import Distribution, pair_distribution
 from .tidy import cluster_table, item_columns, partition_columns
@@ -234,7 +234,7 @@ def summarize(
 
 def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[Any, np.ndarray, Row]:
     """The fitted estimator (None for given labels), its labels by size, and their scores."""
-    known = None if ensemble.classes is None else check_labels(ensemble.classes, ensemble.n_samples, "classes")[0]
+    known = known_classes(ensemble)
     if labels is not None:
         codes, _ = check_labels(labels, ensemble.n_samples)
         return None, order_by_size(codes), score(Row("given labels"), ensemble, codes, known, engine)
