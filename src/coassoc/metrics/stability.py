@@ -83,16 +83,8 @@ def item_stability(
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    labels : array-like of shape (n_samples,)
-        The partition; negative or missing labels take no part.
-    sample_weight : array-like of int, default=None
-        How often each item counts; its other copies are then among its cluster's items.
-    partition_weights : {"agreement"} or array-like of float, default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the counting pass runs.
+    X, labels, sample_weight, partition_weights, engine
+        As for :func:`density`; other copies of an item are among its cluster's items.
 
     Returns
     -------
@@ -160,14 +152,8 @@ def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine:
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    labels : array-like of shape (n_samples,)
-        The partition.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the counting pass runs.
+    X, labels, sample_weight, engine
+        As for :func:`density`.
 
     Returns
     -------
@@ -201,14 +187,12 @@ def partition_agreement(X: Any, labels: Any = None, *, sample_weight: Any = None
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
+    X
+        As for :func:`density`.
     labels : array-like of shape (n_samples,), default=None
         A consensus.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the pass runs.
+    sample_weight, engine
+        As for :func:`density`.
 
     Returns
     -------
@@ -232,12 +216,8 @@ def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> n
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the overlap pass runs.
+    X, sample_weight, engine
+        As for :func:`density`.
 
     Returns
     -------
