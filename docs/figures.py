@@ -9,6 +9,17 @@ benchmarks/truth_checks.py (PART is design or held-out):
     truth.design.k.chosen k         mean of a column of the tables k, bad and confidence
     truth.design.ordered            ensembles where surer items are right more often; also ordered-share, one-class,
                                     out-of-order, near-order, unsupported, ensembles
+
+paper.METHOD.SET.SCORE, from rows.csv.gz (SCORE is nmi or density, in percent): how far the mean of a method is above
+the printed one, with SET "mean" the mean absolute distance; nmi-ours and nmi-printed are the two means.
+paper.worst.METHODS.SCORE is the largest mean absolute distance of some methods.
+
+    lead.Density.KM.density         range over the sets of the lead of one method over another
+    lead-sets.Density.KM.density    on how many sets it is above 0
+    ties.SET.READING.nmi            single linkage under a reading of its ties, from single-linkage-ties.json; nmi-gap:
+                                    above the printed figure, nmi-sd: deviation between ensembles, nmi-first: first 20
+    ties.all.READING.nmi            mean absolute distance from the printed figures; nmi-near: sets within 3 points
+    gpu.fits.ROW.COLUMN             a time of gpu.json
 """
 
 from __future__ import annotations
@@ -27,8 +38,12 @@ import numpy as np
 RESULTS = Path(__file__).resolve().parent / "results"
 sys.path.append(str(RESULTS.parents[1] / "benchmarks"))
 
-import truth  # noqa: E402  (of the folder benchmarks)
+import single_linkage_ties as ties  # noqa: E402  (of the folder benchmarks)
+import truth  # noqa: E402
 import truth_checks  # noqa: E402
+from coassoc.experiments.claims import claims_markdown, paired  # noqa: E402
+from coassoc.experiments.compact import read_rows  # noqa: E402
+from coassoc.experiments.tables import gaps, paper_tables, summarise  # noqa: E402
 
 TRUTH = [RESULTS / "truth-methods.jsonl.gz", RESULTS / "truth-answers.jsonl.gz"]
 NEAR = 1.5  # points behind the best method of a family that were allowed
@@ -192,5 +207,122 @@ def reached(part: str = "held-out") -> str:
     return markdown(("", "asked", "found"), rows)
 
 
-FIGURES = {"truth": truth_figure}
-TABLES = {"truth": truth_table}
+# -- the published evaluation --------------------------------------------------------------------------------------
+
+
+@functools.cache
+def evaluation() -> list:
+    return read_rows(RESULTS / "rows.csv.gz")
+
+
+def paper_figure(method: str, where: str, what: str) -> str:
+    score, _, which = what.partition("-")
+    if method == "worst":
+        return f"{max(gap.mean_absolute for gap in gaps(evaluation(), score, where.split())):.1f}"
+    if where == "mean":
+        return f"{gaps(evaluation(), score, [method])[0].mean_absolute:.1f}"
+    cell = summarise(evaluation(), score)[where][method]
+    return {"": signed(cell.difference), "ours": f"{cell.mean:.1f}", "printed": f"{cell.paper:.1f}"}[which]
+
+
+def lead_figure(first: str, second: str, score: str) -> str:
+    leads = [of.mean for of in paired(evaluation(), score, first, second).values()]
+    return f"{min(leads):.1f} to {max(leads):.1f}"
+
+
+def lead_sets(first: str, second: str, score: str) -> str:
+    leads = [of.mean for of in paired(evaluation(), score, first, second).values()]
+    return f"{sum(lead > 0 for lead in leads)} of {len(leads)}"
+
+
+def printed_claims() -> str:
+    """The claims checked on the figures that the paper prints for the sets that we have."""
+    have, cells = {row["dataset"] for row in evaluation()}, {}
+    for key, sets in paper_tables().items():
+        for dataset, methods in sets.items():
+            for method, value in methods.items():
+                if value is not None and dataset in have:
+                    cells.setdefault((dataset, method), {})[key.partition("_")[0]] = value / 100
+    rows = [{"dataset": d, "method": m, "repeat": 0, **scores} for (d, m), scores in sorted(cells.items())]
+    lines = claims_markdown(rows).split("\n\n", 1)[1].splitlines(keepends=True)
+    return "".join(line.replace("found here", "found in the printed figures") for line in lines)
+
+
+@functools.cache
+def stored_ties() -> dict:
+    return json.loads((RESULTS / "single-linkage-ties.json").read_text(encoding="utf-8"))
+
+
+def ties_figure(name: str, reading: str, what: str) -> str:
+    score, _, which = what.partition("-")
+    number = ("nmi", "density").index(score)
+    gap, _ = ties.gaps(stored_ties(), reading, number)
+    if name == "all":
+        return f"{(abs(gap) <= 3).sum()} of {len(gap)}" if which == "near" else f"{abs(gap).mean():.1f}"
+    if which == "gap":
+        return signed(gap[list(stored_ties()).index(name)])
+    return f"{stored_ties()[name][reading][{'': 'mean', 'sd': 'sd', 'first': 'first 20'}[which]][number]:.1f}"
+
+
+def ties_table(name: str) -> str:
+    if name == "readings":
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            ties.table()
+        return re.sub(r"-(?=\d)", "−", out.getvalue().split("\n\n")[0]) + "\n"
+    sets = dict(list(stored_ties().items())[:5])
+    printed = [[paper_tables()[f"{score}_hier"][name]["R-SL"] for score in ("nmi", "density")] for name in sets]
+
+    def mean(of: dict, reading: str, digits: int = 1) -> list[str]:
+        return [f"{value:.{digits}f}" for value in of[reading]["mean"]]
+
+    spread = [list(zip(mean(of, ties.SPREAD[0]), mean(of, ties.SPREAD[1]))) for of in sets.values()]
+    rows = {
+        "printed: NMI, density": [f"{nmi:.1f}, {density:.1f}" for nmi, density in printed],
+        "clusters before → after the tied merges": [
+            " → ".join(mean(of, "blocks, clusters after", 0)) for of in sets.values()
+        ],
+        "NMI, lowest to highest order": [" to ".join(of[0]) for of in spread],
+        "density, lowest to highest order": [" to ".join(of[1]) for of in spread],
+        "lowest row (`EAC`)": [", ".join(mean(of, "lowest")) for of in sets.values()],
+        "random order, mean": [", ".join(mean(of, "random")) for of in sets.values()],
+    }
+    return markdown(("", *sets), [(what, *line) for what, line in rows.items()])
+
+
+# -- speed and scale -----------------------------------------------------------------------------------------------
+
+
+def gpu_figure(table: str, row: str, column: str) -> str:
+    """A time of gpu.json, from the one row whose name contains `row`."""
+    stored = json.loads((RESULTS / "gpu.json").read_text(encoding="utf-8"))[table]
+    (line,) = [line for line in stored["rows"] if row in line[0].replace("*", "")]
+    milliseconds = float(line[stored["columns"].index(column)])
+    return f"{milliseconds:.0f} ms" if milliseconds < 100 else f"{milliseconds / 1000:.2f} s"
+
+
+def model_table(name: str) -> str:
+    """Time and memory of a billion items on a cluster, by the formulas of docs/scale.md."""
+    n, p, k, passes = 1e9, 20, 20, 10
+    rows = []
+    for workers, chunks in ((1, 120), (8, 120), (32, 128)):
+        overhead = 0.010 + 0.002 * workers + 0.0001 * chunks
+        memory = n / workers * (p + 6) / 1e9 + 0.15
+        seeding, run = k * (n * 3.5e-9 / workers + 2 * overhead), passes * (n * 13e-9 / workers + overhead)
+        rows.append((workers, chunks, f"{memory:.1f} GB", f"{seeding:.0f} s", f"{run:.0f} s"))
+    return markdown(("workers c", "chunks C", "memory each, one start", "seeding", "ten passes"), rows)
+
+
+FIGURES = {
+    "truth": truth_figure,
+    "paper": paper_figure,
+    "lead": lead_figure,
+    "lead-sets": lead_sets,
+    "ties": ties_figure,
+    "gpu": gpu_figure,
+}
+TABLES = {
+    "truth": truth_table,
+    "ties": ties_table,
+    "model": model_table,
+    "printed": lambda name: printed_claims(),
+}
