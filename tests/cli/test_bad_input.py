@@ -34,6 +34,7 @@ WRONG = {
     "fti good.csv": "no command 'fti' | did you mean 'fit'",
     "fit nofile.csv": "no file 'nofile.csv' | check the path",
     "fit folder": "folder without label files | parquet",
+    "fit cells.zarr": "cells.zarr is a Zarr store | write_h5ad",
     "fit good.csv good.csv": "good.csv twice | once",
     "fit good.csv noid.csv": "noid.csv has no ids | --id",
     "fit empty.csv": "empty.csv is empty | header and at least one row",
@@ -99,7 +100,8 @@ WRONG = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("wrong")
-    (path / "folder").mkdir()
+    for name in ("folder", "cells.zarr"):
+        (path / name).mkdir()
     for name, content in FILES.items():
         (path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return path

@@ -155,6 +155,7 @@ def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[s
         "seconds": {"read": round(read, 4), "fit": round(fitted, 4)},
         "output": args.output,
         "column": args.name if args.output is not None else None,
+        "confidence_column": f"{args.name}_confidence" if args.output is not None and args.confidence else None,
     }
 
 
@@ -176,7 +177,7 @@ def _text(result: dict[str, Any]) -> str:
     low, high = result["base_clusters"]
     head = (
         f"{result['items']:,} items, {result['partitions']} clusterings of "
-        f"{low if low == high else f'{low} to {high}'} clusters"
+        f"{plain_text.span(low, high)} clusters"
         + (", some labels missing" if result["missing_labels"] else "")
     )
     base = f"{low}" if low == high else f"{low}–{high}"
@@ -202,10 +203,12 @@ def _text(result: dict[str, Any]) -> str:
         lines.append(f"{result['unlabelled_items']} items have no label in any clustering and get -1.")
     if "class_nmi" in scores:
         lines.append(f"NMI with the known classes: {scores['class_nmi']:.4f} (density does not measure this).")
+    columns = [name for name in (result["column"], result["confidence_column"]) if name]
     if result["output"] is None:
         lines.append("Nothing was written; add -o FILE to keep the labels.")
     else:
-        lines.append(f"Wrote column {result['column']!r} to {result['output']}.")
+        many = "s" * (len(columns) > 1)
+        lines.append(f"Wrote column{many} {' and '.join(map(repr, columns))} to {result['output']}.")
     if "saved" in result:
         lines.append(f"Saved the model to {result['saved']}.")
     return "\n".join(lines)

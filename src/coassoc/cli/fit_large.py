@@ -104,7 +104,7 @@ def text(result: dict[str, Any]) -> str:
 
     low, high = result["base_clusters"]
     lines = [
-        f"{result['items']:,} items, {result['partitions']} clusterings of {low} to {high} clusters",
+        f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters",
         f"{result['method']} with {result['engine']}: {result['clusters']} clusters, density "
         f"{plain_text.number(result['scores']['density'])}, {plain_text.seconds(result['seconds']['fit'])}",
     ]
