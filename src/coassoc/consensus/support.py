@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincc
 
-from ..core.counts import Layout
-from ..engines import resolve
+from ..core.counts import Counts, Layout
+from ..core.densities import density_from_counts
 from ..ensemble import Ensemble
-from ..metrics.counting import member_tables
+from ..metrics import ZeroEffort
+from ..metrics.counting import layout_of, mean_with_others, member_counts, nmi_from_counts
 
 ALPHA = 1e-3  # probability of calling independent partitions supported
 LEAST_CORE = 1 / 3  # share of the partitions that must agree beyond chance with one another
@@ -192,9 +193,25 @@ def find_support(pairs: MemberPairs) -> Support:
 
 def check_support(ensemble: Ensemble, engine: Any = "auto") -> Support:
     """Whether the partitions of an ensemble agree beyond chance: one overlap pass."""
-    with resolve(engine, ensemble).load(ensemble) as rows:
-        pairs = compare_members(member_tables(ensemble, rows, range(ensemble.n_partitions)), rows.layout)
-    return find_support(pairs)
+    return find_support(compare_members(_tables(member_counts(ensemble, None, engine)), layout_of(ensemble)))
+
+
+def support_and_scores(ensemble: Ensemble, engine: Any = "auto") -> tuple[Support, ZeroEffort, ZeroEffort]:
+    """The same, with the NMI and the density of single partitions (see `zero_effort`), all from one pass."""
+    nmi, density, equal = [], [], np.ones(ensemble.n_partitions)
+
+    def scored() -> Iterator[Counts]:
+        for counts in member_counts(ensemble, None, engine):
+            nmi.append(nmi_from_counts(counts))
+            density.append(density_from_counts(counts, equal))
+            yield counts
+
+    support = find_support(compare_members(_tables(scored()), layout_of(ensemble)))
+    return support, ZeroEffort.of(mean_with_others(np.array(nmi))), ZeroEffort.of(np.array(density))
+
+
+def _tables(found: Iterable[Counts]) -> Iterator[np.ndarray]:
+    return (counts.alpha for counts in found)
 
 
 def _largest_component(adjacent: np.ndarray) -> np.ndarray:
