@@ -93,6 +93,8 @@ WRONG = {
     "ensemble good.csv -o out.csv": "column 'id', row 1 is 'i00', not a number | --exclude id",
     "report good.csv --labels z -o out.html": "good.csv has no column 'z' | it has",
     "bench -k 0": "-k/--clusters: must be a whole number of at least 1, got '0' | --help",
+    "reproduce --quick --datasets gisette -o out": "'gisette' is not available here | --allow-download",
+    "reproduce --datasets iris -o out": "dataset must be one of abalone | 'iris'",
     "reproduce -m KMM -o out": "method must be one of KM | name=package.module:Estimator",
 }
 
