@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
                 result["scores"]["class_nmi"] = nmi(ensemble.classes, labels)
             result |= {"seconds": seconds, "output": args.output, "column": args.name if args.output else None}
             if args.output is not None:
+                result |= {"confidence_column": f"{args.name}_confidence"} if args.confidence else {}
                 progress.step("writing")
                 _write(args, paths, labels, model, ensemble)
             if args.save is not None:
@@ -227,7 +228,7 @@ def _text(result: dict[str, Any]) -> str:
     low, high = result["base_clusters"]
     head = (
         f"{result['items']:,} items, {result['partitions']} clusterings of "
-        f"{low if low == high else f'{low} to {high}'} clusters"
+        f"{plain_text.span(low, high)} clusters"
         + (", some labels missing" if result["missing_labels"] else "")
     )
     base = f"{low}" if low == high else f"{low}–{high}"
@@ -259,7 +260,8 @@ def _text(result: dict[str, Any]) -> str:
     if result["output"] is None:
         lines.append("Nothing was written; add -o FILE to keep the labels.")
     else:
-        lines.append(f"Wrote column {result['column']!r} to {result['output']}.")
+        also = f" and {result['confidence_column']!r}" if "confidence_column" in result else ""
+        lines.append(f"Wrote column {result['column']!r}{also} to {result['output']}.")
     if "saved" in result:
         lines.append(f"Saved the model to {result['saved']}.")
     return "\n".join(lines)
