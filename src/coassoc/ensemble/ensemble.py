@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -139,8 +139,15 @@ class Ensemble:
         if len(names) != len(vectors):
             raise ValueError(f"names must have one entry per partition ({len(vectors)}), got {len(names)}.")
         check_table_shape((len(columns[0][0]), len(columns)))
+        return cls.from_columns(names, columns, len(columns[0][0]), missing)
+
+    @classmethod
+    def from_columns(
+        cls, names: list[str], columns: Iterable[tuple[Any, Any]], n_rows: int, missing: str = "negative"
+    ) -> Ensemble:
+        """Ensemble of columns (values, nulls), coded one after the other."""
         self = cls.__new__(cls)
-        self._encode(names, iter(columns), len(columns[0][0]), missing)
+        self._encode(names, columns, n_rows, missing)
         return self
 
     @classmethod
@@ -222,7 +229,7 @@ class Ensemble:
         self._store(codes, n_clusters, sizes, [str(j) for j in range(table.shape[1])], labels)
         return True
 
-    def _encode(self, names: list[str], columns: Iterator, n_rows: int, missing: str) -> None:
+    def _encode(self, names: list[str], columns: Iterable, n_rows: int, missing: str) -> None:
         codes: np.ndarray | None = None
         n_clusters, sizes, categories = [], [], []
         for j, (values, nulls) in enumerate(columns):
