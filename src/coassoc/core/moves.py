@@ -217,7 +217,7 @@ class DensityState(LiveState):
         )
 
     def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
-        both, step = [o, c], np.array([-m, m])
+        both, step = np.array([o, c]), np.array([-m, m])
         squares, cells = self.squares[:, both], self.cells[:, both]
         squares[at] += step * (2 * self.alpha[np.ix_(f, both)] + step)
         cells[at] += step
@@ -272,8 +272,9 @@ class AgreementState(LiveState):
         )
 
     def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
-        step, here, there = [-m, m], np.ix_(f, [o, c]), np.ix_(at, [o, c])
-        alpha, cells = self.alpha[here], self.cells[there]
+        both, step = np.array([o, c]), np.array([-m, m])
+        there = np.ix_(at, both)
+        alpha, cells = self.alpha[np.ix_(f, both)], self.cells[there]
         joint = (fixed_xlogx(alpha + step, self.bits) - fixed_xlogx(alpha, self.bits)).sum(axis=1)
         own = (fixed_xlogx(cells + step, self.bits) - fixed_xlogx(cells, self.bits)).sum(axis=1)
         shared, entropy = self.shared[at] + joint - own, self.entropy[at] - own

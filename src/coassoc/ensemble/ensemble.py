@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .encode import Column, check_missing_rule, encode_column, smallest_unsigned
+from ..core.counts import smallest_unsigned
+from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
 from .integers import code_integers, tally_integers
 from .io.roles import warn_of_odd_columns

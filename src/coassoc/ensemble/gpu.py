@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.counts import smallest_unsigned
 from ..engines.cuda import device as cuda_device
 from ..engines.cuda.engine import Cuda
-from .encode import smallest_unsigned
 from .ensemble import Ensemble, add_kind, is_on_gpu
 
 
