@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +17,24 @@ def check_total_copies(total: int) -> None:
         raise ValueError(f"the ensemble has {total} items, copies counted; exact counts hold for at most {MAX_COPIES}.")
 
 
+def smallest_unsigned(n_values: int) -> np.dtype:
+    """Smallest unsigned type that holds `n_values` different codes or labels."""
+    for name in ("uint8", "uint16", "uint32"):
+        if n_values - 1 <= np.iinfo(name).max:
+            return np.dtype(name)
+    raise ValueError(f"a partition has {n_values} clusters; at most 2**32 - 1 are supported.")
+
+
 @dataclass(frozen=True)
 class Layout:
     """Shape of an ensemble: the numbers of base clusters and where each partition starts in H."""
 
     n_clusters: np.ndarray  # (p,) clusters of each partition
     offsets: np.ndarray  # (p + 1,) first column of H of each partition
+
+    @classmethod
+    def of(cls, ensemble: Any) -> Layout:
+        return cls(np.ascontiguousarray(ensemble.n_clusters, dtype=np.int64), ensemble.offsets)
 
     @property
     def n_partitions(self) -> int:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .prepare import check_scaling, prepare
+from ..core.checks import check_choice
+from .prepare import SCALINGS, prepare
 from .registry import DATASETS, DatasetInfo
 from .sources import SourceUnavailable, cache_folder, from_folder, from_network, from_package, from_rule
-from .table import MISSING_CELLS, RawTable, cell_digests, is_number, parse_csv, read_text
+from .table import MISSING_CELLS, RawTable, cell_digest, is_number, parse_csv, read_text
 
 
 class DatasetUnavailable(ValueError):
@@ -121,9 +122,9 @@ def load(
     ((12960, 27), 5)
     """
     info = dataset_info(name)
-    check_scaling(scaling)
-    if source is not None and source not in SOURCES:
-        raise ValueError(f"source must be one of {SOURCES} or None, got {source!r}.")
+    check_choice(scaling, "scaling", SCALINGS)
+    if source is not None:
+        check_choice(source, "source", SOURCES)
     folder = folder if folder is not None else os.environ.get("COASSOC_DATA") or None
     raw, found = _first_source(info, source, folder, allow_download or source == "network", check, opener)
     ordinal = ("sex",) if name == "abalone" else ()
@@ -138,7 +139,7 @@ def from_csv(
 
     Columns of words become one 0/1 column per word; empty cells take the mean of their column.
     """
-    check_scaling(scaling)
+    check_choice(scaling, "scaling", SCALINGS)
     path = Path(path)
     text = read_text(path)
     try:
@@ -213,7 +214,7 @@ def check_table(info: DatasetInfo, table: RawTable, source: str) -> None:
             f"dataset {info.name!r} from {source} has {shape[0]} rows and {shape[1]} classes; "
             f"expected {info.n_samples} and {info.n_classes}. Pass check=False to use it all the same."
         )
-    if info.digest_free and cell_digests(table)[1] != info.digest_free:
+    if info.digest and cell_digest(table) != info.digest:
         raise ValueError(
             f"dataset {info.name!r} from {source}: the sha256 of its cells is not the recorded one, so some cell "
             "differs. Pass check=False to use it all the same."

@@ -77,8 +77,8 @@ def _number(cell: str, row: int, name: str) -> float:
         raise ValueError(f"column {name}, row {row}: {cell!r} is not a number.") from None
 
 
-def cell_digests(table: RawTable) -> tuple[str, str]:
-    """sha256 of the cells row by row in order, and of the same rows sorted (so that order does not matter).
+def cell_digest(table: RawTable) -> str:
+    """sha256 of the cells of the sorted rows, so that their order does not matter.
 
     A number is written as the shortest decimal that reads back equal, a missing cell as nothing, so the digest
     belongs to the values and not to a file format. Cost: one pass, O(n_samples * n_features).
@@ -88,14 +88,8 @@ def cell_digests(table: RawTable) -> tuple[str, str]:
         cells = ["" if v != v else repr(v) for v in table.numbers[i].tolist()]
         for j, words in table.nominal.items():
             cells[j] = str(words[i])
-        cells.append(str(table.labels[i]))
-        lines.append(",".join(cells).encode())
-    in_order, free = hashlib.sha256(), hashlib.sha256()
-    for line in lines:
-        in_order.update(line + b"\n")
-    for line in sorted(lines):
-        free.update(line + b"\n")
-    return in_order.hexdigest(), free.hexdigest()
+        lines.append(",".join([*cells, str(table.labels[i])]).encode() + b"\n")
+    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
 
 
 def read_text(path: Path) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.checks import check_choice
+
 MISSING_RULES = ("negative", "nan", "cluster", "singletons")
 
 
@@ -68,17 +70,8 @@ def label_array(labels: Sequence[Any]) -> np.ndarray:
     return as_objects(labels)
 
 
-def smallest_unsigned(n_values: int) -> np.dtype:
-    """Smallest unsigned type that holds `n_values` different codes."""
-    for name in ("uint8", "uint16", "uint32"):
-        if n_values - 1 <= np.iinfo(name).max:
-            return np.dtype(name)
-    raise ValueError(f"a partition has {n_values} clusters; at most 2**32 - 1 are supported.")
-
-
 def check_missing_rule(missing: str) -> None:
-    if not isinstance(missing, str) or missing not in MISSING_RULES:
-        raise ValueError(f"missing must be one of {MISSING_RULES}, got {missing!r}.")
+    check_choice(missing, "missing", MISSING_RULES)
 
 
 def encode_column(

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Counts, Layout, ScoreTable, check_total_copies
+from ...core.counts import Counts, Layout, ScoreTable, check_total_copies, smallest_unsigned
 from ...core.moves import MoveTable
 from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows, participating_copies
 from .device import open_device
 from .moves import DeviceMoves
 from .seeding import SEED_ROWS, CudaSeeding
-from .tables import narrow_table, table_drift, table_layout
+from .tables import narrow_table, table_drift
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # the byte table is used when gaps are at least this many times its error bound
@@ -105,7 +105,7 @@ class Cuda(Engine):
                 codes = device.put(np.ascontiguousarray(codes))
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
-        layout = table_layout(ensemble.n_clusters, ensemble.offsets)
+        layout = Layout.of(ensemble)
         if on_host and multiplicity is not None and device.owns(multiplicity):
             copies, n_copies = _marked_copies(device, multiplicity, ensemble.unlabelled())
         elif on_host:
@@ -480,7 +480,7 @@ def _total_copies(device, copies) -> int:
 def _label_type(k: int) -> np.dtype:
     if k > _MAX_CLUSTERS:
         raise ValueError(f"the CUDA engine holds at most {_MAX_CLUSTERS} clusters, got {k}; use engine='native'.")
-    return np.dtype(np.uint8 if k <= 256 else np.uint16)
+    return smallest_unsigned(k)
 
 
 def _memory_message(n: int, p: int, itemsize: int, free: int) -> str:

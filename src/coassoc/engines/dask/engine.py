@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ...core.checks import check_integer
-from ...core.counts import Layout, ScoreTable, check_total_copies
-from ..contract import Engine
+from ...core.counts import Layout, ScoreTable, check_total_copies, smallest_unsigned
+from ..contract import Engine, missing_in
 from ..stream.chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import add_results, chunk_describe, chunk_labels, missing_in, new_version, smallest_label_type
+from ..stream.chunks import add_results, chunk_describe, chunk_labels, new_version
 from .session import FAN_IN, Session, balanced, groups_of, rows_by_place
 from .tasks import (
     fill_positions,
@@ -143,7 +143,7 @@ class Dask(Engine):
                 sizes, places, rows = self._code_blocks(session, ensemble)
             else:
                 sizes, places, rows = self._cut_codes(session, ensemble.codes)
-            layout = Layout(ensemble.n_clusters, ensemble.offsets)
+            layout = Layout.of(ensemble)
             settings = {"missing": missing_in(ensemble), "engine": self.local, "slots": 2 * (self.n_starts or 4) + 2}
             chunks = DaskChunks.build(session, rows, sizes, places, layout, multiplicity, settings)
             chunks.distributed = source is not None
@@ -444,7 +444,7 @@ class DaskChunks(Chunks):
         ends, pieces = np.cumsum(self.sizes), []
         for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
             here = (indices >= end - size) & (indices < end)
-            where, to = indices[here] - (end - size), targets[here].astype(smallest_label_type(labelling.n_clusters))
+            where, to = indices[here] - (end - size), targets[here].astype(smallest_unsigned(labelling.n_clusters))
             pieces.append(self.session.submit(moved_labels, chunk, *labelling.arguments_of(c), where, to))
         labelling.past, labelling.pieces = (new_version(), None, EACH), pieces
 

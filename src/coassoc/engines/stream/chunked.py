@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Counts, Layout, ScoreTable
+from ...core.counts import Counts, Layout, ScoreTable, smallest_unsigned
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..contract import Labelling, Rows, Seeding
@@ -30,7 +30,6 @@ from .chunks import (
     chunk_propose,
     chunk_worst,
     new_version,
-    smallest_label_type,
 )
 
 
@@ -81,7 +80,7 @@ class Chunks(ABC):
     def cut(self, labels: np.ndarray, k: int) -> list:
         """Labels of all rows as one piece per chunk, stored with the chunks."""
         ends = np.cumsum(self.sizes)
-        return [labels[end - size : end].astype(smallest_label_type(k)) for end, size in zip(ends, self.sizes)]
+        return [labels[end - size : end].astype(smallest_unsigned(k)) for end, size in zip(ends, self.sizes)]
 
     @abstractmethod
     def forget(self, key: str) -> None:

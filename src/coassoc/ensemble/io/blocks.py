@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary, as_objects, encode_column, smallest_unsigned
+from ...core.counts import smallest_unsigned
+from ..encode import Dictionary, as_objects, encode_column
 from ..integers import code_integers, tally_integers
 from ..tables import check_table_shape, column_values, columns_of
 from .formats import open_table
