@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from ..core.checks import check_choice
 from .prepare import SCALINGS, prepare
 from .registry import DATASETS, DatasetInfo
 from .sources import SourceUnavailable, cache_folder, from_folder, from_network, from_package, from_rule
-from .table import MISSING_CELLS, RawTable, cell_digest, is_number, parse_csv, read_text
+from .table import RawTable, cell_digest, parse_csv, read_text
 
 
 class DatasetUnavailable(ValueError):
@@ -143,24 +141,11 @@ def from_csv(
     path = Path(path)
     text = read_text(path)
     try:
-        table = parse_csv(text, _word_columns(text, label), label)
+        table = parse_csv(text, None, label)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     X, names = prepare(table, scaling)
     return Dataset(name or path.name.split(".")[0], X, table.labels, names, scaling, "csv")
-
-
-def _word_columns(text: str, label: str | None) -> list[str]:
-    """Columns with a cell that is neither a number nor missing."""
-    reader = csv.reader(io.StringIO(text))
-    header = next(reader, [])
-    wordy: set[int] = set()
-    for row in reader:
-        for j, cell in enumerate(row[: len(header)]):
-            if j not in wordy and cell.strip().lower() not in MISSING_CELLS and not is_number(cell):
-                wordy.add(j)
-    at = header.index(label) if label in header else len(header) - 1
-    return [header[j] for j in sorted(wordy) if j != at]
 
 
 def _first_source(

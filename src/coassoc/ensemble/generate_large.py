@@ -22,7 +22,7 @@ from .generate import (
     partition_seeds,
     plan,
 )
-from .io.blocks import Source, source_of
+from .io.blocks import Source, content, source_of
 from .stored import StoredEnsemble
 
 
@@ -141,7 +141,7 @@ def _block_sizes(source: Source, client: Any) -> list[int]:
 
 def _features(block: Any, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    table = block.read() if hasattr(block, "read") else block
+    table = content(block)
     if not isinstance(table, np.ndarray):  # columns by name
         parts = {str(name): np.asarray(table[name]) for name in (table if isinstance(table, dict) else table.columns)}
         words = [name for name, part in parts.items() if part.dtype.kind not in "iufb"]

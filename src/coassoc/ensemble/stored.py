@@ -111,7 +111,11 @@ class StoredEnsemble(Ensemble):
         """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
             with naming(Path(self.source.what)):
-                sizes, tallies = (tally or _tally_here)(self.source, self.missing)
+                source = self.source
+                counted = (
+                    tally(source, self.missing) if tally else source.tally(source.blocks, self.names, self.missing)
+                )
+                sizes, tallies = counted
                 self._sizes_of_blocks = sizes
                 if sum(sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
@@ -219,16 +223,6 @@ class StoredEnsemble(Ensemble):
         n = self.source.n_rows
         items = "items not yet counted" if n is None else f"{n} items"
         return f"Ensemble({items}, {self.n_partitions} partitions, stored in {self.source.what})"
-
-
-def _tally_here(source: Source, missing: str) -> tuple:
-    """The labels of every column, blocks one after the other."""
-    total = None
-    for block in source.blocks:
-        part = source.tally(block, source.names, missing)
-        total = part if total is None else source.merge([total, part])
-    assert total is not None
-    return total
 
 
 def _is_stored(table: Any) -> bool:

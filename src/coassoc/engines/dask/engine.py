@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ class Dask(Engine):
         if source.kind == "dask":
             sizes = ensemble.block_sizes
             places = session.place(sizes)
-        return sizes, places, session.coded_blocks(source, ensemble.coding, groups, places)
+        return sizes, places, session.over_blocks(ensemble.coding.codes_of_blocks, source, groups, places)
 
     def _groups(self, session: Session, source: Any) -> list[list]:
         """The blocks of a file that form each chunk; those of an NPY file are cut into chunks of equal size."""
@@ -432,7 +433,7 @@ class DaskChunks(Chunks):
         ]
         filled = []
         for c, chunk in enumerate(self.futures):
-            parts = [self.session.submit(_item, group, c) for group in sorted_]
+            parts = [self.session.submit(getitem, group, c) for group in sorted_]
             filled.append(self.session.submit(fill_positions, chunk, parts, self.distributed))
         return self._shown(filled)
 
@@ -454,7 +455,3 @@ def _has_future(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return any(_has_future(part) for part in value)
     return hasattr(value, "key") and hasattr(value, "client")
-
-
-def _item(parts: Sequence, c: int) -> Any:
-    return parts[c]
