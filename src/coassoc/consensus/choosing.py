@@ -13,12 +13,11 @@ from ..core.checks import stream
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..metrics.counting import member_tables
-from .micro import MicroClusters, micro_clusters
+from .micro import MICRO_PASSES, MicroClusters, micro_clusters
 from .micro_fits import CANDIDATES, WeightedMicro
 from .support import MemberPairs, Support, centrality, compare_members, find_support, information
 
 N_MICRO = 300
-_MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
 N_SPLITS = 5  # random halves of the partitions: 10 refits
 MOST_CLUSTERS = 30  # tried when the number of clusters is not given
 # Constants below were tuned on the design half of benchmarks/truth.py.
@@ -131,7 +130,7 @@ def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_cluster
     n_micro = max(N_MICRO, 5 * most_clusters)
     if rows.layout.n_partitions == 1:
         n_micro = max(n_micro, rows.layout.n_codes)
-    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), _MICRO_PASSES, seed, ensemble=ensemble)
+    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), MICRO_PASSES, seed, ensemble=ensemble)
     columns = np.split(micro.codes, micro.layout.offsets[1:-1])
     tables = member_tables(ensemble, rows, micro.partitions.tolist())
     ordered = (
