@@ -3,6 +3,7 @@
     python benchmarks/sizes.py run codes.npy --engines native stream dask --methods lwgp agreement --out rows.jsonl
     python benchmarks/sizes.py table docs/results/sizes.jsonl
     python benchmarks/sizes.py reduced --out rows.jsonl
+    python benchmarks/sizes.py samples
 
 `run` fits in processes of their own (k = 20, otherwise as a user would call it) and appends one JSON row each: seconds,
 CPU seconds and peak resident memory, mapped files included, of the process and, on Dask, of its two workers together.
@@ -198,6 +199,36 @@ def reduced(args: argparse.Namespace) -> int:
     return 0
 
 
+def samples(args: argparse.Namespace) -> int:
+    """What samples cost DensityConsensus on public data sets: percent of the density of a search on all items."""
+    import coassoc as ca
+    from coassoc import datasets
+    from coassoc.consensus import search
+    from coassoc.experiments.protocol import features
+
+    found, method = [], ca.DensityConsensus
+    method._n_samples = args.number
+    for info in datasets.list_datasets():
+        try:
+            data = datasets.load(info.name)
+        except datasets.DatasetUnavailable:
+            continue
+        ensemble = ca.make_ensemble(features(data), 20, random_state=0)
+        n, gains = ensemble.n_samples, []
+        for k in sorted({data.n_classes, K}):
+            if n < 200 * k:
+                continue  # a sample has 100 items for each cluster
+            for seed in range(4):
+                densities = []
+                for method._many, search._SAMPLE in ((10**9, n), (0, n // 5)):
+                    densities.append(method(k, random_state=seed).fit(ensemble).density_)
+                gains.append(100 * (densities[1] / densities[0] - 1))
+            found.append(float(np.mean(gains[-4:])))
+            print(json.dumps({"data": info.name, "rows": n, "k": k, "percent": round(found[-1], 3)}), flush=True)
+    print(json.dumps({"most": max(found), "least": min(found), "mean": float(np.mean(found))}))
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -224,6 +255,9 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("--methods", nargs="+", choices=METHODS)
     one.add_argument("--out", type=Path, required=True)
     one.set_defaults(run=reduced)
+    one = commands.add_parser("samples")
+    one.add_argument("--number", type=int, default=5, help="samples to search on")
+    one.set_defaults(run=samples)
     args = parser.parse_args(argv)
     return args.run(args)
 

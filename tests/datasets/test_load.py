@@ -26,7 +26,7 @@ from coassoc.datasets.sources import (
     from_rule,
     parse_original,
 )
-from coassoc.datasets.table import cell_digests, parse_gisette
+from coassoc.datasets.table import cell_digest, parse_gisette
 
 FOLDER = os.environ.get("COASSOC_DATA")
 needs_folder = pytest.mark.skipif(not FOLDER, reason="set COASSOC_DATA to the folder of the data files")
@@ -52,7 +52,7 @@ def test_sixteen_sets_are_known_in_alphabetical_order():
 def test_folder_matches_what_is_recorded(name):
     info = dataset_info(name)
     table = from_folder(info, FOLDER)
-    assert cell_digests(table) == (info.digest, info.digest_free)
+    assert cell_digest(table) == info.digest
     assert table.n_missing == info.n_missing
     data = load(name, folder=FOLDER, source="folder")
     assert data.X.shape == (info.n_samples, info.n_features)
@@ -109,7 +109,7 @@ def test_nominal_columns_missing_cells_and_scaling_by_hand(tiny, tmp_path):
 def test_changed_cell_is_noticed(tiny, tmp_path, monkeypatch):
     path = write_set(tmp_path, "tiny", tiny)
     table = from_folder(dataset_info("tiny"), tmp_path)
-    monkeypatch.setitem(_registry.DATASETS, "tiny", replace(dataset_info("tiny"), digest_free=cell_digests(table)[1]))
+    monkeypatch.setitem(_registry.DATASETS, "tiny", replace(dataset_info("tiny"), digest=cell_digest(table)))
     assert load("tiny", folder=tmp_path).X.shape == (4, 4)
     path.write_bytes(gzip.compress(tiny.replace("1.5", "1.25").encode()))
     with pytest.raises(ValueError, match="sha256 of its cells is not the recorded one"):
@@ -132,8 +132,8 @@ def test_download_is_checked_then_kept(tiny, tmp_path, monkeypatch):
         "tiny", "Tiny", 3, 2, 2, "here", "by hand", url="https://example.org/tiny.zip", members=("t.data",)
     )
     good = "1,2,a\n3,4,b\n5,?,a\n"
-    digest = cell_digests(parse_original(info, [good]))[1]
-    monkeypatch.setitem(_registry.DATASETS, "tiny", replace(info, digest_free=digest))
+    digest = cell_digest(parse_original(info, [good]))
+    monkeypatch.setitem(_registry.DATASETS, "tiny", replace(info, digest=digest))
     asked = []
 
     def opener(text):
@@ -188,7 +188,7 @@ def test_original_formats_read_back_the_same_table(name):
             lines.append(",".join([" " + c if c == "?" else c for c in cells] + [label + "."]))
         else:
             lines.append(",".join(["1000", *cells, label]))
-    assert cell_digests(parse_original(info, ["\n".join(lines)])) == (info.digest, info.digest_free)
+    assert cell_digest(parse_original(info, ["\n".join(lines)])) == info.digest
 
 
 def test_gisette_files_of_its_format(tmp_path, monkeypatch):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coassoc as ca
-from coassoc.ensemble.encode import MISSING_RULES, encode_column, smallest_unsigned
+from coassoc.core.counts import smallest_unsigned
+from coassoc.ensemble.encode import MISSING_RULES, encode_column
 
 
 def codes_of(values, missing="negative", nulls=None):

@@ -150,7 +150,7 @@ def test_codes_are_not_copied():
     assert len(km.labels_) == 300
 
 
-@pytest.mark.parametrize(("dtype", "k"), [(np.uint16, 300), (np.uint32, 65537)])
+@pytest.mark.parametrize(("dtype", "k"), [(np.uint16, 300), (np.uint16, 65536)])
 def test_wide_codes_are_not_copied_when_they_need_the_width(dtype, k):
     codes = ready_codes(dtype, k, n=2 * k)
     assert np.shares_memory(ca.Ensemble(codes).codes, codes)

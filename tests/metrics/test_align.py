@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coassoc as ca
+from coassoc.metrics.align import ranks_by_size
 
 pairs = st.integers(1, 25).flatmap(
     lambda n: st.tuples(
@@ -55,6 +56,8 @@ def test_lengths_must_agree():
 @given(st.lists(st.integers(-1, 5), min_size=1, max_size=40).filter(lambda x: max(x) >= 0))
 def test_sizes_fall_and_ties_go_to_the_first_seen(labels):
     ordered = ca.metrics.order_by_size(labels)
+    array, cut = np.array(labels), len(labels) // 3
+    assert (ranks_by_size([array[:cut], array[cut:]], 6)[array] == ordered).all()
     kept = [x for x in labels if x >= 0]
     new = ordered[ordered >= 0]
     assert [x < 0 for x in labels] == (ordered < 0).tolist()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..report import plain_text
 from . import common as common
 from . import fit_large as large
+
+_PART_ROWS = 1 << 20
 
 DESCRIPTION = """find the consensus of the clusterings in a label table, and write it back as one more column.
 
@@ -48,26 +51,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ..engines.memory import PeakMemory
+    from ..metrics import nmi
+
     _check_outputs(args)
     clock = common.Clock()
-    with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress:
-        if large.is_wanted(args, paths):
-            result = large.run(args, paths[0], progress)
-            common.say_json(result) if args.json else common.say(large.text(result))
-            return 0
+    with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress, PeakMemory() as memory:
         progress.step("reading")
-        ensemble = common.read_input(args, paths)
-        _check_name(args, paths, ensemble)
-        read = clock.seconds
-        progress.step(f"{args.method} on {ensemble.n_samples:,} items")
-        model, labels = fit(args, ensemble)
-        result = summary(args, ensemble, labels, model, read, clock.seconds - read)
-        if args.output is not None:
-            progress.step("writing")
-            large.write(args, paths, labels, model, ensemble)
-        if args.save is not None:
-            model.save(args.save, force=args.force)
-            result["saved"] = str(args.save)
+        with large.opened(args, paths) as (ensemble, engine, stored):
+            _check_name(args, paths, ensemble)
+            read = clock.seconds
+            progress.step(f"{args.method} on {ensemble.n_samples:,} items")
+            model = fit(args, ensemble, engine)
+            labels, order = numbered(model, args.order, stored)
+            seconds = {"read": round(read, 4), "fit": round(clock.seconds - read, 4)}
+            result = summary(args, ensemble, model, labels, order, engine)
+            if not stored and ensemble.classes is not None:  # a stored column of classes may not fit in memory
+                result["scores"]["class_nmi"] = nmi(ensemble.classes, labels)
+            result |= {"seconds": seconds, "output": args.output, "column": args.name if args.output else None}
+            if args.output is not None:
+                result |= {"confidence_column": f"{args.name}_confidence"} if args.confidence else {}
+                progress.step("writing")
+                _write(args, paths, labels, model, ensemble)
+            if args.save is not None:
+                model.save(args.save, force=args.force)
+                result["saved"] = str(args.save)
+    if stored:
+        result |= {"engine": repr(engine), "peak_anonymous_bytes": memory.peak}
     if result["chance"] is not None and not result["chance"]["exceeded"]:
         common.note(result["chance"]["warning"], "warning")
     if args.json and args.output == "-":  # standard output holds the labels
@@ -103,58 +113,98 @@ def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> N
         raise ValueError(f"{args.labels[0]} already has a column {args.name!r}; choose another name with --name.")
 
 
-def fit(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
-    """The fitted estimator and its labels, numbered as asked."""
-    import numpy as np
-
+def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
+    """The fitted estimator."""
     from ..consensus.base import fit_to
-    from ..metrics import order_by_size
 
-    model = common.make_model(args, args.engine)
+    model = common.make_model(args, engine)
     if args.save is not None and not hasattr(model, "save"):
         raise ValueError(f"--save: {args.method} cannot be saved; a class derived from ConsensusEstimator can.")
-    labels = np.asarray(fit_to(model, ensemble).labels_)
-    return model, order_by_size(labels) if args.order == "size" else labels
+    return fit_to(model, ensemble)
 
 
-def summary(args, ensemble, labels, model, read: float, fitted: float) -> dict[str, Any]:
+def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
+    """Labels under the numbers asked for, in a temporary file for a stored ensemble; the cluster behind each number."""
+    import numpy as np
+
+    from ..engines.memory import file_array
+    from ..metrics.align import ranks_by_size
+    from ..metrics.labels import check_labels
+
+    found = model.labels_
+    if not hasattr(model, "cluster_sizes_"):  # an estimator of the user's own may name clusters as it likes
+        found = check_labels(found, len(found))[0]
+    k = len(model.cluster_sizes_) if hasattr(model, "cluster_sizes_") else int(found.max()) + 1
+    ranks = ranks_by_size(_parts(found), k) if order == "size" else np.append(np.arange(k, dtype=np.int32), -1)
+    labels = file_array(found.shape, np.int32) if stored else np.empty(found.shape, np.int32)
+    start = 0
+    for part in _parts(found):
+        labels[start : start + len(part)] = ranks[part]
+        start += len(part)
+    return labels, np.argsort(ranks[:-1], kind="stable")[np.count_nonzero(ranks[:-1] < 0) :]
+
+
+def _parts(labels: Any) -> Iterator[Any]:
+    if hasattr(labels, "blocks"):  # on a Dask cluster
+        for i in range(labels.numblocks[0]):
+            yield labels.blocks[i].compute()
+        return
+    for start in range(0, len(labels), _PART_ROWS):
+        yield labels[start : start + _PART_ROWS]
+
+
+def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, ensemble: Any) -> None:
+    """The labels, and the confidence where asked for, beside the content of a single input of the same kind."""
+    import numpy as np
+
+    from ..ensemble import write_labels
+    from ..ensemble.io.writing import joins_source
+
+    source = paths[0] if len(paths) == 1 else None
+    kind = "tsv" if args.output == "-" and args.format == "tsv" else None
+    columns = {args.name: labels}
+    if args.confidence:
+        columns[f"{args.name}_confidence"] = np.asarray(model.confidence_, dtype=float).round(4)
+    ids = None if joins_source(args.output, source, kind) else ensemble.item_ids
+    write_labels(args.output, columns, source=source, ids=ids, format=kind, header=args.header, force=args.force)
+
+
+def summary(
+    args: argparse.Namespace, ensemble: Any, model: Any, labels: Any, order: Any, engine: Any
+) -> dict[str, Any]:
     """What the command reports, as plain values."""
     import numpy as np
 
-    from ..consensus.support import check_support
-    from ..metrics import cluster_density, density, ensemble_nmi, nmi, zero_effort
+    from ..consensus.base import fitted_counts
+    from ..consensus.support import support_and_scores
+    from ..core.densities import cluster_densities, density_from_counts
+    from ..metrics.counting import mean_nmi
 
-    low, high = int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())
-    chance = check_support(ensemble, args.engine).as_dict() if ensemble.n_partitions > 1 else None
-    sizes = np.bincount(labels[labels >= 0])
-    densities = cluster_density(ensemble, labels, engine=args.engine)
+    counts = fitted_counts(model, ensemble, labels, order, engine)
+    support, zero_nmi, zero_density = support_and_scores(ensemble, engine)
+    equal = np.ones(ensemble.n_partitions)
     scores: dict[str, Any] = {
-        "density": density(ensemble, labels, engine=args.engine),
-        "ensemble_nmi": ensemble_nmi(ensemble, labels, engine=args.engine),
-        "zero_effort_nmi": zero_effort(ensemble, engine=args.engine)._asdict(),
-        "zero_effort_density": zero_effort(ensemble, "density", engine=args.engine)._asdict(),
+        "density": density_from_counts(counts, equal),
+        "ensemble_nmi": mean_nmi(counts, equal),
+        "zero_effort_nmi": zero_nmi._asdict(),
+        "zero_effort_density": zero_density._asdict(),
     }
-    if ensemble.classes is not None:
-        scores["class_nmi"] = nmi(ensemble.classes, labels)
     return {
         "input": [str(path) for path in args.labels],
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
-        "base_clusters": [low, high],
+        "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
         "columns": ensemble.names,
         "missing_labels": ensemble.has_missing,
         "method": type(model).__name__,
         "parameters": {k: v for k, v in model.get_params(deep=False).items() if isinstance(v, (int, float, str))},
-        "clusters": len(sizes),
-        "unlabelled_items": int((labels < 0).sum()),
+        "clusters": len(counts.sizes),
+        "unlabelled_items": int(np.count_nonzero(labels < 0)),
         "scores": scores,
-        "chance": chance,
+        "chance": support.as_dict() if ensemble.n_partitions > 1 else None,
         **_of_the_answer(model),
-        "cluster_sizes": sizes.tolist(),
-        "cluster_density": densities.tolist(),
-        "seconds": {"read": round(read, 4), "fit": round(fitted, 4)},
-        "output": args.output,
-        "column": args.name if args.output is not None else None,
+        "cluster_sizes": counts.sizes.tolist(),
+        "cluster_density": cluster_densities(counts, equal).tolist(),
     }
 
 
@@ -172,12 +222,12 @@ def _of_the_answer(model: Any) -> dict[str, Any]:
 
 
 def _text(result: dict[str, Any]) -> str:
+    from ..engines.memory import format_size
+
     scores = result["scores"]
     low, high = result["base_clusters"]
-    head = (
-        f"{result['items']:,} items, {result['partitions']} clusterings of "
-        f"{low if low == high else f'{low} to {high}'} clusters"
-        + (", some labels missing" if result["missing_labels"] else "")
+    head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters" + (
+        ", some labels missing" if result["missing_labels"] else ""
     )
     base = f"{low}" if low == high else f"{low}–{high}"
     number, zero_density, zero_nmi = plain_text.number, scores["zero_effort_density"], scores["zero_effort_nmi"]
@@ -191,10 +241,12 @@ def _text(result: dict[str, Any]) -> str:
     used = f"clusterings: {shown_names(result['columns'])} (choose others with --columns, --exclude)"
     lines = [head, used, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
     if scores["ensemble_nmi"] < zero_nmi["best"] and result.get("supported", True):
+        fewer = result["clusters"] < low
         lines.append(
-            "The best single clustering agrees more with the others than this consensus does: consider another number "
-            "of clusters (-k) or another method (-m)."
-        )
+            "The best single clustering agrees more with the others than this consensus does"
+            + (": fewer clusters agree less by nature; coassoc report compares at the same number." if fewer
+               else ": consider another number of clusters (-k) or another method (-m).")
+        )  # fmt: skip
     sizes = result["cluster_sizes"]
     shown = ", ".join(map(str, sizes[:12])) + (", ..." if len(sizes) > 12 else "")
     lines.append(f"{result['clusters']} cluster{'s' if result['clusters'] != 1 else ''} of {shown} items.")
@@ -202,10 +254,14 @@ def _text(result: dict[str, Any]) -> str:
         lines.append(f"{result['unlabelled_items']} items have no label in any clustering and get -1.")
     if "class_nmi" in scores:
         lines.append(f"NMI with the known classes: {scores['class_nmi']:.4f} (density does not measure this).")
+    if result.get("peak_anonymous_bytes") is not None:
+        peak = format_size(result["peak_anonymous_bytes"])
+        lines.append(f"Read in pieces with {result['engine']}; peak memory here, without mapped files: {peak}.")
     if result["output"] is None:
         lines.append("Nothing was written; add -o FILE to keep the labels.")
     else:
-        lines.append(f"Wrote column {result['column']!r} to {result['output']}.")
+        also = f" and {result['confidence_column']!r}" if "confidence_column" in result else ""
+        lines.append(f"Wrote column {result['column']!r}{also} to {result['output']}.")
     if "saved" in result:
         lines.append(f"Saved the model to {result['saved']}.")
     return "\n".join(lines)

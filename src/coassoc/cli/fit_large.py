@@ -1,4 +1,4 @@
-"""`coassoc fit` on files larger than memory: labels are read in blocks, here or on a Dask cluster."""
+"""Files larger than memory in `coassoc fit`: labels are read in blocks, here or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..report import plain_text
 from . import common as common
 
-_PART_ROWS = 1 << 20
 _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 
 
@@ -55,66 +51,16 @@ def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
     return needed if needed <= table.limit.allowed else 0
 
 
-def run(args: argparse.Namespace, path: Path, progress: Any) -> dict[str, Any]:
-    """Fit and write; the result as the command prints it."""
-    from ..consensus.base import fit_to
-    from ..engines.memory import PeakMemory
+@contextmanager
+def opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, Any, bool]]:
+    """The ensemble, the engine for it, and whether it was left in its file."""
     from ..ensemble import StoredEnsemble
 
-    clock = common.Clock()
-    with _engine(args) as engine, PeakMemory() as memory:
-        progress.step("reading")
-        ensemble = StoredEnsemble(path, **common.reading(args))
-        progress.step(f"{args.method} with {engine!r}")
-        model = fit_to(common.make_model(args, engine), ensemble)
-        fitted = clock.seconds
-        sizes = np.asarray(model.cluster_sizes_)
-        order = np.argsort(-sizes, kind="stable") if args.order == "size" else np.arange(len(sizes))
-        rank = np.empty(len(sizes) + 1, dtype=np.int32)
-        rank[order], rank[-1] = np.arange(len(sizes)), -1  # the last entry is read by label −1
-        if args.output is not None:
-            progress.step("writing")
-            _write(args, path, ensemble, model, rank)
-        if args.save is not None:
-            model.save(args.save, force=args.force)
-    return {
-        "input": [str(path)],
-        "items": ensemble.n_samples,
-        "partitions": ensemble.n_partitions,
-        "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
-        "columns": ensemble.names,
-        "missing_labels": ensemble.has_missing,
-        "method": type(model).__name__,
-        "engine": repr(engine),
-        "clusters": len(sizes),
-        **({"verdict": model.verdict_, "supported": model.supported_} if hasattr(model, "verdict_") else {}),
-        "scores": {"density": model.density_},
-        "cluster_sizes": sizes[order].tolist(),
-        "cluster_density": np.asarray(model.cluster_density_)[order].tolist(),
-        "seconds": {"fit": round(fitted, 4), "all": round(clock.seconds, 4)},
-        "peak_anonymous_bytes": memory.peak,
-        "output": args.output,
-        "column": args.name if args.output is not None else None,
-    }
-
-
-def text(result: dict[str, Any]) -> str:
-    """The result for people."""
-    from ..engines.memory import format_size
-
-    low, high = result["base_clusters"]
-    lines = [
-        f"{result['items']:,} items, {result['partitions']} clusterings of {low} to {high} clusters",
-        f"{result['method']} with {result['engine']}: {result['clusters']} clusters, density "
-        f"{plain_text.number(result['scores']['density'])}, {plain_text.seconds(result['seconds']['fit'])}",
-    ]
-    if "verdict" in result:
-        lines.insert(1, result["verdict"])
-    if result["peak_anonymous_bytes"] is not None:
-        lines.append(f"peak memory of this process without mapped files: {format_size(result['peak_anonymous_bytes'])}")
-    if result["output"] is not None:
-        lines.append(f"wrote {result['output']}")
-    return "\n".join(lines)
+    if not is_wanted(args, paths):
+        yield common.read_input(args, paths), args.engine, False
+        return
+    with _engine(args) as engine:
+        yield StoredEnsemble(paths[0], **common.reading(args)), engine, True
 
 
 @contextmanager
@@ -144,38 +90,3 @@ def open_client(args: argparse.Namespace) -> Iterator[Any]:
 
     with connect(args.dask, args.jobs) as client:
         yield client
-
-
-def _write(args: argparse.Namespace, path: Path, ensemble: Any, model: Any, rank: np.ndarray) -> None:
-    """The labels, in a temporary file, written as `coassoc fit` writes them in memory."""
-    from ..engines.memory import file_array
-
-    ranked = file_array((ensemble.n_samples,), np.int32)
-    start = 0
-    for part in _parts(model.labels_):
-        ranked[start : start + len(part)] = rank[part]
-        start += len(part)
-    write(args, [path], ranked, model, ensemble)
-
-
-def write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, ensemble: Any) -> None:
-    """The labels, and the confidence where asked for, beside the content of a single input of the same kind."""
-    from ..ensemble import write_labels
-    from ..ensemble.io.writing import joins_source
-
-    source = paths[0] if len(paths) == 1 else None
-    kind = "tsv" if args.output == "-" and args.format == "tsv" else None
-    columns = {args.name: labels}
-    if args.confidence:
-        columns[f"{args.name}_confidence"] = np.asarray(model.confidence_, dtype=float).round(4)
-    ids = None if joins_source(args.output, source, kind) else ensemble.item_ids
-    write_labels(args.output, columns, source=source, ids=ids, format=kind, header=args.header, force=args.force)
-
-
-def _parts(labels: Any) -> Iterator[np.ndarray]:
-    if hasattr(labels, "blocks"):  # on the cluster
-        for i in range(labels.numblocks[0]):
-            yield labels.blocks[i].compute()
-        return
-    for start in range(0, len(labels), _PART_ROWS):
-        yield labels[start : start + _PART_ROWS]

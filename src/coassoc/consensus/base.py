@@ -19,7 +19,7 @@ from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.frames import KINDS, as_series
 from ..ensemble.gpu_inputs import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
-from ..metrics.counting import counts_of
+from ..metrics.counting import counts_of, layout_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
@@ -108,12 +108,8 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
 
         Parameters
         ----------
-        X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
-        y : None
-            Ignored; scikit-learn passes it.
-        sample_weight : array-like of int, default=None
-            How often each item counts.
+        X, y, sample_weight
+            As for `fit`.
 
         Returns
         -------
@@ -272,6 +268,13 @@ def fit_to(model: Any, ensemble: Ensemble) -> Any:
     if isinstance(model, ConsensusEstimator):
         return model.fit(ensemble)
     return model.fit(np.column_stack([ensemble.partition(j) for j in range(ensemble.n_partitions)]))
+
+
+def fitted_counts(model: Any, ensemble: Ensemble, labels: np.ndarray, order: np.ndarray, engine: Any) -> Counts:
+    """Counts of a fitted model, its cluster order[c] under number c; of `labels`, so numbered, for other clusterers."""
+    if isinstance(model, ConsensusEstimator):
+        return Counts(model._alpha[:, order], model.cluster_sizes_[order], layout_of(ensemble))
+    return counts_of(ensemble, labels, len(order), None, engine)
 
 
 def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:

@@ -34,8 +34,8 @@ class ECC(TableConsensus):
     n_clusters : int, default=8
         Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row, when that
         lowers the loss.
-    n_init : int, default=10
-        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
+    n_init
+        As for `KMeansConsensus`.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on the distances between label rows, items drawn at random, or a given
         partition (which one reproduces the paper's figures: see the page on compared methods).
@@ -48,12 +48,10 @@ class ECC(TableConsensus):
 
     Attributes
     ----------
-    labels_, losses_, density_, n_clusters_, cluster_density_, cluster_sizes_, n_iter_, stop_reason_
+    labels_, losses_, density_, n_clusters_, cluster_density_, cluster_sizes_, n_iter_, converged_, stop_reason_
         As for `KMeansConsensus`.
     loss_ : float
         Penalised loss in nats (plain loss with a floor).
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
 
     See Also
     --------

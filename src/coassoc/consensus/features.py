@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.checks import check_integer, seed_from
 from ..ensemble import Ensemble
-from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan
+from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
 from ..metrics import density
 from .persist import SaveMixin
 from .registry import make_method
@@ -158,8 +158,9 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
             "missing",
             None,
         )
+        seeds = partition_seeds(seed, n_partitions)
         vectors, self.base_models_, self.base_features_ = [], [], []
-        for labels, model, columns in self._run(X, recipe, partition_seeds(seed, n_partitions)):
+        for labels, model, columns in run_partitions(fit_partition, X, recipe, seeds, self.n_jobs):
             vectors.append(labels)
             self.base_models_.append(model)
             self.base_features_.append(columns)
@@ -210,15 +211,6 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         known = method.get_params(deep=False)
         del settings["engine"]  # an estimator brings its own
         return method.set_params(**{name: value for name, value in settings.items() if name in known})
-
-    def _run(self, X: Any, recipe: Any, seeds: list) -> Any:
-        from joblib import Parallel, delayed, effective_n_jobs
-
-        jobs = min(effective_n_jobs(self.n_jobs), len(seeds))
-        if jobs == 1:
-            return (fit_partition(X, recipe, j, seed) for j, seed in enumerate(seeds))
-        parallel = Parallel(n_jobs=jobs, return_as="generator")
-        return parallel(delayed(fit_partition)(X, recipe, j, seed) for j, seed in enumerate(seeds))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

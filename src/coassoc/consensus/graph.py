@@ -152,10 +152,8 @@ class CSPA(ConsensusEstimator):
     max_bytes : int, default=2147483648
         Largest memory that the graph of different rows may need; above, the vertices are 1000 micro-clusters, or
         5 * `n_clusters` when that is more, and the items of one stay together.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of METIS.
-    engine, verbose
-        As for `KMeansConsensus`.
+    random_state, engine, verbose
+        As for `MCLA`.
 
     Attributes
     ----------

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.counts import smallest_unsigned
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble, check_ensemble
-from ..ensemble.encode import smallest_unsigned
 from ..ensemble.ensemble import is_on_gpu
 from ..metrics.labels import check_copies
 

@@ -22,10 +22,8 @@ class SEC(TableConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
-    n_init : int, default=10
-        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
+    n_clusters, n_init
+        As for `KMeansConsensus`.
     init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
         How a start is made: greedy k-means++ on the distances between label rows, items drawn at random
         (``init="random", n_init=1`` fits the paper's figures on its small sets), or a given partition.
@@ -34,13 +32,11 @@ class SEC(TableConsensus):
 
     Attributes
     ----------
-    labels_, losses_, density_, n_clusters_, cluster_density_, cluster_sizes_, n_iter_, stop_reason_
+    labels_, losses_, density_, n_clusters_, cluster_density_, cluster_sizes_, n_iter_, converged_, stop_reason_
         As for `KMeansConsensus`.
     loss_ : float
         Normalised cut :math:`k - \sum_C \sum_f \alpha_f^2 / w(C)`; the weighted k-means cost differs from it by a
         constant of the ensemble.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
 
     See Also
     --------

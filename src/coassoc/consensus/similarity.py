@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.counts import Layout
+from ..core.counts import Layout, smallest_unsigned
 from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
-from ..ensemble.encode import smallest_unsigned
 from .linkage import condensed_length, row_starts
 
 SIMILARITIES = ("walk", "jaccard")

@@ -181,18 +181,14 @@ class LWGP(SpectralConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus.
-    n_init, max_iter, random_state, engine, verbose
+    n_clusters, n_init, max_iter, random_state, engine, verbose
         As for `HBGF`.
     theta : float, default=0.4
         How fast the weight of a base cluster falls with its uncertainty.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
-        As for `HBGF`.
-    eigenvalues_, n_sampled_, loss_, losses_, n_iter_, converged_, stop_reason_
+    labels_, n_clusters_, eigenvalues_, loss_ and the others
         As for `HBGF`.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
@@ -240,18 +236,14 @@ class ECPCS(SpectralConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus.
-    n_init, max_iter, random_state, engine, verbose
+    n_clusters, n_init, max_iter, random_state, engine, verbose
         As for `HBGF`.
     steps : int, default=20
         Length t of the walks.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
-        As for `HBGF`.
-    eigenvalues_, n_sampled_, loss_, losses_, n_iter_, converged_, stop_reason_
+    labels_, n_clusters_, eigenvalues_, loss_ and the others
         As for `HBGF`.
 
     See Also

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.special import gammaincc
 
-from ..core.counts import Layout
-from ..engines import resolve
+from ..core.counts import Counts, Layout
+from ..core.densities import density_from_counts
 from ..ensemble import Ensemble
-from ..metrics.counting import member_tables
+from ..metrics import ZeroEffort
+from ..metrics.counting import layout_of, mean_with_others, member_counts, nmi_from_counts
 
 ALPHA = 1e-3  # probability of calling independent partitions supported
 LEAST_CORE = 1 / 3  # share of the partitions that must agree beyond chance with one another
@@ -192,9 +193,25 @@ def find_support(pairs: MemberPairs) -> Support:
 
 def check_support(ensemble: Ensemble, engine: Any = "auto") -> Support:
     """Whether the partitions of an ensemble agree beyond chance: one overlap pass."""
-    with resolve(engine, ensemble).load(ensemble) as rows:
-        pairs = compare_members(member_tables(ensemble, rows, range(ensemble.n_partitions)), rows.layout)
-    return find_support(pairs)
+    return find_support(compare_members(_tables(member_counts(ensemble, None, engine)), layout_of(ensemble)))
+
+
+def support_and_scores(ensemble: Ensemble, engine: Any = "auto") -> tuple[Support, ZeroEffort, ZeroEffort]:
+    """The same, with the NMI and the density of single partitions (see `zero_effort`), all from one pass."""
+    nmi, density, equal = [], [], np.ones(ensemble.n_partitions)
+
+    def scored() -> Iterator[Counts]:
+        for counts in member_counts(ensemble, None, engine):
+            nmi.append(nmi_from_counts(counts))
+            density.append(density_from_counts(counts, equal))
+            yield counts
+
+    support = find_support(compare_members(_tables(scored()), layout_of(ensemble)))
+    return support, ZeroEffort.of(mean_with_others(np.array(nmi))), ZeroEffort.of(np.array(density))
+
+
+def _tables(found: Iterable[Counts]) -> Iterator[np.ndarray]:
+    return (counts.alpha for counts in found)
 
 
 def _largest_component(adjacent: np.ndarray) -> np.ndarray:
@@ -204,15 +221,15 @@ def _largest_component(adjacent: np.ndarray) -> np.ndarray:
     return np.flatnonzero(component == np.bincount(component).argmax())
 
 
-def kept_partitions(agreement: np.ndarray) -> np.ndarray:
-    r"""(p,) False for partitions that hardly agree with the others; all True when none agree.
+def centrality(agreement: np.ndarray) -> np.ndarray:
+    r"""(p,) how far each partition agrees with the others; all 1 when none agree.
 
-    Centrality is the leading eigenvector of the agreement corrected for chance,
+    The leading eigenvector of the agreement corrected for chance,
     :math:`\max(I_{ij} - (k_i-1)(k_j-1)/2n, 0) / \sqrt{H_i H_j}` with 0 on the diagonal, relative to its mean over the
     more central half of the partitions. A group that agrees only within itself is less central than a larger group.
     """
     p = len(agreement)
     if not agreement.any():
-        return np.ones(p, dtype=bool)
+        return np.ones(p)
     central = np.abs(np.linalg.eigh(agreement)[1][:, -1])
-    return central >= LEAST_CENTRALITY * np.sort(central)[-((p + 1) // 2) :].mean()
+    return central / np.sort(central)[-((p + 1) // 2) :].mean()

@@ -116,21 +116,6 @@ def fixed_xlogx(x: np.ndarray, bits: int) -> np.ndarray:
     return np.rint(values * log * 2.0**bits).astype(np.int64)
 
 
-def fixed_xlogx_of(x: int, bits: int) -> int:
-    """`fixed_xlogx` of one integer, in plain Python."""
-    if x < 2:
-        return 0
-    fraction, exponent = math.frexp(float(x))
-    if fraction < _SQRT_HALF:
-        fraction, exponent = fraction + fraction, exponent - 1
-    s = (fraction - 1.0) / (fraction + 1.0)
-    z = s * s
-    r = _SERIES[0]
-    for coefficient in _SERIES[1:]:
-        r = r * z + coefficient
-    return round(float(x) * (exponent * _LN2 + (s + s) * r) * 2.0**bits)
-
-
 # -- live states -------------------------------------------------------------------------------------------
 
 
@@ -156,8 +141,30 @@ class LiveState(ABC):
         """The present state, frozen for proposals."""
 
     @abstractmethod
+    def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
+        """Gain of moving m copies of a row from o to c, and (array, where, new values) of what then changes.
+
+        The row has the base clusters `f` in the partitions `at`; α and sizes are left to `settle`.
+        """
+
     def settle(self, moves: Moves, threshold: float) -> np.ndarray:
         """Apply in order the moves that still gain more than `threshold`; True where applied."""
+        accepted = np.zeros(len(moves), dtype=bool)
+        values = self.values()
+        for t in range(len(moves)):
+            o, c, m = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
+            if not may_move(int(self.sizes[o]), int(self.sizes[c]), m, self.least, self.vanish):
+                continue
+            at = np.flatnonzero(moves.codes[t] < self.layout.n_clusters)
+            f = self.layout.offsets[at] + moves.codes[t][at]
+            gain, changes = self._after(values, o, c, m, at, f)
+            if gain > threshold:
+                accepted[t] = True
+                self.alpha[np.ix_(f, [o, c])] += [-m, m]
+                self.sizes[[o, c]] += [-m, m]
+                for array, where, new in changes:
+                    array[where] = new
+        return accepted
 
     def counts(self) -> Counts:
         return Counts(self.alpha.copy(), self.sizes.copy(), self.layout)
@@ -209,48 +216,17 @@ class DensityState(LiveState):
             observed=observed,
         )
 
-    def settle(self, moves: Moves, threshold: float) -> np.ndarray:
-        accepted = np.zeros(len(moves), dtype=bool)
-        values = self.values()
-        offsets, n_clusters, v = self.layout.offsets, self.layout.n_clusters, self.v.tolist()
-        p = len(v)
-        for t in range(len(moves)):
-            o, c, m = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
-            if not may_move(int(self.sizes[o]), int(self.sizes[c]), m, self.least, self.vanish):
-                continue
-            codes = moves.codes[t]
-            t_o = p_o = t_c = p_c = 0.0
-            for j in range(p):
-                q_o, n_o = int(self.squares[j, o]), int(self.cells[j, o])
-                q_c, n_c = int(self.squares[j, c]), int(self.cells[j, c])
-                if codes[j] < n_clusters[j]:
-                    f = offsets[j] + int(codes[j])
-                    q_o -= m * (2 * int(self.alpha[f, o]) - m)
-                    q_c += m * (2 * int(self.alpha[f, c]) + m)
-                    n_o -= m
-                    n_c += m
-                t_o += v[j] * float(q_o - n_o)
-                p_o += v[j] * float(n_o * (n_o - 1))
-                t_c += v[j] * float(q_c - n_c)
-                p_c += v[j] * float(n_c * (n_c - 1))
-            value_o = float(self.sizes[o] - m) * (t_o / p_o) if p_o > 0.0 else 0.0
-            value_c = float(self.sizes[c] + m) * (t_c / p_c) if p_c > 0.0 else 0.0
-            if not (value_o - values[o]) + (value_c - values[c]) > threshold:
-                continue
-            accepted[t] = True
-            for j in range(p):
-                if codes[j] < n_clusters[j]:
-                    f = offsets[j] + int(codes[j])
-                    self.squares[j, o] -= m * (2 * self.alpha[f, o] - m)
-                    self.squares[j, c] += m * (2 * self.alpha[f, c] + m)
-                    self.cells[j, o] -= m
-                    self.cells[j, c] += m
-                    self.alpha[f, o] -= m
-                    self.alpha[f, c] += m
-            self.sizes[o] -= m
-            self.sizes[c] += m
-            values[o], values[c] = value_o, value_c
-        return accepted
+    def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
+        both, step = np.array([o, c]), np.array([-m, m])
+        squares, cells = self.squares[:, both], self.cells[:, both]
+        squares[at] += step * (2 * self.alpha[np.ix_(f, both)] + step)
+        cells[at] += step
+        together = _sum_in_order(self.v[:, None] * (squares - cells))
+        observed = _sum_in_order(self.v[:, None] * (cells * (cells - 1)))
+        share = np.divide(together, observed, out=np.zeros(2), where=observed > 0)
+        new = (self.sizes[both] + step) * share
+        changes = [(self.squares, np.s_[:, both], squares), (self.cells, np.s_[:, both], cells), (values, both, new)]
+        return float((new[0] - values[o]) + (new[1] - values[c])), changes
 
 
 class AgreementState(LiveState):
@@ -295,40 +271,16 @@ class AgreementState(LiveState):
             bits=self.bits,
         )
 
-    def settle(self, moves: Moves, threshold: float) -> np.ndarray:
-        accepted = np.zeros(len(moves), dtype=bool)
-        values = self.values().tolist()
-        offsets, n_clusters, v = self.layout.offsets, self.layout.n_clusters, self.v.tolist()
-        h, bits = fixed_xlogx_of, self.bits
-        for t in range(len(moves)):
-            o, c, m = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
-            if not may_move(int(self.sizes[o]), int(self.sizes[c]), m, self.least, self.vanish):
-                continue
-            gain, changes = 0.0, []
-            for j, code in enumerate(moves.codes[t].tolist()):
-                if code >= n_clusters[j]:
-                    continue
-                f = int(offsets[j]) + code
-                a_o, a_c = int(self.alpha[f, o]), int(self.alpha[f, c])
-                n_o, n_c = int(self.cells[j, o]), int(self.cells[j, c])
-                joint = (h(a_c + m, bits) - h(a_c, bits)) + (h(a_o - m, bits) - h(a_o, bits))
-                own = (h(n_c + m, bits) - h(n_c, bits)) + (h(n_o - m, bits) - h(n_o, bits))
-                shared, entropy = int(self.shared[j]) + joint - own, int(self.entropy[j]) - own
-                term = v[j] if entropy == 0 else (2.0 * v[j]) * float(shared) / float(entropy)
-                gain += term - values[j]
-                changes.append((j, f, shared, entropy, term))
-            if not gain > threshold:
-                continue
-            accepted[t] = True
-            for j, f, shared, entropy, term in changes:
-                self.alpha[f, o] -= m
-                self.alpha[f, c] += m
-                self.cells[j, o] -= m
-                self.cells[j, c] += m
-                self.shared[j], self.entropy[j], values[j] = shared, entropy, term
-            self.sizes[o] -= m
-            self.sizes[c] += m
-        return accepted
+    def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
+        both, step = np.array([o, c]), np.array([-m, m])
+        there = np.ix_(at, both)
+        alpha, cells = self.alpha[np.ix_(f, both)], self.cells[there]
+        joint = (fixed_xlogx(alpha + step, self.bits) - fixed_xlogx(alpha, self.bits)).sum(axis=1)
+        own = (fixed_xlogx(cells + step, self.bits) - fixed_xlogx(cells, self.bits)).sum(axis=1)
+        shared, entropy = self.shared[at] + joint - own, self.entropy[at] - own
+        terms = agreement_term(self.v[at], 2.0 * self.v[at], shared, entropy)
+        changes = [(self.cells, there, cells + step), (self.shared, at, shared), (self.entropy, at, entropy)]
+        return float(_sum_in_order(terms - values[at])), [*changes, (values, at, terms)]
 
 
 @dataclass(frozen=True)
@@ -361,6 +313,11 @@ def may_move(source: int, target: int, copies: int, least: int, vanish: bool) ->
     """Whether the sizes of the two clusters allow the move."""
     left = source - copies
     return (left >= least or (left == 0 and vanish)) and (target > 0 or copies >= least)
+
+
+def _sum_in_order(terms: np.ndarray) -> np.ndarray:
+    """Sum over the first axis, one term after the other, as the compiled kernels add."""
+    return np.add.accumulate(terms, axis=0)[-1] if len(terms) else np.zeros(terms.shape[1:])
 
 
 def agreement_term(v, double, shared, entropy):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .prepare import check_scaling, prepare
+from ..core.checks import check_choice
+from .prepare import SCALINGS, prepare
 from .registry import DATASETS, DatasetInfo
 from .sources import SourceUnavailable, cache_folder, from_folder, from_network, from_package, from_rule
-from .table import MISSING_CELLS, RawTable, cell_digests, is_number, parse_csv, read_text
+from .table import RawTable, cell_digest, parse_csv, read_text
 
 
 class DatasetUnavailable(ValueError):
@@ -121,9 +120,9 @@ def load(
     ((12960, 27), 5)
     """
     info = dataset_info(name)
-    check_scaling(scaling)
-    if source is not None and source not in SOURCES:
-        raise ValueError(f"source must be one of {SOURCES} or None, got {source!r}.")
+    check_choice(scaling, "scaling", SCALINGS)
+    if source is not None:
+        check_choice(source, "source", SOURCES)
     folder = folder if folder is not None else os.environ.get("COASSOC_DATA") or None
     raw, found = _first_source(info, source, folder, allow_download or source == "network", check, opener)
     ordinal = ("sex",) if name == "abalone" else ()
@@ -138,28 +137,15 @@ def from_csv(
 
     Columns of words become one 0/1 column per word; empty cells take the mean of their column.
     """
-    check_scaling(scaling)
+    check_choice(scaling, "scaling", SCALINGS)
     path = Path(path)
     text = read_text(path)
     try:
-        table = parse_csv(text, _word_columns(text, label), label)
+        table = parse_csv(text, None, label)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     X, names = prepare(table, scaling)
     return Dataset(name or path.name.split(".")[0], X, table.labels, names, scaling, "csv")
-
-
-def _word_columns(text: str, label: str | None) -> list[str]:
-    """Columns with a cell that is neither a number nor missing."""
-    reader = csv.reader(io.StringIO(text))
-    header = next(reader, [])
-    wordy: set[int] = set()
-    for row in reader:
-        for j, cell in enumerate(row[: len(header)]):
-            if j not in wordy and cell.strip().lower() not in MISSING_CELLS and not is_number(cell):
-                wordy.add(j)
-    at = header.index(label) if label in header else len(header) - 1
-    return [header[j] for j in sorted(wordy) if j != at]
 
 
 def _first_source(
@@ -178,7 +164,7 @@ def _first_source(
             elif one == "rule":
                 table = from_rule(info)
             elif not network:
-                raise SourceUnavailable("not allowed (allow_download=True allows it)")
+                raise SourceUnavailable("not allowed (allow_download=True, --allow-download, allows it)")
             else:
                 return _checked_download(info, check, opener), "network"
         except SourceUnavailable as reason:
@@ -213,7 +199,7 @@ def check_table(info: DatasetInfo, table: RawTable, source: str) -> None:
             f"dataset {info.name!r} from {source} has {shape[0]} rows and {shape[1]} classes; "
             f"expected {info.n_samples} and {info.n_classes}. Pass check=False to use it all the same."
         )
-    if info.digest_free and cell_digests(table)[1] != info.digest_free:
+    if info.digest and cell_digest(table) != info.digest:
         raise ValueError(
             f"dataset {info.name!r} from {source}: the sha256 of its cells is not the recorded one, so some cell "
             "differs. Pass check=False to use it all the same."

@@ -12,8 +12,8 @@ _CC_BY = "CC BY 4.0 as stated by the UCI repository; check the set's own page be
 class DatasetInfo:
     """Facts about a data set that are known before it is read.
 
-    `n_features` counts the columns after preparation; `digest` is the sha256 of the cells row by row, `digest_free`
-    that of the sorted rows (see ``cell_digests``); both are empty where no copy could be checked.
+    `n_features` counts the columns after preparation; `digest` is the sha256 of the sorted rows of cells (see
+    ``cell_digest``), empty where no copy could be checked.
     """
 
     name: str
@@ -24,7 +24,6 @@ class DatasetInfo:
     provenance: str
     preparation: str
     digest: str = ""
-    digest_free: str = ""
     licence: str = _CC_BY
     nominal: tuple[str, ...] = ()
     n_missing: int = 0
@@ -35,70 +34,24 @@ class DatasetInfo:
     note: str = ""
 
 
-# sha256 of the cells: in order, and of the sorted rows
+# sha256 of the sorted rows of cells
 _DIGESTS = {
-    "abalone": (
-        "5bc19fe2e26243946ae11816389773d192837ba1e4bbbc6823b37cd5d96d53d5",
-        "cc6f65e28e9756cd8ee43e76d786b5bb6b70adeef0a1e5cfb1bfa14d1d059ed5",
-    ),
-    "advertisement": (
-        "1f36beb58e83c7cfe9a60cb19bdb2994a7fe1b2a8bbe2dc49e164a6f486e0424",
-        "7c8ffb02671c1c60e6e7938ab5e68df4e774f78f9a4a20a9458dcb69ba57227f",
-    ),
-    "breastcancer": (
-        "89eeb40e362fdfe98aff6ca035ff7db1a3a8504ccff0663b4f7973f17f84a207",
-        "7d3ab8c05a262fe27336c5f75b9fc315935cb7ea028292c5fc3a7c644d9ab453",
-    ),
-    "contraceptive": (
-        "0d5c3b56a95c2ecf8817757b580388c857633cdbf1e670f7c13e6fbce9e1cf52",
-        "586db131ddef2826860a38edefc8de6f5908e8563e9da875912b922bc83595a8",
-    ),
-    "drybean": (
-        "970757c2920b9445e3b565c949284c0f443ffb609cae25649bf2e62f689f1d19",
-        "2e0db114b5e04305956a24d26912eadeabada49729fe57c3eb5f3ef18991701f",
-    ),
-    "ecoli": (
-        "7136f1cf054f9ca376097084d04acedf73fdbacdb0aab30be15066ac9445c08a",
-        "c753356384b174f9bff150ffb442a0af1c97e5ccae166971fc3b15137e9646cd",
-    ),
-    "glass": (
-        "34c82be125a268ef9309d737d509c40bbfdbc27a350f266806f9592b9dff2c6e",
-        "22b71e6089c281b42bbf94ff68b0478c094872f7f1537a61f83ff03d788a5dda",
-    ),
-    "ionosphere": (
-        "50f492e0fe29a3a800518cfd810c51fa8d3935911acee619b0f682a19487396e",
-        "3e4e4ea5dbfc0099366dd25076bd273a0bc555ad4f23460f03c34e0474eb58f9",
-    ),
-    "landstat": (
-        "b6cb2da139c108611efb8da31056add58f8f0d62e7ee1360b1c051dfe344c0fe",
-        "dd01fc47a217f25a057d96944e0a6e05a052140d7150d8e475d8f78f72e0cadc",
-    ),
-    "letter_recognition": (
-        "b5de6fc5a48b02edc0bd0be6397a93ccf0479f939e3493a7797e4f85c3e3b414",
-        "7dc5ef2cb08fb6962ac747c618be894185ca1a0ec4580f2a3ca16385eff91508",
-    ),
-    "musk": (
-        "9fd1cf56c3e1b8ed1892ada7631bb7707c8e94b0a8d505d0086faa6fa764b14a",
-        "10c7da4d3647dc2da116516c5f2581cde21d75ead9a454be525dce37653a6507",
-    ),
-    "nursery": (
-        "1f2ff809b36c4524f8619d9cf0952e9937ff9e281eab7b2784acf604b45df879",
-        "62747770a08a447e57fd273ee54c822536277c0ba53a758bcb98bb969efde880",
-    ),
-    "pendigits": (
-        "bdf618f9f62ec6d8b6b54fa9a19cfd401b966e60521cf5fc6b0bb604d9d0f554",
-        "86cfcd96a2e7a3590e9de5fde7502909729ba6d773fde940c7738ba7d73113a1",
-    ),
-    "user_knowledge": (
-        "7dbcc36696effcd566e18aa2a71ca8c1fedda864bccff6429e57f2b0f5a7da8a",
-        "cc68a70db8084b73935ff83d753bbffe57032c8645d0bed9ab29193395487714",
-    ),
-    "yeast": (
-        "4901f903734d7be7ead0d6cbb8c03f7e09d94f1b7ab89c10f1817c4e74ab0632",
-        "69b784b6efb0e60e233d22766d0da9b50a269e8ab348dab900549998b3a2d851",
-    ),
+    "abalone": "cc6f65e28e9756cd8ee43e76d786b5bb6b70adeef0a1e5cfb1bfa14d1d059ed5",
+    "advertisement": "7c8ffb02671c1c60e6e7938ab5e68df4e774f78f9a4a20a9458dcb69ba57227f",
+    "breastcancer": "7d3ab8c05a262fe27336c5f75b9fc315935cb7ea028292c5fc3a7c644d9ab453",
+    "contraceptive": "586db131ddef2826860a38edefc8de6f5908e8563e9da875912b922bc83595a8",
+    "drybean": "2e0db114b5e04305956a24d26912eadeabada49729fe57c3eb5f3ef18991701f",
+    "ecoli": "c753356384b174f9bff150ffb442a0af1c97e5ccae166971fc3b15137e9646cd",
+    "glass": "22b71e6089c281b42bbf94ff68b0478c094872f7f1537a61f83ff03d788a5dda",
+    "ionosphere": "3e4e4ea5dbfc0099366dd25076bd273a0bc555ad4f23460f03c34e0474eb58f9",
+    "landstat": "dd01fc47a217f25a057d96944e0a6e05a052140d7150d8e475d8f78f72e0cadc",
+    "letter_recognition": "7dc5ef2cb08fb6962ac747c618be894185ca1a0ec4580f2a3ca16385eff91508",
+    "musk": "10c7da4d3647dc2da116516c5f2581cde21d75ead9a454be525dce37653a6507",
+    "nursery": "62747770a08a447e57fd273ee54c822536277c0ba53a758bcb98bb969efde880",
+    "pendigits": "86cfcd96a2e7a3590e9de5fde7502909729ba6d773fde940c7738ba7d73113a1",
+    "user_knowledge": "cc68a70db8084b73935ff83d753bbffe57032c8645d0bed9ab29193395487714",
+    "yeast": "69b784b6efb0e60e233d22766d0da9b50a269e8ab348dab900549998b3a2d851",
 }
-
 
 _NUMERIC = "numeric columns as they are"
 _MEAN = "missing cells take the mean of their column"
@@ -184,9 +137,4 @@ _SETS = (
     ),
 )  # fmt: skip
 
-DATASETS = {
-    info.name: replace(
-        info, digest=_DIGESTS.get(info.name, ("", ""))[0], digest_free=_DIGESTS.get(info.name, ("", ""))[1]
-    )
-    for info in _SETS
-}
+DATASETS = {info.name: replace(info, digest=_DIGESTS.get(info.name, "")) for info in _SETS}

@@ -6,13 +6,13 @@ import csv
 import gzip
 import hashlib
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-MISSING_CELLS = ("", "?", "na", "nan", "null", "none")
+from ..ensemble.io.features import MISSING, number_in
 
 
 @dataclass
@@ -37,48 +37,27 @@ class RawTable:
         return int(np.isnan(self.numbers).sum()) - len(self.nominal) * self.n_samples
 
 
-def is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def table_from_rows(
-    rows: Sequence[Sequence[str]], names: Sequence[str], labels: Sequence[str], nominal: Iterable[int] = ()
+    rows: Sequence[Sequence[str]], names: Sequence[str], labels: Sequence[str], nominal: Collection[int] | None = ()
 ) -> RawTable:
-    """Table from rows of words; columns not in `nominal` must be numbers or missing."""
-    known_nominal = set(nominal)
+    """Table from rows of words; columns not in `nominal` must be numbers or missing (None: those that are not are)."""
     numbers = np.full((len(rows), len(names)), np.nan)
     words: dict[int, np.ndarray] = {}
-    if known_nominal:
-        for j in known_nominal:
-            words[j] = np.array([row[j].strip() for row in rows], dtype=np.str_)
-        numeric = [j for j in range(len(names)) if j not in known_nominal]
-        for j in numeric:
-            numbers[:, j] = [_number(row[j], i, names[j]) for i, row in enumerate(rows)]
-    else:
-        for i, row in enumerate(rows):
-            try:
-                numbers[i] = row  # NumPy parses the whole row; missing cells are parsed one by one
-            except ValueError:
-                numbers[i] = [_number(cell, i, names[j]) for j, cell in enumerate(row)]
+    for j, column in enumerate(zip(*rows)):
+        cells = [cell.strip() for cell in column]
+        found = np.array([number_in(cell) for cell in cells])
+        odd = next((i for i in np.flatnonzero(np.isnan(found)) if cells[i].lower() not in MISSING), None)
+        if j in (nominal or ()) or (nominal is None and odd is not None):
+            words[j] = np.array(cells, dtype=np.str_)
+        elif odd is not None:
+            raise ValueError(f"column {names[j]}, row {odd}: {cells[odd]!r} is not a number.")
+        else:
+            numbers[:, j] = found
     return RawTable(list(names), numbers, np.array([str(v).strip() for v in labels], dtype=np.str_), words)
 
 
-def _number(cell: str, row: int, name: str) -> float:
-    cell = cell.strip()
-    if cell.lower() in MISSING_CELLS:
-        return np.nan
-    try:
-        return float(cell)
-    except ValueError:
-        raise ValueError(f"column {name}, row {row}: {cell!r} is not a number.") from None
-
-
-def cell_digests(table: RawTable) -> tuple[str, str]:
-    """sha256 of the cells row by row in order, and of the same rows sorted (so that order does not matter).
+def cell_digest(table: RawTable) -> str:
+    """sha256 of the cells of the sorted rows, so that their order does not matter.
 
     A number is written as the shortest decimal that reads back equal, a missing cell as nothing, so the digest
     belongs to the values and not to a file format. Cost: one pass, O(n_samples * n_features).
@@ -88,14 +67,8 @@ def cell_digests(table: RawTable) -> tuple[str, str]:
         cells = ["" if v != v else repr(v) for v in table.numbers[i].tolist()]
         for j, words in table.nominal.items():
             cells[j] = str(words[i])
-        cells.append(str(table.labels[i]))
-        lines.append(",".join(cells).encode())
-    in_order, free = hashlib.sha256(), hashlib.sha256()
-    for line in lines:
-        in_order.update(line + b"\n")
-    for line in sorted(lines):
-        free.update(line + b"\n")
-    return in_order.hexdigest(), free.hexdigest()
+        lines.append(",".join([*cells, str(table.labels[i])]).encode() + b"\n")
+    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()
 
 
 def read_text(path: Path) -> str:
@@ -104,8 +77,8 @@ def read_text(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", errors="strict")
 
 
-def parse_csv(text: str, nominal: Iterable[str] = (), label: str | None = None) -> RawTable:
-    """A CSV with a header; the class is the column `label`, or the last one."""
+def parse_csv(text: str, nominal: Iterable[str] | None = (), label: str | None = None) -> RawTable:
+    """A CSV with a header; the class is the column `label`, or the last one. `nominal` None: columns with words."""
     reader = csv.reader(io.StringIO(text))
     header = next(reader, None)
     rows = [row for row in reader if row]
@@ -123,7 +96,8 @@ def parse_csv(text: str, nominal: Iterable[str] = (), label: str | None = None) 
     classes = [row[at] for row in rows]
     names = header[:at] + header[at + 1 :]
     cells = [row[:at] + row[at + 1 :] for row in rows]
-    return table_from_rows(cells, names, classes, [names.index(name) for name in nominal])
+    wordy = None if nominal is None else [names.index(name) for name in nominal]
+    return table_from_rows(cells, names, classes, wordy)
 
 
 def parse_delimited(
@@ -133,7 +107,7 @@ def parse_delimited(
     delimiter: str | None = ",",
     skip: int = 0,
     label_first: bool = False,
-    nominal: Iterable[int] = (),
+    nominal: Collection[int] = (),
     names: Sequence[str] | None = None,
 ) -> RawTable:
     """Headerless rows as UCI ships them: `skip` identifiers, then features, with the class last (or first).

@@ -273,3 +273,8 @@ def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.n
     total = ensemble.n_samples if multiplicity is None else int(multiplicity.sum())
     check_total_copies(total)
     return multiplicity
+
+
+def missing_in(ensemble: Any) -> np.ndarray:
+    """Whether each partition leaves some item without a label."""
+    return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples

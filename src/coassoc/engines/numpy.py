@@ -41,8 +41,7 @@ class Numpy(Engine):
 
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NumpyRows:
         copies = participating_copies(ensemble, multiplicity)
-        layout = Layout(ensemble.n_clusters, ensemble.offsets)
-        return NumpyRows(ensemble.codes, layout, copies, self.chunk_rows)
+        return NumpyRows(ensemble.codes, Layout.of(ensemble), copies, self.chunk_rows)
 
 
 class NumpyLabelling(Labelling):

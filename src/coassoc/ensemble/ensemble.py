@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .encode import Column, check_missing_rule, encode_column, smallest_unsigned
+from ..core.counts import smallest_unsigned
+from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
 from .integers import code_integers, tally_integers
 from .io.roles import warn_of_odd_columns
@@ -76,7 +77,7 @@ class Ensemble:
     Notes
     -----
     Building takes O(n_samples * n_partitions) time and one byte per label in the common case. An unsigned
-    array whose columns already run over 0..k-1 without gaps is used as it is, without a copy.
+    array whose columns already run over 0..k-1 without gaps, with k up to 65 536, is used as it is, without a copy.
     """
 
     codes: np.ndarray
@@ -101,7 +102,7 @@ class Ensemble:
             return
         if isinstance(partitions, np.ndarray) and partitions.dtype.kind in "iufb":
             check_table_shape(partitions.shape)
-            if self._adopt(partitions) or self._encode_integers(partitions, missing):
+            if self._encode_integers(partitions, missing):
                 return
         names, columns, n_rows = columns_of(partitions)
         check_table_shape((n_rows, len(names)))
@@ -139,8 +140,15 @@ class Ensemble:
         if len(names) != len(vectors):
             raise ValueError(f"names must have one entry per partition ({len(vectors)}), got {len(names)}.")
         check_table_shape((len(columns[0][0]), len(columns)))
+        return cls.from_columns(names, columns, len(columns[0][0]), missing)
+
+    @classmethod
+    def from_columns(
+        cls, names: list[str], columns: Iterable[tuple[Any, Any]], n_rows: int, missing: str = "negative"
+    ) -> Ensemble:
+        """Ensemble of columns (values, nulls), coded one after the other."""
         self = cls.__new__(cls)
-        self._encode(names, iter(columns), len(columns[0][0]), missing)
+        self._encode(names, columns, n_rows, missing)
         return self
 
     @classmethod
@@ -166,49 +174,21 @@ class Ensemble:
         if is_on_gpu(codes):
             on_device: Any = next(kind for test, kind in _KINDS if test(codes))
             return on_device.from_codes(codes, n_clusters, names=names, categories=categories)
-        n_clusters = np.asarray(n_clusters, dtype=np.int64)
-        if not isinstance(codes, np.ndarray) or codes.dtype.name not in ("uint8", "uint16", "uint32"):
-            found = getattr(codes, "dtype", type(codes).__name__)
-            raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {found}; use Ensemble(table).")
-        check_table_shape(codes.shape)
-        if n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
-            raise ValueError(
-                f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
+        if not isinstance(codes, np.ndarray):
+            raise TypeError(
+                f"codes must be a uint8, uint16 or uint32 array, got {type(codes).__name__}; use Ensemble(table)."
             )
-        for j, (k, highest) in enumerate(zip(n_clusters, codes.max(axis=0))):
-            if highest > k:
-                raise ValueError(
-                    f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing "
-                    f"label), got {highest}."
-                )
-        counts = count_codes(codes, int(n_clusters.max()) + 1)
         self = cls.__new__(cls)
-        names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
-        if categories is None:
-            categories = [np.arange(k) for k in n_clusters]
-        self._store(codes, n_clusters, [c[:k] for c, k in zip(counts, n_clusters)], names, categories)
+        self._store_codes(codes, n_clusters, names, categories, _counts_of)
         return self
 
     # -- building ------------------------------------------------------------------------------------------
 
-    def _adopt(self, table: np.ndarray) -> bool:
-        """Use `table` as codes, without a copy, when it already is: unsigned, gapless, smallest type."""
-        if table.dtype.name not in ("uint8", "uint16", "uint32") or not table.flags.c_contiguous:
-            return False
-        if isinstance(table, np.ma.MaskedArray) or int(table.max()) >= len(table):  # n items have no n + 1 clusters
-            return False
-        counts = count_codes(table, int(table.max()) + 1)
-        n_clusters = np.array([np.flatnonzero(c)[-1] + 1 for c in counts], dtype=np.int64)
-        gapless = all(c[:k].all() for c, k in zip(counts, n_clusters))
-        if not gapless or smallest_unsigned(int(n_clusters.max())) != table.dtype:
-            return False
-        names = [str(j) for j in range(table.shape[1])]
-        sizes = [c[:k] for c, k in zip(counts, n_clusters)]
-        self._store(table, n_clusters, sizes, names, [np.arange(k) for k in n_clusters])
-        return True
-
     def _encode_integers(self, table: np.ndarray, missing: str) -> bool:
-        """Code a table of small integers by blocks of rows; False, and nothing is done, for any other."""
+        """Code a table of small integers by blocks of rows; False, and nothing is done, for any other.
+
+        A table that holds its own codes is used without a copy.
+        """
         tally = tally_integers(table, missing != "nan")
         if tally is None or (tally.missing.any() and missing != "negative"):
             return False
@@ -222,7 +202,7 @@ class Ensemble:
         self._store(codes, n_clusters, sizes, [str(j) for j in range(table.shape[1])], labels)
         return True
 
-    def _encode(self, names: list[str], columns: Iterator, n_rows: int, missing: str) -> None:
+    def _encode(self, names: list[str], columns: Iterable, n_rows: int, missing: str) -> None:
         codes: np.ndarray | None = None
         n_clusters, sizes, categories = [], [], []
         for j, (values, nulls) in enumerate(columns):
@@ -239,6 +219,20 @@ class Ensemble:
             categories.append(column.categories)
         assert codes is not None
         self._store(codes, np.array(n_clusters, dtype=np.int64), sizes, names, categories)
+
+    def _store_codes(self, codes: Any, n_clusters: Any, names: Any, categories: Any, count: Callable) -> None:
+        """Store compact codes; ``count(codes, n_clusters)`` gives how often each code of each partition occurs."""
+        if codes.dtype.name not in ("uint8", "uint16", "uint32"):
+            raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; use Ensemble(table).")
+        check_table_shape(codes.shape)
+        n_clusters = np.asarray(n_clusters, dtype=np.int64)
+        if n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
+            raise ValueError(
+                f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
+            )
+        sizes = [found[:k] for found, k in zip(count(codes, n_clusters), n_clusters)]
+        names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
+        self._store(codes, n_clusters, sizes, names, categories or [np.arange(k) for k in n_clusters])
 
     def _store(self, codes, n_clusters, sizes, names, categories) -> None:
         self.codes = codes
@@ -307,14 +301,14 @@ class Ensemble:
         rows = np.concatenate(found)
         return rows if len(rows) else None
 
-    def one_hot(self, dtype: Any = np.float64):
-        """H as a SciPy CSR matrix of shape (n_samples, d): one 1 per item and observed partition."""
+    def one_hot(self, dtype: Any = np.float64, rows: slice = slice(None)):
+        """H, or some of its rows, as a SciPy CSR matrix of shape (rows, d): one 1 per item and observed partition."""
         from scipy.sparse import csr_matrix
 
-        observed = self.observed()
-        columns = (self.codes.astype(np.int64) + self.offsets[:-1])[observed]
+        observed = self.observed(rows)
+        columns = (self.codes[rows].astype(np.int64) + self.offsets[:-1])[observed]
         indptr = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
-        return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(self.n_samples, self.n_codes))
+        return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(len(observed), self.n_codes))
 
     def coassociation(self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30) -> np.ndarray:
         """Any block of the co-association matrix A, computed on demand.
@@ -403,6 +397,16 @@ class Ensemble:
         if index.ndim != 1:
             raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
         return index
+
+
+def _counts_of(codes: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
+    for j, (k, highest) in enumerate(zip(n_clusters, codes.max(axis=0))):
+        if highest > k:
+            raise ValueError(
+                f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing label), "
+                f"got {highest}."
+            )
+    return count_codes(codes, int(n_clusters.max()) + 1)
 
 
 def is_on_gpu(table: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 # scikit-learn and joblib are imported where they are used: reading labels needs neither
-from .encode import smallest_unsigned
+from ..core.checks import check_choice, check_integer
 from .ensemble import Ensemble
 
 _CHUNK_BYTES = 1 << 26  # rows are labelled in pieces of about this size
@@ -125,39 +125,24 @@ def make_ensemble(
     >>> ca.make_ensemble(X, n_partitions=5, n_clusters=(2, 6), random_state=0)
     Ensemble(100 items, 5 partitions of 2-6 clusters, uint8)
     """
-    from joblib import effective_n_jobs
-
     X = _check_features(X)
-    n_partitions = _check_count(n_partitions, "n_partitions", 1)
-    recipe = plan(
-        X.shape,
-        n_clusters,
-        n_classes,
-        check_clusterers(clusterer, mini_batch, n_init),
-        feature_fraction,
-        sample_fraction,
-        unsampled,
-        fit_sample,
-    )
+    clusterers = check_clusterers(clusterer, mini_batch, n_init)
+    fractions = feature_fraction, sample_fraction, unsampled, fit_sample
+    recipe = plan(X.shape, n_clusters, n_classes, clusterers, *fractions)
     seeds = partition_seeds(random_state, n_partitions)
-    jobs = min(effective_n_jobs(n_jobs), n_partitions)
-    codes: np.ndarray | None = None
-    counts = np.empty(n_partitions, dtype=np.int64)
-    for j, (column, k) in enumerate(_run(X, recipe, seeds, jobs)):
-        if codes is None:
-            codes = np.empty((X.shape[0], n_partitions), dtype=column.dtype)
-        elif column.dtype.itemsize > codes.dtype.itemsize:
-            codes = codes.astype(column.dtype)
-        codes[:, j] = column
-        counts[j] = k
-        if progress is not None:
-            progress(j + 1, n_partitions)
-    assert codes is not None
-    return Ensemble.from_codes(codes, counts)
+
+    def columns() -> Iterator[tuple[np.ndarray, None]]:
+        for done, labels in enumerate(run_partitions(_partition, X, recipe, seeds, n_jobs), 1):
+            yield labels, None
+            if progress is not None:
+                progress(done, n_partitions)
+
+    return Ensemble.from_columns([str(j) for j in range(n_partitions)], columns(), X.shape[0])
 
 
 def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.SeedSequence]:
     """One seed per partition: the root's entropy with the partition's number added to its spawn key."""
+    check_integer(n_partitions, "n_partitions")
     if isinstance(random_state, np.random.SeedSequence):
         root = random_state
     elif isinstance(random_state, np.random.Generator):
@@ -178,42 +163,85 @@ def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.Seed
 # -- running ---------------------------------------------------------------------------------------------------
 
 
-def _run(X: Any, recipe: Recipe, seeds: Sequence, n_jobs: int) -> Iterator[tuple[np.ndarray, int]]:
-    """Partitions in order, as they become known."""
-    from joblib import Parallel, delayed
+def run_partitions(function: Callable, X: Any, recipe: Recipe, seeds: Sequence, n_jobs: int | None) -> Iterator[Any]:
+    """``function(X, recipe, j, seed)`` of each partition j, in order, as they become known."""
+    from joblib import Parallel, delayed, effective_n_jobs
 
-    if n_jobs == 1:
-        for j, seed in enumerate(seeds):
-            yield _partition(X, recipe, j, seed)
-        return
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-    yield from parallel(delayed(_partition)(X, recipe, j, seed) for j, seed in enumerate(seeds))
+    jobs = min(effective_n_jobs(n_jobs), len(seeds))
+    if jobs == 1:
+        return (function(X, recipe, j, seed) for j, seed in enumerate(seeds))
+    parallel = Parallel(n_jobs=jobs, return_as="generator")
+    return parallel(delayed(function)(X, recipe, j, seed) for j, seed in enumerate(seeds))
 
 
-def _partition(X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence) -> tuple[np.ndarray, int]:
-    """Codes and number of clusters of partition `j`."""
-    return _compact(fit_partition(X, recipe, j, seed)[0])
+def _partition(X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence) -> np.ndarray:
+    """Labels of partition `j`, in a small type: they come from another process."""
+    labels = np.maximum(fit_partition(X, recipe, j, seed)[0], -1)
+    return labels.astype(np.min_scalar_type(-1 - int(labels.max())))
 
 
 def fit_partition(
     X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence
 ) -> tuple[np.ndarray, Any, np.ndarray | None]:
     """Labels of partition `j`, the clusterer that gave them and the features it saw (None: all of them)."""
+    drawn = draw_partition(recipe, j, seed, X.shape)
+    model = fit_model(drawn, X if drawn.rows is None else X[drawn.rows], j)
+    if drawn.rows is None:
+        return model.labels, model.estimator, model.columns
+    labels = np.full(X.shape[0], -1, dtype=np.int64)
+    labels[drawn.rows] = model.labels
+    step = max(1, _CHUNK_BYTES // (8 * max(1, recipe.n_features)))
+    for start in range(0, X.shape[0], step) if recipe.predict_rest else ():
+        labels[start : start + step] = model.label(X[start : start + step], start)
+    return labels, model.estimator, model.columns
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted base clusterer, with the labels it gave to the rows it was fitted on."""
+
+    estimator: Any
+    columns: np.ndarray | None  # None: every feature
+    rows: np.ndarray | None  # None: every row
+    labels: np.ndarray
+
+    def label(self, X: Any, start: int) -> np.ndarray:
+        """Labels of a block of rows, the first of which is row `start`."""
+        from threadpoolctl import threadpool_limits
+
+        if self.rows is None:
+            return self.labels[start : start + X.shape[0]]
+        with threadpool_limits(limits=1):
+            labels = np.asarray(self.estimator.predict(X if self.columns is None else X[:, self.columns]))
+        labels = labels.astype(np.int64)
+        first, last = np.searchsorted(self.rows, [start, start + X.shape[0]])
+        labels[self.rows[first:last] - start] = self.labels[first:last]
+        return labels
+
+
+def fit_model(drawn: Draw, X: Any, j: int) -> Model:
+    """The clusterer of partition `j`, fitted on `X`, the rows it drew."""
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    drawn = draw_partition(recipe, j, seed, X.shape)
-    estimator, columns = drawn.estimator, drawn.columns
+    estimator, seen = drawn.estimator, X if drawn.columns is None else X[:, drawn.columns]
     # one thread: sums inside BLAS and OpenMP loops would otherwise depend on how many there are
     with threadpool_limits(limits=1), warnings.catch_warnings():
         # fewer distinct rows than clusters: the ensemble's n_clusters tells
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = _labels(estimator, X, drawn.rows, columns, recipe.predict_rest, j)
-    if (labels < 0).all():
+        found = np.asarray(
+            estimator.fit_predict(seen) if hasattr(estimator, "fit_predict") else estimator.fit(seen).labels_
+        )
+    if found.shape != (seen.shape[0],) or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"partition {j}: {type(estimator).__name__} must return one integer label per row "
+            f"({seen.shape[0]}), got {found.dtype} of shape {found.shape}."
+        )
+    if (found < 0).all():
         raise ValueError(
             f"partition {j}: {type(estimator).__name__} labels no row at all (only noise); change its settings."
         )
-    return labels, estimator, columns
+    return Model(estimator, drawn.columns, drawn.rows, found.astype(np.int64))
 
 
 def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> Draw:
@@ -225,45 +253,9 @@ def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: 
     return Draw(estimator, columns, _some(rng, shape[0], recipe.n_rows))
 
 
-def _compact(labels: np.ndarray) -> tuple[np.ndarray, int]:
-    """Labels without gaps in the smallest type, the number of clusters standing for a missing label."""
-    if labels.max() >= max(2 * len(labels), 1 << 16):
-        labels = np.where(labels < 0, -1, np.unique(labels.clip(min=0), return_inverse=True)[1])
-    used = np.bincount(labels[labels >= 0]) > 0
-    k = int(used.sum())
-    rank = np.append(np.cumsum(used) - 1, k)  # the last entry is read by label -1
-    missing = bool(labels.min() < 0)
-    return rank[np.maximum(labels, -1)].astype(smallest_unsigned(k + missing)), k
-
-
 def _some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
     """`wanted` of `total` indices in ascending order; None, and no draw, when that is all of them."""
     return np.sort(rng.choice(total, wanted, replace=False)) if wanted < total else None
-
-
-def _labels(estimator: Any, X: Any, rows: Any, columns: Any, predict_rest: bool, j: int) -> np.ndarray:
-    """Labels of all rows, −1 for rows without a label."""
-    seen = X if rows is None else X[rows]
-    seen = seen if columns is None else seen[:, columns]
-    found = np.asarray(
-        estimator.fit_predict(seen) if hasattr(estimator, "fit_predict") else estimator.fit(seen).labels_
-    )
-    if found.shape != (seen.shape[0],) or found.dtype.kind not in "iu":
-        raise ValueError(
-            f"partition {j}: {type(estimator).__name__} must return one integer label per row "
-            f"({seen.shape[0]}), got {found.dtype} of shape {found.shape}."
-        )
-    if rows is None:
-        return found.astype(np.int64)
-    labels = np.full(X.shape[0], -1, dtype=np.int64)
-    if predict_rest:
-        width = max(1, (X.shape[1] if columns is None else len(columns)) * 8)
-        step = max(1, _CHUNK_BYTES // width)
-        for start in range(0, X.shape[0], step):
-            chunk = X[start : start + step]
-            labels[start : start + step] = estimator.predict(chunk if columns is None else chunk[:, columns])
-    labels[rows] = found
-    return labels
 
 
 def _configured(clusterer: Any, k: int, seed: int) -> Any:
@@ -297,21 +289,26 @@ def _check_features(X: Any) -> Any:
     values = X.data.reshape(-1, 1) if issparse(X) else X
     step = max(1, _CHUNK_BYTES // max(1, values.itemsize * values.shape[1]))
     for start in range(0, len(values), step):
-        bad = ~np.isfinite(values[start : start + step])
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            where = "" if issparse(X) else f"row {start + row}, column {column} is "
-            raise ValueError(
-                f"X must not contain NaN or infinity: {where}{values[start + row, column]}; fill missing cells "
-                "first, for example with sklearn.impute.SimpleImputer."
-            )
+        check_finite(values[start : start + step], None if issparse(X) else start, "X")
     return X
+
+
+def check_finite(X: np.ndarray, start: int | None, name: str) -> None:
+    """Refuse NaN and infinity in some rows, the first of which is row `start`; None: the place is not named."""
+    bad = ~np.isfinite(X)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        where = "" if start is None else f"row {start + row}, column {column} is "
+        raise ValueError(
+            f"{name} must not contain NaN or infinity: {where}{X[row, column]}; fill missing cells first, for example "
+            "with sklearn.impute.SimpleImputer."
+        )
 
 
 def check_clusterers(clusterer: Any, mini_batch: bool, n_init: int) -> tuple[Any, ...]:
     from sklearn.cluster import KMeans, MiniBatchKMeans
 
-    n_init = _check_count(n_init, "n_init", 1)
+    n_init = check_integer(n_init, "n_init")
     if clusterer is None:
         return (MiniBatchKMeans(n_init=n_init) if mini_batch else KMeans(n_init=n_init),)
     if mini_batch:
@@ -341,8 +338,7 @@ def plan(
     n_samples, n_features = shape
     _check_fraction(feature_fraction, "feature_fraction")
     _check_fraction(sample_fraction, "sample_fraction")
-    if unsampled not in ("missing", "predict"):
-        raise ValueError(f"unsampled must be 'missing' or 'predict', got {unsampled!r}.")
+    check_choice(unsampled, "unsampled", ("missing", "predict"))
     if fit_sample is None:
         n_rows, predict_rest = math.ceil(sample_fraction * n_samples), unsampled == "predict"
     elif sample_fraction != 1.0:
@@ -350,7 +346,7 @@ def plan(
             f"fit_sample={fit_sample} and sample_fraction={sample_fraction} both choose rows; give only one."
         )
     else:
-        n_rows, predict_rest = min(_check_count(fit_sample, "fit_sample", 2), n_samples), True
+        n_rows, predict_rest = min(check_integer(fit_sample, "fit_sample", 2), n_samples), True
     if n_rows < n_samples and predict_rest:
         for one in clusterers:
             if not hasattr(one, "predict"):
@@ -365,28 +361,22 @@ def plan(
 def _check_range(n_clusters: Any, n_classes: int | None, n_samples: int, n_rows: int) -> tuple[int, int]:
     """Both ends of the range that k is drawn from."""
     if n_clusters is None:
-        low = 2 if n_classes is None else _check_count(n_classes, "n_classes", 1)
+        low = 2 if n_classes is None else check_integer(n_classes, "n_classes")
         high = min(math.isqrt(n_samples), 100, n_rows)
         # few rows, many classes: the range of the paper would be empty
         low, high = min(low, n_rows), max(high, min(low, n_rows))
     elif isinstance(n_clusters, (tuple, list)) and len(n_clusters) == 2:
-        low = _check_count(n_clusters[0], "n_clusters[0]", 1)
-        high = _check_count(n_clusters[1], "n_clusters[1]", 1)
+        low = check_integer(n_clusters[0], "n_clusters[0]")
+        high = check_integer(n_clusters[1], "n_clusters[1]")
         if low > high:
             raise ValueError(f"n_clusters must be a range (low, high) with low <= high, got {n_clusters!r}.")
     elif isinstance(n_clusters, numbers.Integral):
-        low = high = _check_count(n_clusters, "n_clusters", 1)
+        low = high = check_integer(n_clusters, "n_clusters")
     else:
         raise TypeError(f"n_clusters must be None, an integer or a pair (low, high), got {n_clusters!r}.")
     if high > n_rows:
         raise ValueError(f"n_clusters goes up to {high}, but each partition is fitted on {n_rows} rows only.")
     return low, high
-
-
-def _check_count(value: Any, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    return int(value)
 
 
 def _check_fraction(value: Any, name: str) -> None:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .generate import Draw, check_clusterers, draw_partition, partition_seeds, plan
-from .io.blocks import Source, source_of
+from .generate import (
+    Draw,
+    Model,
+    check_clusterers,
+    check_finite,
+    draw_partition,
+    fit_model,
+    partition_seeds,
+    plan,
+)
+from .io.blocks import Source, content, source_of
 from .stored import StoredEnsemble
 
 
@@ -93,16 +101,20 @@ def make_ensemble_large(
     if source.kind == "dask" and client is None:
         raise ValueError("features on a cluster need client=, the distributed.Client that computes them.")
     sizes = _block_sizes(source, client)
-    shape = (sum(sizes), len(source.names))
+    starts, shape = np.cumsum([0, *sizes[:-1]]).tolist(), (sum(sizes), len(source.names))
     clusterers = check_clusterers(clusterer, mini_batch, n_init)
     recipe = plan(shape, n_clusters, None, clusterers, feature_fraction, 1.0, "predict", fit_sample)
     seeds = partition_seeds(random_state, n_partitions)
     drawn = [draw_partition(recipe, j, seed, shape) for j, seed in enumerate(seeds)]
-    work = _Here(source, sizes) if client is None else _OnCluster(source, sizes, client)
-    models = work.fit(drawn)
+    models = _fit(source, drawn, starts, sizes, client or _Here())
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        work.label(models, partial, progress)
+        if client is None:
+            _label_here(source, starts, models, partial, progress)
+        else:
+            partial.mkdir()
+            paths = [str(partial / f"part-{i:06d}.parquet") for i in range(len(sizes))]
+            client.gather(_tasks(client, source, _write_part, starts, [models] * len(paths), paths))
         if target.is_dir():
             shutil.rmtree(target)
         os.replace(partial, target)
@@ -112,27 +124,6 @@ def make_ensemble_large(
         else:
             partial.unlink(missing_ok=True)
     return StoredEnsemble(target)
-
-
-@dataclass(frozen=True)
-class _Model:
-    """A fitted base clusterer, with the labels it gave to the rows it was fitted on."""
-
-    estimator: Any
-    columns: np.ndarray | None
-    rows: np.ndarray
-    labels: np.ndarray
-
-    def label(self, X: np.ndarray, start: int) -> np.ndarray:
-        """Labels of a block whose first row is row `start`."""
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(limits=1):
-            labels = np.asarray(self.estimator.predict(X if self.columns is None else X[:, self.columns]))
-        labels = labels.astype(np.int64)
-        first, last = np.searchsorted(self.rows, [start, start + len(X)])
-        labels[self.rows[first:last] - start] = self.labels[first:last]
-        return labels
 
 
 def _block_sizes(source: Source, client: Any) -> list[int]:
@@ -148,9 +139,9 @@ def _block_sizes(source: Source, client: Any) -> list[int]:
 # -- what is done with a block: plain functions, here or on a worker -------------------------------------------------
 
 
-def _features(block: Any) -> np.ndarray:
-    """The numbers of a block, validated."""
-    table = block.read() if hasattr(block, "read") else block
+def _features(block: Any, start: int) -> np.ndarray:
+    """The numbers of a block, the first row of which is row `start`, validated."""
+    table = content(block)
     if not isinstance(table, np.ndarray):  # columns by name
         parts = {str(name): np.asarray(table[name]) for name in (table if isinstance(table, dict) else table.columns)}
         words = [name for name, part in parts.items() if part.dtype.kind not in "iufb"]
@@ -158,39 +149,33 @@ def _features(block: Any) -> np.ndarray:
             raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
         table = np.column_stack(list(parts.values()))
     X = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
-    if not np.isfinite(X).all():
-        row, column = np.argwhere(~np.isfinite(X))[0]
-        raise ValueError(
-            f"features must not contain NaN or infinity: row {row} of a block, column {column} is {X[row, column]}; "
-            "fill missing cells first."
-        )
+    check_finite(X, start, "features")
     return np.ascontiguousarray(X)
 
 
-def _pick(block: Any, inside: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _pick(block: Any, start: int, sampled: Sequence[np.ndarray | slice]) -> list[np.ndarray]:
     """The rows of a block that each partition sampled."""
-    X = _features(block)
-    return [X[rows] for rows in inside]
+    X = _features(block, start)
+    return [X[rows] for rows in sampled]
 
 
-def _fit(draw: Draw, parts: Sequence[np.ndarray], n_rows: int) -> _Model:
-    from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
-
-    X = np.concatenate(parts)
-    X = X if draw.columns is None else X[:, draw.columns]
-    with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
-        labels = np.asarray(draw.estimator.fit_predict(X)).astype(np.int64)
-    rows = np.arange(n_rows) if draw.rows is None else draw.rows
-    return _Model(draw.estimator, draw.columns, rows, labels)
+def _between(rows: np.ndarray | None, start: int, size: int) -> np.ndarray | slice:
+    """Positions in a block of sampled rows; None stands for every row."""
+    if rows is None:
+        return slice(None)
+    first, last = np.searchsorted(rows, [start, start + size])
+    return rows[first:last] - start
 
 
-def _label_table(block: Any, start: int, models: Sequence[_Model]) -> Any:
+def _fit_parts(drawn: Draw, parts: Sequence[np.ndarray], j: int) -> Model:
+    return fit_model(drawn, np.concatenate(parts), j)
+
+
+def _label_table(block: Any, start: int, models: Sequence[Model]) -> Any:
     """Labels of a block as an Arrow table, one column per partition."""
     import pyarrow as pa
 
-    X = _features(block)
+    X = _features(block, start)
     columns = {}
     for j, model in enumerate(models):
         labels = model.label(X, start) if len(X) else np.empty(0, np.int64)
@@ -198,7 +183,7 @@ def _label_table(block: Any, start: int, models: Sequence[_Model]) -> Any:
     return pa.table(columns)
 
 
-def _write_part(block: Any, start: int, models: Sequence[_Model], path: str) -> int:
+def _write_part(block: Any, start: int, models: Sequence[Model], path: str) -> int:
     """One file of labels, whole or absent: a task may run twice."""
     import pyarrow.parquet as pq
 
@@ -209,81 +194,44 @@ def _write_part(block: Any, start: int, models: Sequence[_Model], path: str) -> 
     return len(table)
 
 
-def _inside(draws: Sequence[Draw], start: int, size: int) -> list[np.ndarray]:
-    """Positions in a block of the rows each partition sampled."""
-    found = []
-    for draw in draws:
-        if draw.rows is None:
-            found.append(np.arange(size))
-        else:
-            first, last = np.searchsorted(draw.rows, [start, start + size])
-            found.append(draw.rows[first:last] - start)
-    return found
-
-
 class _Here:
-    """One block after the other, in this process."""
+    """What `_fit` needs of a client, without a cluster: a task is done when it is submitted."""
 
-    def __init__(self, source: Source, sizes: list[int]):
-        self.source, self.sizes = source, sizes
-        self.starts = np.cumsum([0, *sizes[:-1]]).tolist()
-
-    def fit(self, draws: list[Draw]) -> list[_Model]:
-        parts = []
-        for block, start, size in zip(self.source.blocks, self.starts, self.sizes):
-            parts.append(_pick(block, _inside(draws, start, size)))
-        return [_fit(draw, [part[j] for part in parts], sum(self.sizes)) for j, draw in enumerate(draws)]
-
-    def label(self, models: list[_Model], partial: Path, progress: Callable[[int, int], None] | None) -> None:
-        import pyarrow.parquet as pq
-
-        writer = None
-        try:
-            for done, (block, start) in enumerate(zip(self.source.blocks, self.starts), 1):
-                table = _label_table(block, start, models)
-                writer = writer or pq.ParquetWriter(partial, table.schema)
-                writer.write_table(table)
-                if progress is not None:
-                    progress(done, len(self.sizes))
-        finally:
-            if writer is not None:
-                writer.close()
+    @staticmethod
+    def submit(function: Callable, *args: Any, pure: bool) -> Any:
+        return function(*args)
 
 
-class _OnCluster(_Here):
-    """Blocks as tasks; each can be run again."""
-
-    def __init__(self, source: Source, sizes: list[int], client: Any):
-        super().__init__(source, sizes)
-        self.client = client
-
-    def _tasks(self, function: Callable, *columns: Sequence) -> list:
-        blocks = self.source.blocks
-        if self.source.kind == "dask":
-            blocks = self.client.compute([block.delayed for block in blocks])
-        return [self.client.submit(function, block, *rest, pure=False) for block, *rest in zip(blocks, *columns)]
-
-    def fit(self, draws: list[Draw]) -> list[Any]:
-        inside = [_inside(draws, start, size) for start, size in zip(self.starts, self.sizes)]
-        picked = self._tasks(_pick, inside)
-        submit = self.client.submit
-        models = []
-        for j, draw in enumerate(draws):
-            parts = [submit(_item, part, j, pure=False) for part in picked]
-            models.append(submit(_fit, draw, parts, sum(self.sizes), pure=False))
-        return self.client.gather(models)
-
-    def label(self, models: list[_Model], partial: Path, progress: Callable[[int, int], None] | None) -> None:
-        partial.mkdir()
-        paths = [str(partial / f"part-{i:06d}.parquet") for i in range(len(self.sizes))]
-        together = self.client.submit(_same, models, pure=False)
-        tasks = self._tasks(_write_part, self.starts, [together] * len(paths), paths)
-        self.client.gather(tasks)
+def _tasks(client: Any, source: Source, function: Callable, *columns: Sequence) -> list:
+    """``function(block, ...)`` for every block; tasks, which can be run again, on a cluster."""
+    blocks = source.blocks
+    if source.kind == "dask":
+        blocks = client.compute([block.delayed for block in blocks])
+    return [client.submit(function, block, *rest, pure=False) for block, *rest in zip(blocks, *columns)]
 
 
-def _item(parts: Sequence, j: int) -> Any:
-    return parts[j]
+def _fit(source: Source, draws: list[Draw], starts: list[int], sizes: list[int], client: Any) -> list:
+    """The model of each partition, on a cluster as a future."""
+    inside = [[_between(draw.rows, start, size) for draw in draws] for start, size in zip(starts, sizes)]
+    picked = _tasks(client, source, _pick, starts, inside)
+    models = []
+    for j, draw in enumerate(draws):
+        parts = [client.submit(getitem, part, j, pure=False) for part in picked]
+        models.append(client.submit(_fit_parts, draw, parts, j, pure=False))
+    return models
 
 
-def _same(value: Any) -> Any:
-    return value
+def _label_here(source: Source, starts: list[int], models: list[Model], path: Path, progress: Any) -> None:
+    import pyarrow.parquet as pq
+
+    writer = None
+    try:
+        for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
+            table = _label_table(block, start, models)
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            if progress is not None:
+                progress(done, len(starts))
+    finally:
+        if writer is not None:
+            writer.close()

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.counts import smallest_unsigned
 from ..engines.cuda import device as cuda_device
 from ..engines.cuda.engine import Cuda
-from .encode import smallest_unsigned
 from .ensemble import Ensemble, add_kind, is_on_gpu
 
 
@@ -85,21 +85,13 @@ def ensemble_from_device(
         Names of partitions; original labels behind the codes.
     """
     device = device or cuda_device.device_of(codes)
-    codes, n_clusters = device.adopt(codes), np.asarray(n_clusters, dtype=np.int64)
-    if codes.dtype.name not in ("uint8", "uint16", "uint32"):
-        raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; use Ensemble(table).")
-    if codes.ndim != 2 or n_clusters.shape != (codes.shape[1],) or (n_clusters < 1).any():
-        raise ValueError(
-            f"n_clusters must hold one positive number per partition, got {n_clusters} for codes of shape "
-            f"{codes.shape}."
-        )
-    counts = np.split(device.count_codes(codes, n_clusters), np.cumsum(n_clusters + 1)[:-1])
     self: DeviceEnsemble = object.__new__(DeviceEnsemble)
     self.device = device
-    names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
-    if categories is None:
-        categories = [np.arange(k) for k in n_clusters]
-    self._store(codes, n_clusters, [c[:k] for c, k in zip(counts, n_clusters)], names, categories)
+
+    def count(codes: Any, n_clusters: np.ndarray) -> list[np.ndarray]:
+        return np.split(device.count_codes(codes, n_clusters), np.cumsum(n_clusters + 1)[:-1])
+
+    self._store_codes(device.adopt(codes), n_clusters, names, categories, count)
     return self
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.counts import smallest_unsigned
 from ..engines.cuda import device as _cuda_device
-from .encode import smallest_unsigned
 from .gpu import DeviceEnsemble, ensemble_from_device
 from .vocabulary import Vocabulary
 

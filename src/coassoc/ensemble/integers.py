@@ -79,9 +79,9 @@ def code_integers(
     if ranges is None:
         return None
     low, high = ranges
-    if table.dtype == dtype and all(len(known) and known[-1] == len(known) - 1 and known[0] == 0 for known in labels):
-        if out is None:  # the labels are the codes
-            return np.array(table, order="C")
+    if are_codes(table, labels, dtype):
+        if out is None:
+            return np.asanyarray(table, order="C")
         out[:] = table
         return out
     lookups = []
@@ -99,6 +99,13 @@ def code_integers(
             np.take(lookup, column, out=row, mode="clip")  # nothing to clip: "raise" would make a copy
         codes[start : start + columns.shape[1]] = coded.T
     return codes
+
+
+def are_codes(table: np.ndarray, labels: Sequence[np.ndarray], dtype: Any) -> bool:
+    """Whether a table with these sorted labels is that of its codes."""
+    return table.dtype == dtype and all(
+        len(known) and known[-1] == len(known) - 1 and known[0] == 0 for known in labels
+    )
 
 
 def transposed_blocks(table: np.ndarray, low: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:

@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.contract import missing_in
 from ..engines.dask.engine import Dask
 from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble, add_kind
+from .integers import are_codes
 from .io.blocks import Coding, Source, dask_source, file_source, gather, is_dask
 from .io.reading import check_ids, decode, naming, open_roles
 from .io.roles import Choice, Roles
 from .io.table import Options, Table
-from .vocabulary import Vocabulary
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
 
@@ -109,29 +110,25 @@ class StoredEnsemble(Ensemble):
     def scan(self, tally: Callable[[Source, str], tuple] | None = None) -> Coding:
         """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
-            if tally is None and self._adopt_file():
-                assert self._known is not None
-                return self._known
             with naming(Path(self.source.what)):
-                sizes, tallies = (tally or _tally_here)(self.source, self.missing)
+                source = self.source
+                counted = (
+                    tally(source, self.missing) if tally else source.tally(source.blocks, self.names, self.missing)
+                )
+                sizes, tallies = counted
                 self._sizes_of_blocks = sizes
                 if sum(sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
                 self._known = Coding.of(tallies, self.names, self.missing)
+                if tally is None and self.source.kind == "npy":
+                    self._use_file(self._known)
         return self._known
 
-    def _adopt_file(self) -> bool:
-        """Use an NPY file of compact codes as it is."""
-        if self._table is None or self.source.kind != "npy" or self.missing == "cluster":
-            return False
-        whole = Ensemble.__new__(Ensemble)
-        mapped = self._table.array()
-        if mapped is None or self.names != self._table.names or not whole._adopt(mapped):
-            return False
-        self._codes = mapped
-        labels = whole.categories
-        self._known = Coding(self.names, labels, labels, whole.n_clusters, self.missing, mapped.dtype, whole.sizes)
-        return True
+    def _use_file(self, coding: Coding) -> None:
+        """Use an NPY file of codes as it is."""
+        mapped = self._table.array() if self._table is not None and self.names == self._table.names else None
+        if mapped is not None and mapped.flags.c_contiguous and are_codes(mapped, coding.labels, coding.dtype):
+            self._codes = mapped
 
     @property
     def coding(self) -> Coding:
@@ -179,26 +176,15 @@ class StoredEnsemble(Ensemble):
         with naming(self._table.path):
             return decode(gather(self._table, [name])[0][name])
 
-    @property
-    def n_clusters(self) -> np.ndarray:  # type: ignore[override]
-        return self.coding.n_clusters
-
-    @property
-    def offsets(self) -> np.ndarray:  # type: ignore[override]
-        return self.coding.offsets
-
-    @property
-    def sizes(self) -> np.ndarray:  # type: ignore[override]
-        return self.coding.sizes
-
-    @property
-    def categories(self) -> list[np.ndarray]:  # type: ignore[override]
-        return self.coding.categories
+    def __getattr__(self, name: str) -> Any:
+        """What the base class stores, found when first asked for."""
+        if name in ("n_clusters", "offsets", "sizes", "categories"):
+            return getattr(self.coding, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def has_missing(self) -> bool:  # type: ignore[override]
-        observed = np.add.reduceat(self.sizes, self.offsets[:-1])
-        return bool((observed < self.n_samples).any())
+        return bool(missing_in(self).any())
 
     @property
     def n_samples(self) -> int:
@@ -224,11 +210,6 @@ class StoredEnsemble(Ensemble):
             return self._sizes_of_blocks
         return known
 
-    def vocabulary(self) -> Vocabulary:
-        """The labels behind the codes, for coding new rows."""
-        coding = self.coding
-        return Vocabulary(coding.n_clusters, coding.categories, self.names, coding.dtype)
-
     def preferred_engine(self) -> Any:
         """Streaming when two copies of the codes and what a fit takes would not fit in half of the free memory."""
         if self.source.kind == "dask":
@@ -242,16 +223,6 @@ class StoredEnsemble(Ensemble):
         n = self.source.n_rows
         items = "items not yet counted" if n is None else f"{n} items"
         return f"Ensemble({items}, {self.n_partitions} partitions, stored in {self.source.what})"
-
-
-def _tally_here(source: Source, missing: str) -> tuple:
-    """The labels of every column, blocks one after the other."""
-    total = None
-    for block in source.blocks:
-        part = source.tally(block, source.names, missing)
-        total = part if total is None else source.merge([total, part])
-    assert total is not None
-    return total
 
 
 def _is_stored(table: Any) -> bool:

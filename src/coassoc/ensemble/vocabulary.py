@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .encode import encode_column, is_negative, smallest_unsigned
+from ..core.counts import smallest_unsigned
+from .encode import encode_column, is_negative
 from .tables import columns_of, original_columns
 
 

@@ -1,33 +1,27 @@
-"""Base ensembles of the evaluation, made once and kept as compact files."""
+"""Base ensembles of the evaluation, made once and kept as files."""
 
 from __future__ import annotations
 
-import zipfile
+import hashlib
+from contextlib import suppress
 from pathlib import Path
-
-import numpy as np
 
 from ..datasets import Dataset
 from ..ensemble import Ensemble, make_ensemble
-from ..ensemble.io.output import replacing
+from ..ensemble.io.reading import read_ensemble
+from ..ensemble.io.writing import write_ensemble
 from .protocol import Protocol, ensemble_fingerprint, ensemble_seed, features
 
 
-def ensemble_path(cache: Path, dataset: str, scaling: str, seed: int, repeat: int) -> Path:
-    """Where one ensemble is kept."""
-    return cache / f"{dataset}-{scaling}-s{seed}" / f"r{repeat:03d}.npz"
-
-
 def base_ensemble(dataset: Dataset, protocol: Protocol, repeat: int, cache: Path | None = None) -> Ensemble:
-    """The ensemble of one repeat: read from the cache when its fingerprint matches, else made and cached."""
+    """The ensemble of one repeat: read from the cache, where its name has all that it depends on, or made and kept."""
     X = features(dataset)
-    fingerprint = ensemble_fingerprint(dataset, X, protocol, repeat)
     path = None
     if cache is not None:
-        path = ensemble_path(cache, dataset.name, dataset.scaling, protocol.seed, repeat)
-        found = read_cached(path, fingerprint)
-        if found is not None:
-            return found
+        made_from = hashlib.sha256(ensemble_fingerprint(dataset, X, protocol, repeat).encode()).hexdigest()[:16]
+        path = cache / f"{dataset.name}-{dataset.scaling}-s{protocol.seed}" / f"r{repeat:03d}-{made_from}.npz"
+        with suppress(FileNotFoundError, ValueError):  # absent or damaged
+            return read_ensemble(path)
     made = make_ensemble(
         X,
         protocol.n_partitions,
@@ -36,25 +30,6 @@ def base_ensemble(dataset: Dataset, protocol: Protocol, repeat: int, cache: Path
         random_state=ensemble_seed(protocol.seed, dataset.name, repeat),
     )
     if path is not None:
-        write_cached(path, made, fingerprint)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_ensemble(path, made, force=True)
     return made
-
-
-def read_cached(path: Path, fingerprint: str) -> Ensemble | None:
-    """The stored ensemble, or None when there is none, it is damaged, or its fingerprint differs."""
-    try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as stored:
-            if str(stored["fingerprint"]) != fingerprint:
-                return None
-            return Ensemble.from_codes(np.ascontiguousarray(stored["codes"]), stored["n_clusters"])
-    except (FileNotFoundError, zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError):
-        return None
-
-
-def write_cached(path: Path, ensemble: Ensemble, fingerprint: str) -> None:
-    """Store an ensemble under a temporary name and rename it, so that no partial file remains."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path, force=True) as partial, open(partial, "wb") as out:
-        np.savez_compressed(
-            out, codes=ensemble.codes, n_clusters=ensemble.n_clusters, fingerprint=np.array(fingerprint)
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -81,13 +82,23 @@ def order_by_size(labels: Any) -> np.ndarray:
     [1, 0, 0, -1]
     """
     codes, k = check_labels(labels, len(labels))
-    present = codes >= 0
-    found, first = np.unique(codes[present], return_index=True)
-    sizes = np.bincount(codes[present], minlength=k)
-    order = found[np.lexsort((first, -sizes[found]))]
-    rank = np.full(k + 1, -1, dtype=np.int32)  # the last entry is for label −1
-    rank[order] = np.arange(len(order))
-    return rank[codes]
+    return ranks_by_size([codes], k)[codes]
+
+
+def ranks_by_size(parts: Iterable[np.ndarray], k: int) -> np.ndarray:
+    """The number that `order_by_size` gives to each of the labels 0..k-1 of an array in parts; last, −1 for −1."""
+    sizes, first, start = np.zeros(k, np.int64), np.full(k + 1, -1, np.int64), 0
+    for part in parts:
+        sizes += np.bincount(part[part >= 0], minlength=k)
+        here = np.full(k + 1, -1, np.int64)  # from the end on: the place written last is the first one
+        here[part[::-1]] = np.arange(start, start + len(part))[::-1]
+        first = np.where(first < 0, here, first)
+        start += len(part)
+    present = np.flatnonzero(sizes)
+    order = present[np.lexsort((first[present], -sizes[present]))]
+    ranks = np.full(k + 1, -1, dtype=np.int32)
+    ranks[order] = np.arange(len(order))
+    return ranks
 
 
 def _names(labels: Any) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...core.counts import Layout, ScoreTable
+from ...core.counts import ScoreTable
 
 
 def narrow_table(
@@ -46,8 +46,3 @@ def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: 
     np.subtract(new.values.T, before, out=scratch, dtype=np.float64)
     np.subtract(scratch.max(axis=0), scratch, out=scratch)
     return np.maximum.reduceat(scratch, offsets[:-1], axis=1).sum(axis=1) * (2.0**-new.bits * (1 + 1e-12))
-
-
-def table_layout(n_clusters: np.ndarray, offsets: np.ndarray) -> Layout:
-    """A layout with int64 arrays."""
-    return Layout(np.ascontiguousarray(n_clusters, dtype=np.int64), offsets)

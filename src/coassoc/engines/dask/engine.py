@@ -12,15 +12,16 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from operator import getitem
 from typing import Any
 
 import numpy as np
 
 from ...core.checks import check_integer
-from ...core.counts import Layout, ScoreTable, check_total_copies
-from ..contract import Engine
+from ...core.counts import Layout, ScoreTable, check_total_copies, smallest_unsigned
+from ..contract import Engine, missing_in
 from ..stream.chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import add_results, chunk_describe, chunk_labels, missing_in, new_version, smallest_label_type
+from ..stream.chunks import add_results, chunk_describe, chunk_labels, new_version
 from .session import FAN_IN, Session, balanced, groups_of, rows_by_place
 from .tasks import (
     fill_positions,
@@ -143,7 +144,7 @@ class Dask(Engine):
                 sizes, places, rows = self._code_blocks(session, ensemble)
             else:
                 sizes, places, rows = self._cut_codes(session, ensemble.codes)
-            layout = Layout(ensemble.n_clusters, ensemble.offsets)
+            layout = Layout.of(ensemble)
             settings = {"missing": missing_in(ensemble), "engine": self.local, "slots": 2 * (self.n_starts or 4) + 2}
             chunks = DaskChunks.build(session, rows, sizes, places, layout, multiplicity, settings)
             chunks.distributed = source is not None
@@ -162,7 +163,7 @@ class Dask(Engine):
         if source.kind == "dask":
             sizes = ensemble.block_sizes
             places = session.place(sizes)
-        return sizes, places, session.coded_blocks(source, ensemble.coding, groups, places)
+        return sizes, places, session.over_blocks(ensemble.coding.codes_of_blocks, source, groups, places)
 
     def _groups(self, session: Session, source: Any) -> list[list]:
         """The blocks of a file that form each chunk; those of an NPY file are cut into chunks of equal size."""
@@ -432,7 +433,7 @@ class DaskChunks(Chunks):
         ]
         filled = []
         for c, chunk in enumerate(self.futures):
-            parts = [self.session.submit(_item, group, c) for group in sorted_]
+            parts = [self.session.submit(getitem, group, c) for group in sorted_]
             filled.append(self.session.submit(fill_positions, chunk, parts, self.distributed))
         return self._shown(filled)
 
@@ -444,7 +445,7 @@ class DaskChunks(Chunks):
         ends, pieces = np.cumsum(self.sizes), []
         for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
             here = (indices >= end - size) & (indices < end)
-            where, to = indices[here] - (end - size), targets[here].astype(smallest_label_type(labelling.n_clusters))
+            where, to = indices[here] - (end - size), targets[here].astype(smallest_unsigned(labelling.n_clusters))
             pieces.append(self.session.submit(moved_labels, chunk, *labelling.arguments_of(c), where, to))
         labelling.past, labelling.pieces = (new_version(), None, EACH), pieces
 
@@ -454,7 +455,3 @@ def _has_future(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return any(_has_future(part) for part in value)
     return hasattr(value, "key") and hasattr(value, "client")
-
-
-def _item(parts: Sequence, c: int) -> Any:
-    return parts[c]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .tasks import answer, code_blocks, code_rows, join_pieces, same, tally_blocks, tally_rows
+from .tasks import answer, join_pieces, same
 
 FAN_IN = 8  # partial results added by one task
 _PIECE_BYTES = 1 << 23  # data inside one task; Dask warns about larger ones
@@ -174,35 +174,30 @@ class Session:
 
     # -- tables that are not codes yet ---------------------------------------------------------------------------
 
-    def tally(self, source: Any, missing: str, groups: Sequence, places: Sequence[str] | None) -> tuple:
-        """The labels of every column, found by the workers."""
-        if source.kind == "dask":
-            parts = self._blocks(source, tally_rows, source.tally, source.names, missing)
-        else:
-            how = (source.tally, source.merge, source.names, missing)
-            parts = self.map(tally_blocks, groups, *([one] * len(groups) for one in how), places=places)
-        if len(parts) <= FAN_IN:
-            return source.merge(self.gather(parts))
-        return self.gather(self.reduce(source.merge, parts))
-
-    def coded_blocks(self, source: Any, coding: Any, groups: Sequence, places: Sequence[str] | None) -> list:
-        """Codes of each block of a collection, or of each group of neighbouring blocks of a file."""
-        if source.kind == "dask":
-            return self._blocks(source, code_rows, coding)
-        return self.map(code_blocks, groups, [coding] * len(groups), places=places)
-
-    def _blocks(self, source: Any, function: Callable, *args: Any) -> list:
+    def over_blocks(
+        self, function: Callable, source: Any, groups: Sequence, places: Sequence[str] | None, *args: Any
+    ) -> list:
+        """``function(blocks, *args)`` for each block of a collection, or each group of blocks of a file."""
+        if source.kind != "dask":
+            return self.map(function, groups, *([one] * len(groups) for one in args), places=places)
         from dask import delayed
 
         name = f"coassoc-{function.__name__}-{self._name}"
         tasks = [
-            delayed(function, pure=False)(block.delayed, *args, dask_key_name=f"{name}-{next(self._numbers)}")
+            delayed(function, pure=False)([block.delayed], *args, dask_key_name=f"{name}-{next(self._numbers)}")
             for block in source.blocks
         ]
         with self:
             futures = self.client.compute(tasks)
         self._sent()
         return futures
+
+    def tally(self, source: Any, missing: str, groups: Sequence, places: Sequence[str] | None) -> tuple:
+        """The labels of every column, found by the workers."""
+        parts = self.over_blocks(source.tally, source, groups, places, source.names, missing)
+        if len(parts) <= FAN_IN:
+            return source.merge(self.gather(parts))
+        return self.gather(self.reduce(source.merge, parts))
 
 
 @contextmanager

@@ -42,34 +42,6 @@ def read_rows(path: str, dtype: str, offset: int, rows: int, p: int) -> np.ndarr
     return np.fromfile(path, dtype=kind, count=rows * p, offset=offset).reshape(rows, p)
 
 
-def _table(block: Any) -> Any:
-    return block.read() if hasattr(block, "read") else block
-
-
-def tally_rows(block: Any, tally: Callable, names: list[str], missing: str) -> tuple:
-    """Labels of the columns of a block, counted by ``source.tally``."""
-    return tally(block, names, missing)
-
-
-def tally_blocks(blocks: Sequence[Any], tally: Callable, merge: Callable, names: list[str], missing: str) -> tuple:
-    """The same for neighbouring blocks of a file, merged by ``source.merge``."""
-    return merge([tally(block, names, missing) for block in blocks])
-
-
-def code_rows(block: Any, coding: Any) -> np.ndarray:
-    return coding.codes_of(_table(block))
-
-
-def code_blocks(blocks: Sequence[Any], coding: Any) -> np.ndarray:
-    """Codes of neighbouring blocks of a file."""
-    codes = np.empty((sum(block.rows for block in blocks), len(coding.names)), dtype=coding.dtype)
-    start = 0
-    for block in blocks:
-        coding.codes_of(block.read(), codes[start : start + block.rows])
-        start += block.rows
-    return codes
-
-
 def make_chunk(codes: np.ndarray, layout: Layout, copies: np.ndarray | None, settings: dict[str, Any]) -> Chunk:
     return Chunk(np.ascontiguousarray(codes), layout, copies, **settings)
 

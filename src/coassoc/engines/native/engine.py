@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from ...core.checks import check_integer
 from ...core.counts import Layout
 from ..compiled import kernels as _kernels
 from ..compiled import why_missing as _why_not
-from ..contract import Engine, Fit, Labelling, Rows, Start, participating_copies
+from ..contract import Engine, Fit, Labelling, Rows, Start, missing_in, participating_copies
 from .rows import NativeRows
 
 _LARGE_ROWS = 1 << 19  # one start on so many rows keeps every thread busy; several at a time only need more memory
 _STOPS = ("fixed_point", "no_gain", "max_iter", "unfinished")  # in the order of native/kmeans.h
+_warned = threading.Event()
 _ADVICE = "install a C++17 compiler and reinstall coassoc from source, or install a wheel that carries the kernels"
 
 
@@ -71,8 +73,8 @@ class Native(Engine):
                 f"engine 'native' needs the compiled kernels, which are not installed ({_why_not}); {_ADVICE}, "
                 "or use engine='numpy'."
             )
-        self.n_threads = _whole("n_threads", n_threads)
-        self.chunk_rows = _whole("chunk_rows", chunk_rows)
+        self.n_threads = None if n_threads is None else check_integer(n_threads, "n_threads")
+        self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
         self.simd = simd
         self.blocked_copy = bool(blocked_copy)
         simd_level(simd)
@@ -83,9 +85,7 @@ class Native(Engine):
 
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NativeRows:
         copies = participating_copies(ensemble, multiplicity)
-        layout = Layout(np.ascontiguousarray(ensemble.n_clusters, dtype=np.int64), ensemble.offsets)
-        labelled = np.add.reduceat(ensemble.sizes, layout.offsets[:-1])
-        missing = (labelled < ensemble.n_samples).astype(np.uint8)
+        layout, missing = Layout.of(ensemble), missing_in(ensemble).astype(np.uint8)
         if copies is not None:
             copies = np.ascontiguousarray(copies, dtype=np.int64)
         settings = {
@@ -205,22 +205,15 @@ def native_or_none() -> Native | None:
         raise ImportError(
             f"COASSOC_REQUIRE_NATIVE is set but the compiled kernels are not installed ({_why_not}); {_ADVICE}."
         )
-    _warn_slow_path()
-    return None
-
-
-_warned = threading.Event()
-
-
-def _warn_slow_path() -> None:
     if not _warned.is_set():
         _warned.set()
         warnings.warn(
             f"coassoc runs on plain NumPy, tens of times slower, because its compiled kernels are not installed; "
             f"{_ADVICE}. Pass engine='numpy' to use NumPy without this warning.",
             SlowPathWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
+    return None
 
 
 def simd_levels() -> list[str]:
@@ -251,7 +244,7 @@ def default_threads() -> int:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         allowed = os.cpu_count() or 1
-    quota = _read_once(_container_cpus)
+    quota = _container_cpus()
     if quota is not None:
         allowed = min(allowed, max(1, int(quota)))
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
@@ -261,10 +254,6 @@ def default_threads() -> int:
 
 
 @functools.cache
-def _read_once(read: Callable[[], float | None]) -> float | None:
-    return read()
-
-
 def _container_cpus(root: str = "/sys/fs/cgroup") -> float | None:
     """CPUs granted by a control group (version 2, then 1); None without a limit."""
     try:
@@ -277,13 +266,3 @@ def _container_cpus(root: str = "/sys/fs/cgroup") -> float | None:
         return None if quota_us <= 0 else quota_us / int((Path(root) / "cpu/cpu.cfs_period_us").read_text())
     except (OSError, ValueError):
         return None
-
-
-def _whole(name: str, value: int | None) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be a whole number or None, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}.")
-    return int(value)

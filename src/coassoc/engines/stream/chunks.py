@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Layout, ScoreTable
+from ...core.counts import Layout, ScoreTable, smallest_unsigned
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows, Seeding
@@ -60,16 +60,6 @@ def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = F
         return Numpy()
     # no column-wise copy of the codes: a chunk may be larger than memory
     return type(native)(n_threads=n_threads, blocked_copy=False)
-
-
-def missing_in(ensemble: Any) -> np.ndarray:
-    """Whether each partition leaves some item without a label."""
-    return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
-
-
-def smallest_label_type(k: int) -> np.dtype:
-    """Smallest unsigned type for labels 0..k-1."""
-    return np.dtype(np.uint8 if k <= 1 << 8 else np.uint16 if k <= 1 << 16 else np.uint32)
 
 
 @dataclass
@@ -210,7 +200,7 @@ class Chunk:
             state = _State(before if version is None else version, labelling, packed)
             if self.lean is not None and state.version:
                 if packed is None:
-                    state.packed = self.lean(len(self), smallest_label_type(k))
+                    state.packed = self.lean(len(self), smallest_unsigned(k))
                 state.packed[:] = rows.labels(labelling)  # type: ignore[index]
                 state.labelling = None
             self.remember(key, state)
@@ -258,7 +248,7 @@ def chunk_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
         if state is not None and state.version == past[0] and state.labelling is None:
             return state.packed  # without reading the codes
     with chunk.labelled(key, k, past) as (rows, labelling):
-        return np.asarray(rows.labels(labelling)).astype(smallest_label_type(k))
+        return np.asarray(rows.labels(labelling)).astype(smallest_unsigned(k))
 
 
 def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, where: np.ndarray, to: np.ndarray) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
-from ..contract import Engine
+from ..contract import Engine, missing_in
 from ..memory import Budget, format_size, parse_size, trim
 from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
 from .chunks import (
@@ -22,7 +22,6 @@ from .chunks import (
     chunk_labels,
     chunk_relabel,
     local_engine,
-    missing_in,
     new_version,
 )
 
@@ -89,8 +88,7 @@ class Stream(Engine):
         return f"Stream(memory='{format_size(self.memory).replace(' ', '')}'{rows})"
 
     def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
-        layout = Layout(ensemble.n_clusters, ensemble.offsets)
-        plan = _Plan(self, ensemble.codes, missing_in(ensemble), layout)
+        plan = _Plan(self, ensemble.codes, missing_in(ensemble), Layout.of(ensemble))
         chunks = StreamChunks(plan, ensemble.codes, multiplicity, None)
         rows = ChunkedRows(chunks)
         check_total_copies(rows.n_copies)

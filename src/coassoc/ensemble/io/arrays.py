@@ -19,7 +19,7 @@ import numpy as np
 from ..encode import Dictionary, as_objects, encode_column
 from .cells import cell_of, label_of
 from .limits import Limit
-from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
+from .table import Columns, Content, Piece, Table, TableFormat, naming_damage, one_line, row_ranges
 
 _LONGEST_HEADER = 10_000
 
@@ -238,14 +238,9 @@ def _read_npz(path: Path, limit: Limit, columns: tuple[str, ...]) -> Columns:
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """An open zip archive; what is wrong with it is a ValueError that names it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except FileNotFoundError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, OverflowError) as error:
-        what = one_line(error)
-        raise ValueError(f"{path.name} is a damaged or protected archive ({what}); write it again.") from None
+    damage = zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, OverflowError
+    with naming_damage(path, "or protected archive", damage), zipfile.ZipFile(path) as archive:
+        yield archive
 
 
 def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -300,12 +295,10 @@ def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> 
 class NpyFormat(TableFormat):
     """One array."""
 
+    table = NpyTable
     name = "npy"
     suffixes = (".npy",)
     magic = (b"\x93NUMPY",)
-
-    def open(self, path: Path, options: Options) -> NpyTable:
-        return NpyTable(path, Limit.of([path], options.max_bytes))
 
     def write(self, target: Any, content: Content) -> None:
         columns = list(content.columns.values())
@@ -317,12 +310,10 @@ class NpyFormat(TableFormat):
 class NpzFormat(TableFormat):
     """An archive of arrays."""
 
+    table = NpzTable
     name = "npz"
     suffixes = (".npz",)
     magic = (b"PK\x03\x04", b"PK\x05\x06")
-
-    def open(self, path: Path, options: Options) -> NpzTable:
-        return NpzTable(path, Limit.of([path], options.max_bytes))
 
     def write(self, target: Any, content: Content) -> None:
         arrays = dict(content.columns) if content.ensemble is None else _stored(content.ensemble)

@@ -70,12 +70,10 @@ def _opened(path: Path) -> Iterator[Any]:
 class ArrowFormat(TableFormat):
     """Arrow and Feather files."""
 
+    table = ArrowTable
     name = "arrow"
     suffixes = (".arrow", ".feather")
     magic = (b"ARROW1",)
-
-    def open(self, path: Path, options: Options) -> ArrowTable:
-        return ArrowTable(path, Limit.of([path], options.max_bytes))
 
     def write(self, target: Any, content: Content) -> None:
         _write(target, arrow_table(content))

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary, as_objects, encode_column, smallest_unsigned
+from ...core.counts import smallest_unsigned
+from ..encode import Dictionary, encode_column, no_label, sorted_labels
 from ..integers import code_integers, tally_integers
 from ..tables import check_table_shape, column_values, columns_of
 from .formats import open_table
@@ -42,13 +43,25 @@ class Source:
     what: str  # for messages
 
     @staticmethod
-    def tally(block: Any, names: Sequence[str], missing: str) -> tuple[list[int], list[Tally]]:
-        """`tally_block` of a block that is read here."""
-        return tally_block(block.read() if hasattr(block, "read") else block, names, missing)
+    def tally(blocks: Iterable[Any], names: Sequence[str], missing: str) -> tuple[list[int], list[Tally]]:
+        """Rows of each of some blocks, and the labels of each column in all of them."""
+        sizes: list[int] = []
+        total: list[Tally] = []
+        for block in blocks:
+            n_rows, tallies = tally_block(content(block), names, missing)
+            sizes.append(n_rows)
+            total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
+        return sizes, total
 
     @staticmethod
     def merge(parts: Sequence[tuple[list[int], list[Tally]]]) -> tuple[list[int], list[Tally]]:
-        return merge_tallies(parts)
+        """Rows of all blocks and the tallies of all of them together."""
+        return [size for part in parts for size in part[0]], [_merged(one) for one in zip(*(part[1] for part in parts))]
+
+
+def content(block: Any) -> Any:
+    """The table in a block, which a cluster may have computed already."""
+    return block.read() if hasattr(block, "read") else block
 
 
 def is_dask(table: Any) -> bool:
@@ -148,12 +161,12 @@ class Tally:
     missing: int
 
 
-def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[list[int], list[Tally]]:
-    """Rows of a block (a list of one) and the tally of each column."""
+def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[int, list[Tally]]:
+    """Rows of a block and the tally of each column."""
     whole = tally_integers(table, missing != "nan")
     if whole is not None and len(names) == len(whole.counts):
         tallies = [Tally(whole.labels(j), whole.sizes(j), int(whole.missing[j])) for j in range(len(names))]
-        return [len(table)], tallies
+        return len(table), tallies
     n_rows, columns = block_columns(table, names)
     found = []
     for name, (values, nulls) in zip(names, columns):
@@ -163,13 +176,7 @@ def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[list[in
         column = encode_column(values, nulls, name, _rule(missing), allow_empty=True)
         counts = np.bincount(column.codes, minlength=column.n_clusters + 1)
         found.append(Tally(_comparable(column.categories), counts[: column.n_clusters], int(counts[-1])))
-    return [n_rows], found
-
-
-def merge_tallies(parts: Sequence[tuple[list[int], list[Tally]]]) -> tuple[list[int], list[Tally]]:
-    """Rows of all blocks and the tallies of all of them together."""
-    sizes = [size for part in parts for size in part[0]]
-    return sizes, [_merged([part[1][j] for part in parts]) for j in range(len(parts[0][1]))]
+    return n_rows, found
 
 
 def _merged(tallies: Sequence[Tally]) -> Tally:
@@ -179,10 +186,7 @@ def _merged(tallies: Sequence[Tally]) -> Tally:
         return Tally(np.empty(0, np.int64), np.empty(0, np.int64), missing)
     counted = np.concatenate([t.counts for t in seen])
     if len({t.labels.dtype.kind in "US" for t in seen}) > 1 or any(t.labels.dtype.kind == "O" for t in seen):
-        every = [label for t in seen for label in t.labels.tolist()]
-        ordered = sorted(set(every), key=lambda label: (isinstance(label, str), label))
-        where = {label: i for i, label in enumerate(ordered)}
-        labels, place = as_objects(ordered), np.array([where[label] for label in every])
+        labels, place = sorted_labels([label for t in seen for label in t.labels.tolist()])
     else:
         labels, place = np.unique(np.concatenate([t.labels for t in seen]), return_inverse=True)
     counts = np.zeros(len(labels), dtype=np.int64)
@@ -223,9 +227,7 @@ class Coding:
             own_cluster = missing == "cluster" and tally.missing > 0
             k = len(tally.labels) + own_cluster
             if k == 0:
-                raise ValueError(
-                    f"partitions: column {name} has no label at all (every entry is missing); drop that column."
-                )
+                raise no_label(name)
             n_clusters.append(k)
             categories.append(np.append(tally.labels.astype(object), [None]) if own_cluster else tally.labels)
             sizes.append(np.append(tally.counts, tally.missing) if own_cluster else tally.counts)
@@ -259,4 +261,15 @@ class Coding:
                 place = np.searchsorted(known, _comparable(column.categories))
             # the code of a missing label is the number of labels, with or without a cluster of its own
             codes[:, j] = np.append(place, len(known)).astype(self.dtype)[column.codes]
+        return codes
+
+    def codes_of_blocks(self, blocks: Sequence[Any]) -> np.ndarray:
+        """Codes of neighbouring blocks; those of a file know their number of rows."""
+        if len(blocks) == 1:
+            return self.codes_of(content(blocks[0]))
+        codes = np.empty((sum(block.rows for block in blocks), len(self.names)), dtype=self.dtype)
+        start = 0
+        for block in blocks:
+            self.codes_of(block.read(), codes[start : start + block.rows])
+            start += block.rows
         return codes

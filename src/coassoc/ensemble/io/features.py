@@ -17,7 +17,12 @@ from .reading import decode, naming
 from .roles import listing
 from .table import Options, Table
 
-_MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
+MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
+
+
+def number_in(cell: str) -> float:
+    """The number that a cell holds; NaN for a word and a missing cell."""
+    return float(cell) if is_number(cell) else np.nan
 
 
 class Features(NamedTuple):
@@ -83,9 +88,8 @@ def _numbers(column: Any, name: str, table: Table, start: int) -> np.ndarray:
     numbers = np.full(len(values.labels) + 1, np.nan)  # the last entry serves index −1
     for i, label in enumerate(values.labels.tolist()):
         word = "" if label is None else str(label).strip()
-        if is_number(word):
-            numbers[i] = float(word)
-        elif word.lower() not in _MISSING:
+        numbers[i] = number_in(word)
+        if numbers[i] != numbers[i] and word.lower() not in MISSING:
             row = start + int(np.flatnonzero(values.indices == i)[0]) + 1
             raise ValueError(
                 f"{table.path.name}: column {name!r}, row {row} is {word!r}, not a number; leave the column out with "

@@ -49,11 +49,6 @@ def table_bytes(n_rows: int, n_columns: int) -> int:
     return n_rows * (CELL_BYTES * n_columns + ROW_BYTES) + COLUMN_BYTES * n_columns
 
 
-def allowed_bytes(path: Path, max_bytes: int | None) -> int:
-    """How many bytes the content of a file may take, whatever the file declares."""
-    return Limit.of([path], max_bytes).allowed
-
-
 def check_unpacked(path: Path, declared: int, max_bytes: int | None, what: str = "its content") -> None:
     """Refuse, before memory is taken, a file that unpacks to far more than its own size."""
     Limit.of([path], max_bytes).check(declared, what)

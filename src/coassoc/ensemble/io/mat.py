@@ -17,7 +17,7 @@ import numpy as np
 from .guarded import try_reading
 from .h5ad import import_h5py
 from .limits import Limit
-from .table import Columns, Options, Piece, Table, TableFormat, naming_damage
+from .table import Columns, Piece, Table, TableFormat, naming_damage
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
@@ -160,12 +160,10 @@ def _opened(path: Path) -> Iterator[Any]:
 class MatFormat(TableFormat):
     """MATLAB files of version 5 (also called 6 and 7) and 7.3; read only."""
 
+    table = MatTable
     name = "mat"
     suffixes = (".mat",)
     magic = (b"MATLAB 5.0", b"MATLAB 7.3")
-
-    def open(self, path: Path, options: Options) -> MatTable:
-        return MatTable(path, Limit.of([path], options.max_bytes))
 
 
 MAT = MatFormat()

@@ -173,13 +173,11 @@ def _is_text(kind: Any) -> bool:
 class ParquetFormat(TableFormat):
     """Parquet files, and folders of them."""
 
+    table = ParquetTable
     name = "parquet"
     suffixes = (".parquet", ".pq")
     magic = (b"PAR1",)
     in_folders = True
-
-    def open(self, path: Path, options: Options) -> ParquetTable:
-        return ParquetTable(path, Limit.of([path], options.max_bytes))
 
     def write(self, target: Any, content: Content) -> None:
         import_parquet().write_table(arrow_table(content), target)

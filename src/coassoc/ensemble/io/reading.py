@@ -110,7 +110,7 @@ def read_ensemble(
     parts = []
     for one in paths:
         with naming(one):
-            parts.append(_read_one(one, choice, format, options))
+            parts.append(_read_one(one, choice, format, options, alone=len(paths) == 1))
     with naming(paths[0]):
         whole = parts[0] if len(parts) == 1 else _join(parts, paths)
         return whole.ensemble(missing)
@@ -153,12 +153,12 @@ def open_roles(path: Path, choice: Choice, format: str | None, options: Options)
     return table, found, roles
 
 
-def _read_one(path: Path, choice: Choice, format: str | None, options: Options) -> _Part:
+def _read_one(path: Path, choice: Choice, format: str | None, options: Options, alone: bool) -> _Part:
     if str(path) == "-":
         with standard_input(format) as spooled:
-            return _read_one(spooled, choice, format, options)
+            return _read_one(spooled, choice, format, options, alone)
     table, _, roles = open_roles(path, choice, format, options)
-    array = table.array() if roles.all == table.names else None
+    array = table.array() if alone and roles.all == table.names else None
     if array is not None:
         return _Part(dict.fromkeys(table.names), len(array), None, None, array)
     columns, n_rows = gather(table, roles.all)
@@ -206,7 +206,7 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
         if len({part.n_rows for part in parts}) > 1:
             sizes = ", ".join(f"{path.name} {part.n_rows}" for part, path in zip(parts, paths))
             raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
-        columns = {new: c for names, part in zip(labels, parts) for new, c in zip(names, _columns(part))}
+        columns = {new: c for names, part in zip(labels, parts) for new, c in zip(names, part.columns.values())}
         classes = next((part.classes for part in parts if part.classes is not None), None)
         return _Part(columns, parts[0].n_rows, None, classes)
     if not all(with_ids):
@@ -216,7 +216,7 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
     rows = [np.array([place.setdefault(str(one), len(place)) for one in part.ids.tolist()]) for part in parts]
     columns, classes = {}, None
     for names, part, where in zip(labels, parts, rows):
-        for new, column in zip(names, _columns(part)):
+        for new, column in zip(names, part.columns.values()):
             indices = np.full(len(place), -1, dtype=np.int64)
             indices[where] = column.indices
             columns[new] = Dictionary(indices, column.labels)
@@ -224,17 +224,6 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
             classes = np.full(len(place), None, dtype=object) if classes is None else classes
             classes[where] = part.classes
     return _Part(columns, len(place), np.array(list(place), dtype=object), classes)
-
-
-def _columns(part: _Part) -> list[Dictionary]:
-    """The columns of a part, those of a plain array too."""
-    if part.array is None:
-        return list(part.columns.values())
-    found = []
-    for j in range(part.array.shape[1]):
-        labels, indices = np.unique(part.array[:, j], return_inverse=True)
-        found.append(Dictionary(indices, labels if labels.dtype.kind in "iufb" else labels.astype(object)))
-    return found
 
 
 def _names(parts: list[_Part], paths: list[Path]) -> list[list[str]]:

@@ -92,6 +92,8 @@ class TableFormat:
         What ``format=`` calls it.
     suffixes : tuple of str
         Endings of file names.
+    table : type of Table
+        What `open` opens, as ``table(path, limit)``, unless it is overridden.
     magic : tuple of bytes
         How its files begin; empty for text.
     is_text : bool
@@ -102,13 +104,14 @@ class TableFormat:
 
     name: str
     suffixes: tuple[str, ...]
+    table: type[Table]
     magic: tuple[bytes, ...] = ()
     is_text = False
     in_folders = False
 
     def open(self, path: Path, options: Options) -> Table:
         """The table in a file."""
-        raise NotImplementedError
+        return self.table(path, Limit.of([path], options.max_bytes))
 
     def write(self, target: Any, content: Content) -> None:
         """Write a new file at `target`: a path, or a text stream when `is_text`."""

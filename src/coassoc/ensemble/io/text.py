@@ -7,9 +7,10 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -77,26 +78,21 @@ class TextTable(Table):
         self.layout = Layout(**{**self.layout.__dict__, "ids": name})
 
     def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
+        return self._parsed(columns, _parse)
+
+    def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
+        for batch in self._parsed(columns, partial(_parse_plain, typed=False)):
+            yield {name: _looked_at(column) for name, column in batch.items()}
+
+    def _parsed(self, columns: Sequence[str], parse: Callable[..., Iterator[Columns]]) -> Iterator[Columns]:
         n_rows = 0
         with _open(self.path, self.layout.compressed) as stream:
             stream.seek(self.layout.start)
-            for batch in _parse(stream, self.layout, self._places(columns)):
-                n_rows += len(next(iter(batch.values()))) if batch else 0
+            for batch in parse(stream, self.layout, self._places(columns)):
+                n_rows += _n_rows(batch)
                 yield batch
         if n_rows == 0 and columns:
-            raise ValueError(self._no_rows())
-
-    def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
-        with _open(self.path, self.layout.compressed) as stream:
-            stream.seek(self.layout.start)
-            for batch in _parse_plain(stream, self.layout, self._places(columns), typed=False):
-                yield {name: _looked_at(column) for name, column in batch.items()}
-                columns = ()
-        if columns:
-            raise ValueError(self._no_rows())
-
-    def _no_rows(self) -> str:
-        return f"{self.path.name} has a header but no rows; a label table needs one row per item."
+            raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
 
     def blocks(self, columns: Sequence[str]) -> list[TextBlock]:
         places, layout = self._places(columns), self.layout
@@ -161,18 +157,13 @@ def _first_row(path: Path, compressed: bool, delimiter: str | None) -> tuple[lis
                 blank = "starts with a blank line; remove it" if head.strip() else "holds blank lines only"
                 raise ValueError(f"{path.name} {blank}; a label table needs a header and at least one row.")
             delimiter = delimiter or _delimiter(first)
-            cells = next(csv.reader(_chain(first, lines()), delimiter=delimiter, strict=True))
+            cells = next(csv.reader(chain([first], lines()), delimiter=delimiter, strict=True))
         except UnicodeDecodeError as error:
             what = f"0x{error.object[error.start]:02x} in its first row"
             raise ValueError(f"{path.name} is not UTF-8 text ({what}); save it as UTF-8.") from None
         except csv.Error as error:
             raise ValueError(f"{path.name} is not a well-formed table near row 1: {error}; check quotes.") from None
     return cells, used, delimiter
-
-
-def _chain(first: str, others: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from others
 
 
 def _check_head(head: bytes, path: Path) -> None:
