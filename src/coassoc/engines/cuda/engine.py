@@ -20,7 +20,7 @@ import numpy as np
 from ...core.counts import Counts, Layout, ScoreTable, check_total_copies, smallest_unsigned
 from ...core.moves import MoveTable
 from ...core.overlaps import RowShares
-from ..contract import Engine, Labelling, Rows, participating_copies
+from ..contract import Engine, Labelling, Rows
 from .device import open_device
 from .moves import DeviceMoves
 from .seeding import SEED_ROWS, CudaSeeding
@@ -105,16 +105,8 @@ class Cuda(Engine):
                 codes = device.put(np.ascontiguousarray(codes))
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
-        layout = Layout.of(ensemble)
-        if on_host and multiplicity is not None and device.owns(multiplicity):
-            copies, n_copies = _marked_copies(device, multiplicity, ensemble.unlabelled())
-        elif on_host:
-            host = participating_copies(ensemble, multiplicity)
-            copies = None if host is None else device.put(host.astype(np.uint32))
-            n_copies = n if host is None else int(host.sum())
-        else:
-            copies, n_copies = _copies_on_device(device, codes, layout, ensemble.has_missing, multiplicity)
-        shared = _Shared(self, device, layout, ensemble.has_missing, on_host)
+        copies, n_copies = _copies_on_device(device, ensemble, multiplicity)
+        shared = _Shared(self, device, Layout.of(ensemble), ensemble.has_missing, on_host)
         return CudaRows(shared, codes, copies, n_copies, streaming=streaming)
 
 
@@ -404,7 +396,7 @@ class CudaRows(Rows):
 
     def apply_moves(self, labelling: Any, state: Any, moves: Any, threshold: float) -> int:
         if not isinstance(moves, DeviceMoves) or state.alpha.size >= 1 << 31:  # indices of the kernel are 32 bits
-            return super().apply_moves(labelling, state, moves, threshold)
+            return super().apply_moves(labelling, state, moves.to_host(), threshold)
         made = self.device.settle_moves(state, moves, labelling.labels, self.copies, threshold) if len(moves) else 0
         if made:
             labelling.relabelled()
@@ -447,34 +439,25 @@ class CudaRows(Rows):
             raise MemoryError(_memory_message(n, p, size, self.device.free_bytes())) from error
 
 
-def _copies_on_device(device, codes, layout, has_missing, multiplicity) -> tuple[Any, int]:
-    """`participating_copies` for codes on the GPU."""
-    n, copies = len(codes), None
+def _copies_on_device(device: Any, ensemble: Any, multiplicity: Any) -> tuple[Any, int]:
+    """`participating_copies` on the GPU, and their sum."""
+    n, unlabelled = ensemble.n_samples, ensemble.unlabelled()
+
+    def there(array: Any) -> Any:
+        return array if device.owns(array) else device.put(np.asarray(array))
+
+    copies, total = None, n
     if multiplicity is not None:
-        copies = multiplicity if device.owns(multiplicity) else device.put(np.asarray(multiplicity))
-        copies = copies.astype(np.uint32)  # a copy, in which rows without a label are set to 0
-    if has_missing and device.mark_unlabelled(codes, layout.n_clusters, copies) and copies is None:
+        copies = there(multiplicity).astype(np.uint32)  # a copy, in which rows without a label are set to 0
+    elif unlabelled is not None:
         copies = device.zeros(n, np.uint32)
         copies.fill(1)
-        device.mark_unlabelled(codes, layout.n_clusters, copies)
     if copies is not None:
-        return copies, _total_copies(device, copies)
-    check_total_copies(n)
-    return None, n
-
-
-def _marked_copies(device, multiplicity, unlabelled: np.ndarray | None) -> tuple[Any, int]:
-    """`participating_copies` for codes on the host and multiplicities on the GPU."""
-    copies = multiplicity.astype(np.uint32)
-    if unlabelled is not None:
-        copies[device.put(unlabelled)] = 0
-    return copies, _total_copies(device, copies)
-
-
-def _total_copies(device, copies) -> int:
-    total = int(device.get(copies.sum(dtype=np.uint64)))
+        if unlabelled is not None:
+            copies[there(unlabelled)] = 0
+        total = int(device.get(copies.sum(dtype=np.uint64)))
     check_total_copies(total)
-    return total
+    return copies, total
 
 
 def _label_type(k: int) -> np.dtype:

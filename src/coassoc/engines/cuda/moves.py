@@ -14,10 +14,7 @@ State = DensityState | AgreementState
 
 @dataclass(frozen=True)
 class DeviceMoves:
-    """Rows that would gain by moving, in row order, on the GPU: the counterpart of `Moves`.
-
-    The attributes of `Moves` copy to the host, for a coordinator elsewhere; `settle_moves` needs none of them.
-    """
+    """Rows that would gain by moving, in row order, on the GPU: the counterpart of `Moves`."""
 
     device: Any
     rows: Any  # (m,) int64
@@ -31,37 +28,18 @@ class DeviceMoves:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def indices(self) -> np.ndarray:
-        return self.device.get(self.rows).astype(np.int64)
-
-    @property
-    def sources(self) -> np.ndarray:
-        return self.device.get(self.device.take(self.labels, self.rows)).astype(np.int32)
-
-    @property
-    def targets(self) -> np.ndarray:
-        return self.device.get(self.into).astype(np.int32)
-
-    @property
-    def codes(self) -> np.ndarray:
-        return self.device.get(self.table if self.gathered else self.device.take(self.table, self.rows))
-
-    @property
-    def copies(self) -> np.ndarray:
-        if self.row_copies is None:
-            return np.ones(len(self), np.int64)
-        return self.device.get(self.device.take(self.row_copies, self.rows)).astype(np.int64)
-
     def to_host(self) -> Moves:
-        return Moves(self.indices, self.sources, self.targets, self.codes, self.copies, self.stop)
-
-    def some(self, mask: np.ndarray) -> Moves:
-        return self.to_host().some(mask)
-
-    def __reduce__(self) -> tuple:
-        host = self.to_host()
-        return Moves, (host.indices, host.sources, host.targets, host.codes, host.copies, host.stop)
+        """The same in host memory, for a coordinator elsewhere; `settle_moves` does not need it."""
+        get, take, rows = self.device.get, self.device.take, self.rows
+        copies = np.ones(len(self)) if self.row_copies is None else get(take(self.row_copies, rows))
+        return Moves(
+            get(rows).astype(np.int64),
+            get(take(self.labels, rows)).astype(np.int32),
+            get(self.into).astype(np.int32),
+            get(self.table if self.gathered else take(self.table, rows)),
+            copies.astype(np.int64),
+            self.stop,
+        )
 
 
 # -- live counts in one array ------------------------------------------------------------------------------
