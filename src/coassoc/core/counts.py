@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,32 +50,8 @@ class Layout:
         seen = codes < self.n_clusters
         return (codes.astype(np.int64) + self.offsets[:-1])[seen]
 
-    # Arithmetic on (d, k) tables, quick beside a pass over many rows. Engines may override it with the same results.
 
-    def sums(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sums of α and of α² over each partition, both (p, k)."""
-        starts = self.offsets[:-1]
-        return np.add.reduceat(alpha, starts, axis=0), np.add.reduceat(alpha * alpha, starts, axis=0)
-
-    def mean_scores(self, counts: Counts, weights: np.ndarray) -> np.ndarray:
-        """Scores v_j (2 μ_f − Σ_{f'∈j} μ_f'²) of k-means, μ = α / n_Cj (0 where nothing is observed)."""
-        cells = np.maximum(counts.cells, 1)  # an unobserved cell has α = 0, so its scores are 0
-        penalty = counts.squares / cells / cells
-        repeats = self.n_clusters
-        scores = 2.0 * counts.alpha / np.repeat(cells, repeats, axis=0) - np.repeat(penalty, repeats, axis=0)
-        if (weights != 1.0).any():
-            scores *= np.repeat(weights, repeats)[:, None]
-        return scores
-
-    def largest(self, scores: np.ndarray) -> np.ndarray:
-        """Largest size of a score in each partition (p,)."""
-        return np.maximum.reduceat(np.abs(scores), self.offsets[:-1], axis=0).max(axis=1)
-
-    def rounded(self, scores: np.ndarray, scale: float) -> np.ndarray:
-        """Scores times `scale`, rounded to even, as int32."""
-        return np.rint(scores * scale).astype(np.int32)
-
-
+@dataclass(eq=False)
 class Counts:
     """α_f(C) for every base cluster f and consensus cluster C, and quantities derived from it.
 
@@ -82,44 +59,26 @@ class Counts:
     (p, k) = Σ_{f∈j} α_f².
     """
 
-    __slots__ = ("_cells", "_squares", "alpha", "layout", "sizes")
-
-    def __init__(
-        self,
-        alpha: np.ndarray,
-        sizes: np.ndarray,
-        layout: Layout,
-        cells: np.ndarray | None = None,
-        squares: np.ndarray | None = None,
-    ):
-        self.alpha = alpha
-        self.sizes = sizes
-        self.layout = layout
-        self._cells = cells  # computed when first read, unless given
-        self._squares = squares
+    alpha: np.ndarray
+    sizes: np.ndarray
+    layout: Layout
 
     @property
     def n_clusters(self) -> int:
         return self.alpha.shape[1]
 
-    @property
+    @cached_property
     def cells(self) -> np.ndarray:
-        if self._cells is None:
-            self._cells, self._squares = self.layout.sums(self.alpha)
-        return self._cells
+        return np.add.reduceat(self.alpha, self.layout.offsets[:-1], axis=0)
 
-    @property
+    @cached_property
     def squares(self) -> np.ndarray:
-        if self._squares is None:
-            self._cells, self._squares = self.layout.sums(self.alpha)
-        return self._squares
+        return np.add.reduceat(self.alpha * self.alpha, self.layout.offsets[:-1], axis=0)
 
     def of_cluster(self, cluster: int) -> Counts:
         """The counts of one cluster alone."""
         one = slice(cluster, cluster + 1)
-        known = self._cells is not None and self._squares is not None
-        sums = (self._cells[:, one].copy(), self._squares[:, one].copy()) if known else ()  # type: ignore[index]
-        return Counts(self.alpha[:, one].copy(), self.sizes[one].copy(), self.layout, *sums)
+        return Counts(self.alpha[:, one].copy(), self.sizes[one].copy(), self.layout)
 
     def with_rows(self, clusters: np.ndarray, rows: np.ndarray) -> Counts:
         """A copy in which each of `clusters` holds just one row of codes, which places its center on that row."""
@@ -131,34 +90,12 @@ class Counts:
         return Counts(alpha, sizes, self.layout)
 
     @classmethod
-    def of_rows(cls, rows: np.ndarray, layout: Layout) -> RowCounts:
+    def of_rows(cls, rows: np.ndarray, layout: Layout) -> Counts:
         """Counts of clusters that hold one row of codes each."""
-        return RowCounts(rows, layout)
-
-
-class RowCounts(Counts):
-    """Counts of clusters that hold one row of codes each; `alpha` is computed when first read."""
-
-    __slots__ = ("_alpha", "rows")
-
-    def __init__(self, rows: np.ndarray, layout: Layout):
-        self.rows = rows  # (k, p)
-        self.layout = layout
-        self.sizes = np.ones(len(rows), np.int64)
-        self._alpha: np.ndarray | None = None
-        self._cells = self._squares = None
-
-    @property
-    def n_clusters(self) -> int:
-        return len(self.rows)
-
-    @property
-    def alpha(self) -> np.ndarray:  # type: ignore[override]
-        if self._alpha is None:
-            self._alpha = np.zeros((self.layout.n_codes, len(self.rows)), np.int64)
-            clusters, partitions = np.nonzero(self.rows < self.layout.n_clusters)
-            self._alpha[self.rows[clusters, partitions] + self.layout.offsets[partitions], clusters] = 1
-        return self._alpha
+        alpha = np.zeros((layout.n_codes, len(rows)), np.int64)
+        clusters, partitions = np.nonzero(rows < layout.n_clusters)
+        alpha[rows[clusters, partitions] + layout.offsets[partitions], clusters] = 1
+        return cls(alpha, np.ones(len(rows), np.int64), layout)
 
 
 @dataclass(frozen=True)

@@ -46,18 +46,11 @@ def inter_densities(counts: Counts, v: np.ndarray) -> np.ndarray:
     layout, k = counts.layout, counts.n_clusters
     together = np.zeros((k, k))
     observed = np.zeros((k, k))
-    unit = bool((v == 1.0).all())
-    exact = layout.n_partitions * float(counts.sizes.sum()) ** 2 < 2.0**53
-    if unit and exact:  # sums of integers below 2**53 are exact in float64, whatever the order
-        alpha, cells = counts.alpha.astype(np.float64), counts.cells.astype(np.float64)
-        together, observed = alpha.T @ alpha, cells.T @ cells
-    else:
-        order = np.argsort(v, kind="stable")
-        for j in order:
-            block = counts.alpha[layout.offsets[j] : layout.offsets[j + 1]].astype(np.float64)
-            cell = counts.cells[j].astype(np.float64)
-            together += v[j] * (block.T @ block)
-            observed += v[j] * np.outer(cell, cell)
+    for j in np.argsort(v, kind="stable"):
+        block = counts.alpha[layout.offsets[j] : layout.offsets[j + 1]].astype(np.float64)
+        cell = counts.cells[j].astype(np.float64)
+        together += v[j] * (block.T @ block)
+        observed += v[j] * np.outer(cell, cell)
     result = np.divide(together, observed, out=np.zeros((k, k)), where=observed > 0)
     np.fill_diagonal(result, cluster_densities(counts, v))
     return result

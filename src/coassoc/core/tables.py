@@ -44,7 +44,13 @@ class KMeansObjective:
         return self.weights
 
     def table(self, counts: Counts) -> np.ndarray:
-        return counts.layout.mean_scores(counts, self.weights)
+        """v_j (2 μ_f − Σ_{f'∈j} μ_f'²) with μ = α / n_Cj, 0 where nothing is observed."""
+        repeats, cells = counts.layout.n_clusters, np.maximum(counts.cells, 1)  # an unobserved cell has α = 0
+        penalty = counts.squares / cells / cells
+        scores = 2.0 * counts.alpha / np.repeat(cells, repeats, axis=0) - np.repeat(penalty, repeats, axis=0)
+        if (self.weights != 1.0).any():
+            scores *= np.repeat(self.weights, repeats)[:, None]
+        return scores
 
     def cost_table(self, counts: Counts) -> np.ndarray:
         return np.repeat(self.weights, counts.layout.n_clusters)[:, None] - self.table(counts)
@@ -143,7 +149,8 @@ class ECCObjective:
 
 def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
     """Round scores to int32 at the largest power of two whose sums over partitions cannot overflow."""
-    total = math.fsum(layout.largest(scores).tolist())
+    largest = np.maximum.reduceat(np.abs(scores), layout.offsets[:-1], axis=0).max(axis=1)  # of each partition
+    total = math.fsum(largest.tolist())
     bits = 0
     if total > 0:
         bits = math.floor(math.log2((2**31 - layout.n_partitions) / total))
@@ -151,7 +158,7 @@ def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
             bits -= 1
         while total * 2.0 ** (bits + 1) + layout.n_partitions < 2**31:
             bits += 1
-    return ScoreTable(layout.rounded(scores, 2.0**bits), bits)
+    return ScoreTable(np.rint(scores * 2.0**bits).astype(np.int32), bits)
 
 
 def seeding_weights(weights: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from ...core.counts import Counts, Layout, ScoreTable, smallest_unsigned
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..contract import Labelling, Rows, Seeding
+from ..numpy import first_different
 from .chunks import (
     UNLABELLED,
     Past,
@@ -190,14 +191,9 @@ class ChunkedRows(Rows):
         cost = self.chunks.share(cost)
         found = self.chunks.each(chunk_worst, *labelling.arguments, cost, m, per_chunk=labelling.pieces)
         rows, costs = (np.concatenate(part) for part in zip(*found))
-        kept: dict[bytes, int] = {}
-        # chunks come in row order and each is sorted, so a stable sort leaves the lowest index first among equals
-        for position in np.argsort(-costs, kind="stable").tolist():
-            kept.setdefault(rows[position].tobytes(), position)
-            if len(kept) == m:
-                break
-        best = list(kept.values())
-        return rows[best], costs[best]
+        # chunks come in row order and each is sorted, so that the lowest index is first among equals
+        best, costs = first_different(rows, np.arange(len(rows)), costs, m)
+        return rows[best], costs
 
     def seeding(self, weights: np.ndarray) -> ChunkedSeeding:
         return ChunkedSeeding(self.chunks, weights)
