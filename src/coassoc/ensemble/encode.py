@@ -74,6 +74,17 @@ def check_missing_rule(missing: str) -> None:
     check_choice(missing, "missing", MISSING_RULES)
 
 
+def no_label(name: str) -> ValueError:
+    return ValueError(f"partitions: column {name} has no label at all (every entry is missing); drop that column.")
+
+
+def sorted_labels(labels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The different labels, numbers before text, and the place of each label among them."""
+    ordered = sorted(set(labels), key=lambda label: (isinstance(label, str), label))
+    where = {label: i for i, label in enumerate(ordered)}
+    return as_objects(ordered), np.fromiter(map(where.__getitem__, labels), dtype=np.intp, count=len(labels))
+
+
 def encode_column(
     values: Any,
     nulls: np.ndarray | None,
@@ -98,7 +109,7 @@ def encode_column(
     if nulls is None:
         return _recode(values)
     if nulls.all() and not allow_empty and missing not in ("cluster", "singletons"):
-        raise ValueError(f"partitions: column {name} has no label at all (every entry is missing); drop that column.")
+        raise no_label(name)
     seen = _recode(values[~nulls]) if not nulls.all() else Column(np.empty(0, np.intp), 0, values[:0], False)
     return _place_missing(seen, nulls, missing)
 
@@ -116,7 +127,7 @@ def _encode_dictionary(column: Dictionary, name: str, missing: str, allow_empty:
     codes = lookup[column.indices]
     nulls = codes == k
     if k == 0 and not allow_empty and missing not in ("cluster", "singletons"):
-        raise ValueError(f"partitions: column {name} has no label at all (every entry is missing); drop that column.")
+        raise no_label(name)
     categories = labels.categories if labels is not None else np.empty(0, dtype=np.int64)
     if not nulls.any():
         return Column(codes, k, categories, False)
@@ -281,12 +292,8 @@ def _recode(values: np.ndarray) -> Column:
             rank[used] = np.arange(len(used))
             return Column(rank[shifted], len(used), categories, False)
     if values.dtype.kind == "O":
-        labels = sorted(set(values.tolist()), key=lambda label: (isinstance(label, str), label))
-        place = {label: code for code, label in enumerate(labels)}
-        categories = np.empty(len(labels), dtype=object)
-        categories[:] = labels
-        codes = np.fromiter((place[label] for label in values), dtype=np.intp, count=len(values))
-        return Column(codes, len(labels), categories, False)
+        categories, codes = sorted_labels(values.tolist())
+        return Column(codes, len(categories), categories, False)
     categories, codes = np.unique(values, return_inverse=True)
     if values.dtype.kind == "S":  # the text by which bytes among objects go too; it may sort otherwise than the bytes
         categories, rank = np.unique([str(label) for label in categories.tolist()], return_inverse=True)

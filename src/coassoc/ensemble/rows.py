@@ -18,18 +18,8 @@ def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     compiled = native.distinct_rows(codes)
     if compiled is not None:
         return compiled
-    # odd multipliers make a 64-bit hash whose sorting is far cheaper than sorting whole rows
-    rng = np.random.default_rng(0x5EED)
-    drawn = np.asarray(rng.integers(1 << 62, size=(codes.shape[1],), dtype=np.uint64))
-    factors = drawn * np.uint64(2) + np.uint64(1)
-    key = np.zeros(len(codes), dtype=np.uint64)
-    for j in range(codes.shape[1]):
-        key += (codes[:, j].astype(np.uint64) + np.uint64(1)) * factors[j]
-        key ^= key >> np.uint64(29)
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    if any((codes[start:stop] != codes[first[inverse[start:stop]]]).any() for start, stop in row_chunks(codes)):
-        whole = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
-        _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
+    whole = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
+    _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))

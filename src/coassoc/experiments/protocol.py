@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
+from ..core.checks import check_choice, check_integer
 from ..datasets import Dataset, dataset_info
 
 # the sets with results in the paper, smallest first, except gisette, of which no copy is available
@@ -61,12 +62,9 @@ class Protocol:
 
     def __post_init__(self) -> None:
         for name in ("n_repeats", "n_partitions", "n_clusters", "n_init"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if self.seed < 0:
-            raise ValueError(f"seed must not be negative, got {self.seed}.")
-        if self.scaling not in SCALINGS:
-            raise ValueError(f"scaling must be one of {SCALINGS}, got {self.scaling!r}.")
+            check_integer(getattr(self, name), name)
+        check_integer(self.seed, "seed", 0, 2**128)
+        check_choice(self.scaling, "scaling", SCALINGS)
 
 
 def scaling_of(dataset: str, scaling: str) -> str:

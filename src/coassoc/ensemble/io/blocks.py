@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.counts import smallest_unsigned
-from ..encode import Dictionary, as_objects, encode_column
+from ..encode import Dictionary, encode_column, no_label, sorted_labels
 from ..integers import code_integers, tally_integers
 from ..tables import check_table_shape, column_values, columns_of
 from .formats import open_table
@@ -186,10 +186,7 @@ def _merged(tallies: Sequence[Tally]) -> Tally:
         return Tally(np.empty(0, np.int64), np.empty(0, np.int64), missing)
     counted = np.concatenate([t.counts for t in seen])
     if len({t.labels.dtype.kind in "US" for t in seen}) > 1 or any(t.labels.dtype.kind == "O" for t in seen):
-        every = [label for t in seen for label in t.labels.tolist()]
-        ordered = sorted(set(every), key=lambda label: (isinstance(label, str), label))
-        where = {label: i for i, label in enumerate(ordered)}
-        labels, place = as_objects(ordered), np.array([where[label] for label in every])
+        labels, place = sorted_labels([label for t in seen for label in t.labels.tolist()])
     else:
         labels, place = np.unique(np.concatenate([t.labels for t in seen]), return_inverse=True)
     counts = np.zeros(len(labels), dtype=np.int64)
@@ -230,9 +227,7 @@ class Coding:
             own_cluster = missing == "cluster" and tally.missing > 0
             k = len(tally.labels) + own_cluster
             if k == 0:
-                raise ValueError(
-                    f"partitions: column {name} has no label at all (every entry is missing); drop that column."
-                )
+                raise no_label(name)
             n_clusters.append(k)
             categories.append(np.append(tally.labels.astype(object), [None]) if own_cluster else tally.labels)
             sizes.append(np.append(tally.counts, tally.missing) if own_cluster else tally.counts)
