@@ -124,11 +124,6 @@ class StoredEnsemble(Ensemble):
             self._codes = mapped
 
     @property
-    def coding(self) -> Coding:
-        """What the labels are and how they become codes."""
-        return self.scan()
-
-    @property
     def is_coded(self) -> bool:
         """Whether the codes exist, in a mapped file."""
         return self._codes is not None
@@ -171,7 +166,7 @@ class StoredEnsemble(Ensemble):
     def __getattr__(self, name: str) -> Any:
         """What the base class stores, found when first asked for."""
         if name in ("n_clusters", "offsets", "sizes", "categories"):
-            return getattr(self.coding, name)
+            return getattr(self.scan(), name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
