@@ -6,9 +6,9 @@ import platform
 import sys
 import time
 from functools import lru_cache
-from importlib import metadata
 from typing import Any
 
+from ..engines.config import version_of
 from ..engines.memory import proc_bytes
 
 
@@ -58,9 +58,5 @@ def versions() -> str:
     import coassoc
 
     parts = [f"coassoc {coassoc.__version__}", f"python {platform.python_version()}"]
-    for name in ("numpy", "scipy", "scikit-learn", "pymetis"):
-        try:
-            parts.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            parts.append(f"{name} absent")
+    parts += [f"{name} {version_of(name) or 'absent'}" for name in ("numpy", "scipy", "scikit-learn", "pymetis")]
     return ", ".join(parts)
