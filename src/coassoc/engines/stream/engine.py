@@ -17,7 +17,6 @@ from ..memory import Budget, format_size, parse_size, trim
 from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
 from .chunks import (
     Chunk,
-    add_results,
     chunk_describe,
     chunk_labels,
     chunk_relabel,
@@ -156,15 +155,6 @@ class StreamChunks(Chunks):
                 piece = None if per_chunk is None else per_chunk[place]
                 results[place] = function(self.parts[order[place]], *arguments_for(args, piece))
         return results
-
-    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
-        sums: list[tuple] = []
-
-        def add(chunk: Chunk, *arguments: Any) -> None:
-            sums[:] = [add_results([*sums, function(chunk, *arguments)])]  # holds one partial result in memory
-
-        self.each(add, *args, per_chunk=per_chunk)
-        return sums[0]
 
     def forget(self, key: str) -> None:
         for part in self.parts:
