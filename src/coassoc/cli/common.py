@@ -77,6 +77,25 @@ def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
     return ensemble
 
 
+def read_partition(args: argparse.Namespace, path: Any, ensemble: Any) -> Any:
+    """The column --labels of a file as codes, in the order of the ensemble's items: by id where both have ids."""
+    import numpy as np
+
+    from ..ensemble import read_ensemble
+
+    settings = {"columns": args.labels_column, "exclude": (), "class_column": None, "missing": "negative"}
+    found = read_ensemble(path, **(reading(args) | settings))
+    codes = found.partition(0)
+    if found.item_ids is None or ensemble.item_ids is None:
+        if len(codes) != ensemble.n_samples:
+            raise ValueError(
+                f"the partition has {len(codes)} rows, the ensemble {ensemble.n_samples}; give ids (--id)."
+            )
+        return codes
+    place = {str(one): code for one, code in zip(found.item_ids.tolist(), codes.tolist())}
+    return np.array([place.get(str(one), -1) for one in ensemble.item_ids.tolist()])
+
+
 def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any) -> None:
     """Check the output files of a command, by option, against its inputs and each other, before any work."""
     from ..ensemble.io.output import check_outputs

@@ -62,9 +62,10 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
     import numpy as np
     from sklearn.datasets import load_digits
 
-    from .. import metrics
     from ..consensus import BisectingConsensus, Consensus, KMeansConsensus
     from ..ensemble import make_ensemble
+    from ..metrics import ZeroEffort, nmi, order_by_size, zero_effort
+    from ..report.comparison import Row, score
 
     X, digits = load_digits(return_X_y=True)
     clock = common.Clock()
@@ -82,27 +83,18 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
         model.fit(ensemble)  # the first fit also starts threads, so the second is timed
         clock = common.Clock()
         found = model.fit(ensemble).labels_
-        spent = clock.seconds
-        labels[name] = metrics.order_by_size(found)
-        rows.append(
-            {
-                "method": name,
-                "clusters": model.n_clusters_,
-                "verdict": getattr(model, "verdict_", None),
-                "density": model.density_,
-                "ensemble_nmi": metrics.ensemble_nmi(ensemble, found, engine=args.engine),
-                "digits_nmi": metrics.nmi(digits, found),
-                "seconds": spent,
-            }
-        )
-    members = [ensemble.partition(j) for j in range(ensemble.n_partitions)]
-    truth = np.array([metrics.nmi(digits, member) for member in members])
-    by_density = metrics.zero_effort(ensemble, "density", engine=args.engine)
-    by_nmi = metrics.zero_effort(ensemble, engine=args.engine)
-    baseline = {
-        "mean": {"density": by_density.mean, "ensemble_nmi": by_nmi.mean, "digits_nmi": float(truth.mean())},
-        "best": {"density": by_density.best, "ensemble_nmi": by_nmi.best, "digits_nmi": float(truth.max())},
+        row = score(Row(name, seconds=clock.seconds), ensemble, found, digits, args.engine)
+        labels[name] = order_by_size(found)
+        scores = {"density": row.density, "ensemble_nmi": row.ensemble_nmi, "digits_nmi": row.class_nmi}
+        rows.append({"method": name, "clusters": row.clusters, **scores, "seconds": row.seconds,
+                     "verdict": getattr(model, "verdict_", None)})  # fmt: skip
+    truth = np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)])
+    single = {
+        "density": zero_effort(ensemble, "density", engine=args.engine),
+        "ensemble_nmi": zero_effort(ensemble, engine=args.engine),
+        "digits_nmi": ZeroEffort.of(truth),
     }
+    baseline = {which: {name: getattr(of, which) for name, of in single.items()} for which in ("mean", "best")}
     low, high = int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())
     result = {
         "items": ensemble.n_samples,
@@ -147,16 +139,7 @@ def _text(result: dict[str, Any]) -> str:
     ]
     for name, text in (("mean", "one clustering, on average"), ("best", "one clustering, the best")):
         base = result["zero_effort"][name]
-        rows.append(
-            [
-                text,
-                f"{low}–{high}",
-                number(base["density"]),
-                number(base["ensemble_nmi"]),
-                number(base["digits_nmi"]),
-                "",
-            ]
-        )
+        rows.append([text, f"{low}–{high}", *(number(base[score]) for score in base), ""])
     table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "NMI with digits", "time"], rows)
     return "\n".join(
         [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,14 +177,14 @@ def summary(
     from ..consensus.base import fitted_counts
     from ..consensus.support import support_and_scores
     from ..core.densities import cluster_densities, density_from_counts
-    from ..metrics.counting import nmi_from_counts
+    from ..metrics.counting import mean_nmi
 
     counts = fitted_counts(model, ensemble, labels, order, engine)
     support, zero_nmi, zero_density = support_and_scores(ensemble, engine)
     equal = np.ones(ensemble.n_partitions)
     scores: dict[str, Any] = {
         "density": density_from_counts(counts, equal),
-        "ensemble_nmi": math.fsum(nmi_from_counts(counts).tolist()) / ensemble.n_partitions,
+        "ensemble_nmi": mean_nmi(counts, equal),
         "zero_effort_nmi": zero_nmi._asdict(),
         "zero_effort_density": zero_density._asdict(),
     }

@@ -46,8 +46,12 @@ def run(args: argparse.Namespace) -> int:
     clock = common.Clock()
     with common.input_paths(args) as paths, common.Progress("coassoc report") as progress:
         progress.step("reading")
-        labels = _given_labels(args, paths)
+        if args.labels_column is not None:
+            if len(paths) > 1:
+                raise ValueError("--labels needs a single table; write the consensus and its clusterings to one file.")
+            args.exclude = [*args.exclude, args.labels_column]
         ensemble = common.read_input(args, paths)
+        labels = None if args.labels_column is None else common.read_partition(args, paths[0], ensemble)
         from ..report.page import render
         from ..report.summary import summarize
 
@@ -90,19 +94,6 @@ def run(args: argparse.Namespace) -> int:
         common.say(summary.consensus["verdict"])
         common.say(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
     return 0
-
-
-def _given_labels(args: argparse.Namespace, paths: Any) -> Any:
-    """The consensus in the column --labels, which is then no base partition; None without that option."""
-    from ..ensemble import read_ensemble
-
-    if args.labels_column is None:
-        return None
-    if len(paths) > 1:
-        raise ValueError("--labels needs a single table; write the consensus and its clusterings to one file.")
-    args.exclude = [*args.exclude, args.labels_column]
-    asked = {"header": args.header, "delimiter": args.delimiter, "format": args.format}
-    return read_ensemble(paths[0], columns=args.labels_column, **asked).partition(0)
 
 
 def _title(labels: list[str]) -> str:

@@ -36,9 +36,11 @@ def run(args: argparse.Namespace) -> int:
     with common.input_paths(args) as paths, common.Progress("coassoc score") as progress:
         progress.step("reading")
         if args.labels_file is None:
+            if len(paths) > 1:
+                raise ValueError("with several label files, name the file that holds the partition: --labels-file.")
             args.exclude = [*args.exclude, args.labels_column]
         ensemble = common.read_input(args, paths)
-        labels = _partition(args, paths, ensemble)
+        labels = common.read_partition(args, args.labels_file or paths[0], ensemble)
         progress.step("scoring")
         result = score(ensemble, labels, args.engine)
         if args.items is not None:
@@ -66,49 +68,28 @@ def _write_items(args: argparse.Namespace, ensemble: Any, labels: Any) -> None:
     write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
 
 
-def _partition(args: argparse.Namespace, paths: list, ensemble: Any) -> Any:
-    """The partition to score, in the order of the ensemble's items."""
-    import numpy as np
-
-    from ..ensemble import read_ensemble
-
-    if args.labels_file is None and len(paths) > 1:
-        raise ValueError("with several label files, name the file that holds the partition: --labels-file.")
-    settings = {"columns": args.labels_column, "exclude": (), "class_column": None, "missing": "negative"}
-    found = read_ensemble(args.labels_file or paths[0], **(common.reading(args) | settings))
-    codes = found.partition(0)
-    if found.item_ids is None or ensemble.item_ids is None:
-        if len(codes) != ensemble.n_samples:
-            raise ValueError(
-                f"the partition has {len(codes)} rows, the ensemble {ensemble.n_samples}; give ids (--id)."
-            )
-        return codes
-    place = {str(one): code for one, code in zip(found.item_ids.tolist(), codes.tolist())}
-    return np.array([place.get(str(one), -1) for one in ensemble.item_ids.tolist()])
-
-
 def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
     """Every score of a partition, as plain numbers."""
-    from sklearn.metrics import adjusted_rand_score
+    from ..consensus.support import support_and_scores
+    from ..metrics import kmeans_loss
+    from ..report.comparison import Row, known_classes
+    from ..report.comparison import score as scored
 
-    from .. import metrics
-
+    row = scored(Row("labels"), ensemble, labels, known_classes(ensemble), engine)
+    _, zero_nmi, zero_density = support_and_scores(ensemble, engine)
     result: dict[str, Any] = {
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
-        "clusters": len(set(labels[labels >= 0].tolist())),
+        "clusters": row.clusters,
         "unlabelled_items": int((labels < 0).sum()),
-        "density": metrics.density(ensemble, labels, engine=engine),
-        "ensemble_nmi": metrics.ensemble_nmi(ensemble, labels, engine=engine),
-        "kmeans_loss": metrics.kmeans_loss(ensemble, labels, engine=engine),
-        "zero_effort_density": metrics.zero_effort(ensemble, "density", engine=engine)._asdict(),
-        "zero_effort_nmi": metrics.zero_effort(ensemble, engine=engine)._asdict(),
+        "density": row.density,
+        "ensemble_nmi": row.ensemble_nmi,
+        "kmeans_loss": kmeans_loss(ensemble, labels, engine=engine),
+        "zero_effort_density": zero_density._asdict(),
+        "zero_effort_nmi": zero_nmi._asdict(),
     }
-    if ensemble.classes is not None:
-        known, _ = metrics.labels.check_labels(ensemble.classes, ensemble.n_samples, "classes")
-        both = (known >= 0) & (labels >= 0)
-        result["class_nmi"] = metrics.nmi(ensemble.classes, labels)
-        result["class_ari"] = float(adjusted_rand_score(known[both], labels[both]))
+    if row.class_nmi is not None:
+        result |= {"class_nmi": row.class_nmi, "class_ari": row.class_ari}
     return result
 
 

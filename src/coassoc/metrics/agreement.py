@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.densities import density_from_counts
 from ..ensemble import check_ensemble
-from .counting import contingency, mean_with_others, member_counts, member_nmi, nmi_from_counts, nmi_from_table
+from .counting import contingency, mean_nmi, mean_with_others, member_counts, member_nmi, nmi_from_table
 from .densities import scored_counts
 from .labels import check_copies, check_labels
 
@@ -66,16 +66,8 @@ def ensemble_nmi(
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    labels : array-like of shape (n_samples,)
-        The partition to score.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    partition_weights : {"agreement"} or array-like of float, default=None
-        Weights of the mean; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the counting pass runs.
+    X, labels, sample_weight, partition_weights, engine
+        As for :func:`density`.
 
     Returns
     -------
@@ -88,7 +80,7 @@ def ensemble_nmi(
     1.0
     """
     counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
-    return math.fsum((v * nmi_from_counts(counts)).tolist()) / len(v)
+    return mean_nmi(counts, v)
 
 
 def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> ZeroEffort:
@@ -99,14 +91,12 @@ def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engin
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
+    X
+        As for :func:`density`.
     metric : {"nmi", "density"}, default="nmi"
         Score.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the overlap pass runs.
+    sample_weight, engine
+        As for :func:`density`.
 
     Returns
     -------

@@ -87,13 +87,12 @@ def order_by_size(labels: Any) -> np.ndarray:
 
 def ranks_by_size(parts: Iterable[np.ndarray], k: int) -> np.ndarray:
     """The number that `order_by_size` gives to each of the labels 0..k-1 of an array in parts; last, −1 for −1."""
-    sizes, first, start = np.zeros(k, np.int64), np.full(k, -1, np.int64), 0
+    sizes, first, start = np.zeros(k, np.int64), np.full(k + 1, -1, np.int64), 0
     for part in parts:
         sizes += np.bincount(part[part >= 0], minlength=k)
-        if (first < 0).any():
-            for label, at in zip(*(found.tolist() for found in np.unique(part, return_index=True))):
-                if label >= 0 and first[label] < 0:
-                    first[label] = start + at
+        here = np.full(k + 1, -1, np.int64)  # from the end on: the place written last is the first one
+        here[part[::-1]] = np.arange(start, start + len(part))[::-1]
+        first = np.where(first < 0, here, first)
         start += len(part)
     present = np.flatnonzero(sizes)
     order = present[np.lexsort((first[present], -sizes[present]))]

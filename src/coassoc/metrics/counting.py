@@ -73,6 +73,11 @@ def nmi_from_counts(counts: Counts) -> np.ndarray:
     return np.array([nmi_from_table(counts.alpha[start:stop]) for start, stop in itertools.pairwise(offsets)])
 
 
+def mean_nmi(counts: Counts, weights: np.ndarray) -> float:
+    """Mean of these NMI, weighted."""
+    return math.fsum((weights * nmi_from_counts(counts)).tolist()) / len(weights)
+
+
 def contingency(
     a: np.ndarray, b: np.ndarray, shape: tuple[int, int] | None = None, copies: np.ndarray | None = None
 ) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from ..core.densities import cluster_densities
 from ..ensemble import Ensemble, check_ensemble
@@ -82,16 +83,8 @@ def item_stability(
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    labels : array-like of shape (n_samples,)
-        The partition; negative or missing labels take no part.
-    sample_weight : array-like of int, default=None
-        How often each item counts; its other copies are then among its cluster's items.
-    partition_weights : {"agreement"} or array-like of float, default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the counting pass runs.
+    X, labels, sample_weight, partition_weights, engine
+        As for :func:`density`; other copies of an item are among its cluster's items.
 
     Returns
     -------
@@ -159,14 +152,8 @@ def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine:
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    labels : array-like of shape (n_samples,)
-        The partition.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the counting pass runs.
+    X, labels, sample_weight, engine
+        As for :func:`density`.
 
     Returns
     -------
@@ -200,14 +187,12 @@ def partition_agreement(X: Any, labels: Any = None, *, sample_weight: Any = None
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
+    X
+        As for :func:`density`.
     labels : array-like of shape (n_samples,), default=None
         A consensus.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the pass runs.
+    sample_weight, engine
+        As for :func:`density`.
 
     Returns
     -------
@@ -231,12 +216,8 @@ def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> n
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    sample_weight : array-like of int, default=None
-        How often each item counts.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the overlap pass runs.
+    X, sample_weight, engine
+        As for :func:`density`.
 
     Returns
     -------
@@ -285,10 +266,8 @@ def warn_if_worse_than_member(X: Any, labels: Any, *, sample_weight: Any = None,
 
 def membership_strengths(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Mean co-association of rows with the clusters whose counts are `alpha`, shape (n_samples, k)."""
-    cells = np.add.reduceat(alpha, ensemble.offsets[:-1], axis=0)
     together = np.empty((ensemble.n_samples, alpha.shape[1]))
-    for part in _parts(ensemble, alpha.shape[1]):
-        above, below = _sums(ensemble, part, alpha, cells, v)
+    for part, above, below, _ in _sums(ensemble, alpha, v):
         together[part] = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     return together
 
@@ -305,30 +284,27 @@ class _Prepared:
         self.inside = (self.labels >= 0) if copies is None else (self.labels >= 0) & (copies > 0)
 
     def strengths(self) -> Iterator[tuple[slice, np.ndarray]]:
-        for part in _parts(self.ensemble, self.k):
-            above, below = _sums(self.ensemble, part, self.counts.alpha, self.counts.cells, self.v)
+        for part, above, below, weight in _sums(self.ensemble, self.counts.alpha, self.v):
             # an item is not compared with itself: subtract one copy of it from its cluster
             there = np.flatnonzero(self.inside[part])
-            itself = (self.ensemble.observed(part) * self.v).sum(axis=1)[there]
             mine = self.labels[part][there]
-            above[there, mine] -= itself
-            below[there, mine] -= itself
+            above[there, mine] -= weight[there]
+            below[there, mine] -= weight[there]
             # the difference of equal sums may be a rounding error
             positive = below > 1e-9
             yield part, np.clip(np.divide(above, below, out=np.zeros_like(above), where=positive), 0.0, 1.0)
 
 
-def _sums(ensemble: Ensemble, part: slice, alpha, cells, v) -> tuple[np.ndarray, np.ndarray]:
-    """Σ_j v_j α_f(C) and Σ_j v_j n_Cj over the partitions that label each row, shape (rows, k) each."""
-    codes, observed = ensemble.codes[part], ensemble.observed(part)
-    above = np.zeros((len(codes), alpha.shape[1]))
-    below = np.zeros_like(above)
-    for j in range(ensemble.n_partitions):
-        seen = observed[:, j]
-        column = np.where(seen, codes[:, j], 0).astype(np.int64) + ensemble.offsets[j]
-        above += v[j] * np.where(seen[:, None], alpha[column], 0)
-        below += v[j] * np.where(seen[:, None], cells[j], 0)
-    return above, below
+def _sums(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -> Iterator[tuple[slice, Any, Any, Any]]:
+    """For rows in parts: Σ_j v_j α_f(C) and Σ_j v_j n_Cj, (rows, k) each, and Σ_j v_j, where j labels the row."""
+    cells = v[:, None] * np.add.reduceat(alpha, ensemble.offsets[:-1], axis=0)
+    weighted = np.repeat(v, ensemble.n_clusters)[:, None] * alpha
+    for part in _parts(ensemble, alpha.shape[1]):
+        observed = ensemble.observed(part)
+        columns = (ensemble.codes[part] + ensemble.offsets[:-1])[observed]
+        starts = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
+        labels = csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(observed), len(alpha)))
+        yield part, labels @ weighted, observed @ cells, observed @ v
 
 
 def _parts(ensemble: Ensemble, k: int) -> Iterator[slice]:

@@ -16,13 +16,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.base import fit_to
 from ..consensus.registry import Method, Settings, compared_methods, named_method, own_method
+from ..consensus.support import support_and_scores
 from ..core.checks import check_integer
 from ..core.densities import density_from_counts
 from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
-from ..metrics import nmi, partition_agreement, zero_effort
-from ..metrics.counting import counts_of, nmi_from_counts
+from ..metrics import nmi, partition_agreement
+from ..metrics.counting import counts_of, mean_nmi
 from ..metrics.labels import check_labels
 from . import plain_text
 from .axes import scatter
@@ -199,16 +200,9 @@ def compare(
     k = check_integer(n_clusters, "n_clusters")
     chosen = compared_methods() if methods is None else check_methods(methods)
     ensemble = check_ensemble(X)
-    if classes is None:
-        classes = getattr(ensemble, "classes", None)
-    known = None if classes is None else check_labels(classes, ensemble.n_samples, "classes")[0]
-    result = Comparison(
-        ensemble.n_samples,
-        ensemble.n_partitions,
-        k,
-        zero_effort(ensemble, "density", engine=engine)._asdict(),
-        zero_effort(ensemble, engine=engine)._asdict(),
-    )
+    known = known_classes(ensemble, classes)
+    _, by_nmi, by_density = support_and_scores(ensemble, engine)
+    result = Comparison(ensemble.n_samples, ensemble.n_partitions, k, by_density._asdict(), by_nmi._asdict())
     for name in chosen:
         if progress is not None:
             progress(name)
@@ -281,12 +275,18 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> floa
     return total / p
 
 
+def known_classes(ensemble: Ensemble, classes: Any = None) -> np.ndarray | None:
+    """Codes of the classes given, or of those of the ensemble; None without any."""
+    classes = ensemble.classes if classes is None else classes
+    return None if classes is None else check_labels(classes, ensemble.n_samples, "classes")[0]
+
+
 def score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any) -> Row:
     """`row` with the scores of some labels; `known` are codes of true classes."""
     codes, row.clusters = check_labels(labels, ensemble.n_samples)
     counts = counts_of(ensemble, codes, row.clusters, None, engine)  # one pass serves both scores
-    row.density = density_from_counts(counts, np.ones(ensemble.n_partitions))
-    row.ensemble_nmi = float(np.mean(nmi_from_counts(counts)))
+    equal = np.ones(ensemble.n_partitions)
+    row.density, row.ensemble_nmi = density_from_counts(counts, equal), mean_nmi(counts, equal)
     if known is not None and ((known >= 0) & (codes >= 0)).any():
         both = (known >= 0) & (codes >= 0)
         row.class_nmi, row.class_ari = nmi(known[both], codes[both]), adjusted_rand_score(known[both], codes[both])

@@ -21,12 +21,12 @@ from ..consensus.choose_k import SelectK, select_k
 from ..consensus.registry import compared_methods, make_method
 from ..consensus.support import check_support
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
-from ..metrics import align_labels, density, item_stability, order_by_size, pairwise_nmi
+from ..metrics import align_labels, item_stability, order_by_size, pairwise_nmi
 from ..metrics.counting import contingency
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
 from .blocks import Blocks, typical_first
-from .comparison import Row, left_out_nmi, score
+from .comparison import Row, known_classes, left_out_nmi, score
 from .comparison import compare as run_methods
 from .distribution import Distribution, pair_distribution
 from .tidy import cluster_table, item_columns, partition_columns
@@ -234,7 +234,7 @@ def summarize(
 
 def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[Any, np.ndarray, Row]:
     """The fitted estimator (None for given labels), its labels by size, and their scores."""
-    known = None if ensemble.classes is None else check_labels(ensemble.classes, ensemble.n_samples, "classes")[0]
+    known = known_classes(ensemble)
     if labels is not None:
         codes, _ = check_labels(labels, ensemble.n_samples)
         return None, order_by_size(codes), score(Row("given labels"), ensemble, codes, known, engine)
@@ -365,9 +365,11 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
     model = BisectingConsensus(max_leaves=min(leaves, _MOST_LEAVES), random_state=seed, engine=engine).fit(ensemble)
     if model.n_leaves_ < 2:
         return None
-    columns = {name: values.tolist() for name, values in model.tree_.table().items()}
+    tree = model.tree_
+    columns = {name: values.tolist() for name, values in tree.table().items()}
     columns["cut"] = min(k, model.n_leaves_)
-    columns["density_at"] = [density(ensemble, model.cut(i), engine=engine) for i in range(1, model.n_leaves_ + 1)]
+    gains = [gain for rank, gain in sorted(zip(tree.rank, tree.gain)) if rank]  # of S, split by split
+    columns["density_at"] = np.cumsum([tree.density[0], *gains]).tolist()
     return columns
 
 

@@ -73,12 +73,8 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    labels : array-like of shape (n_samples,)
-        The consensus; clusters come in the sorted order of their labels.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the counting pass runs.
+    X, labels, engine
+        As for :func:`item_table`.
 
     Returns
     -------
@@ -116,12 +112,8 @@ def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
 
     Parameters
     ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    labels : array-like of shape (n_samples,)
-        The consensus.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
+    X, labels, engine
+        As for :func:`item_table`.
 
     Returns
     -------
