@@ -7,8 +7,8 @@
 `run` fits in processes of their own (k = 20, otherwise as a user would call it) and appends one JSON row each: seconds,
 CPU seconds and peak resident memory, mapped files included, of the process and, on Dask, of its two workers together.
 Make `codes.npy` with ``benchmarks/scale.py generate``. `table` prints the table of the page on scale, the largest size
-of each method and engine. `reduced` fits with and without the reduction where both are possible; the sample of
-AgreementConsensus is a fifth of the items there.
+of each method and engine. `reduced` fits with and without the reduction where both are possible; a sample of
+AgreementConsensus and of DensityConsensus is a fifth of the items there.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def power(n: int) -> str:
 def reduced(args: argparse.Namespace) -> int:
     """Agreement of the answers with and without the reduction, and what each scores."""
     import coassoc as ca
-    from coassoc.consensus import agreement_search, micro
+    from coassoc.consensus import micro, search
 
     sys.path.insert(0, str(Path(__file__).parent))
     from spectral import voronoi
@@ -175,14 +175,16 @@ def reduced(args: argparse.Namespace) -> int:
     for n in args.items:
         for seed in range(args.repeats):
             ensemble = ca.Ensemble(voronoi(n, 20, (25, 100), seed))
-            for method in ("agreement", "eac", "eac-single", "eac-complete", "cspa"):
+            for method in args.methods or ("density", "agreement", "eac", "eac-single", "eac-complete", "cspa"):
                 fits = []
                 for limit, max_bytes in ((0, 0), (10**9, 1 << 34)):
-                    agreement_search.LARGE = micro.LARGE = limit
-                    agreement_search._SAMPLE = n // 5
+                    ca.AgreementConsensus._many = ca.DensityConsensus._many = micro.LARGE = limit
+                    search._SAMPLE = n // 5
                     model = eval("ca." + METHODS[method], {"ca": ca}).set_params(random_state=seed)
                     fits.append(
-                        model.set_params(**{} if method == "agreement" else {"max_bytes": max_bytes}).fit(ensemble)
+                        model.set_params(**{} if method in ("density", "agreement") else {"max_bytes": max_bytes}).fit(
+                            ensemble
+                        )
                     )
                 less, whole = fits
                 row = {"reduced": method, "rows": n, "seed": seed, "nmi_between": ca.nmi(less.labels_, whole.labels_)}
@@ -219,6 +221,7 @@ def main(argv: list[str] | None = None) -> int:
     one = commands.add_parser("reduced")
     one.add_argument("--items", nargs="+", type=int, default=[4000, 10_000])
     one.add_argument("--repeats", type=int, default=3)
+    one.add_argument("--methods", nargs="+", choices=METHODS)
     one.add_argument("--out", type=Path, required=True)
     one.set_defaults(run=reduced)
     args = parser.parse_args(argv)

@@ -28,6 +28,7 @@ from truth import CACHE, read, score
 from truth_families import Case, blob_ensembles, cases, digits_ensembles, noise_ensembles
 
 FEWEST = 10  # items a class of confidence must have to be compared
+ROWS = Path(__file__).parents[1] / "docs/results/truth-answers.jsonl.gz"  # they have the k of the rule before this one
 CLASSES = {"sure": (0.9, 1.1), "middle": (0.5, 0.9), "unsure": (0.0, 0.5)}
 
 
@@ -59,6 +60,7 @@ def ari(case: Case, labels: np.ndarray) -> float:
 
 def run(args: argparse.Namespace) -> int:
     done = {row["key"] for row in read(args.out)}
+    old_k = {row["key"]: row["old_k"] for row in read(ROWS) if "old_k" in row}
     for case in cases(args.cache, args.families):
         if case.held_out != (args.part == "held-out") or case.key in done:
             continue
@@ -72,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
             free = fit(case.table)
             row.update(own_k=[free.n_clusters_, *free.runners_up_], ari_own_k=ari(case, free.labels_))
             row["calibration"] = calibration(case, answer)
+            if case.key in old_k:
+                row.update(old_k=old_k[case.key], ari_old_k=ari(case, fit(case.table, old_k[case.key]).labels_))
         with args.out.open("a") as out:
             out.write(json.dumps(row) + "\n")
         print(case.key, file=sys.stderr, flush=True)

@@ -3,8 +3,9 @@
     python docs/make_pages.py              # figures and tables
     python docs/make_pages.py --run        # also the ```output blocks: runs every code block of every page
 
-In a page, <!--fig:KEY-->...<!--/--> holds a figure of docs/results/figures.json, and <!--table:NAME-->...<!--/-->
-one of the tables below. To add a figure, add it to the JSON file with its unit, its command and its date.
+In a page, <!--fig:KEY-->...<!--/--> holds a figure, computed by docs/figures.py if there is a dot in its key, else
+taken from docs/results/figures.json. <!--table:NAME-->...<!--/--> holds one of the tables below. To add a figure that
+was measured once, add it to the JSON file with its unit, its command and its date.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from coassoc.experiments.tables import gaps_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
-MARK = re.compile(r"<!--(fig|table):([\w-]+)-->(.*?)<!--/-->", re.S)
+MARK = re.compile(r"<!--(fig|table):([^>]+?)-->(.*?)<!--/-->", re.S)
 BLOCK = re.compile(r"^```(python|sh|output)\n(.*?)^```$", re.S | re.M)
 SET_UP = ("python3 -m venv", "pip install", "git clone")  # commands that CI runs itself
 WIDTH = {"COLUMNS": "100"}
@@ -56,9 +57,11 @@ def fill(text: str) -> str:
 
 
 def _generated(kind: str, name: str) -> str:
+    if kind == "fig" and "." in name:
+        source, *words = name.split(".")
+        return computed.FIGURES[source](*words)
     if kind == "fig":
-        figures = {key: of for group in _read("figures").values() for key, of in group["figures"].items()}
-        return f"{figures[name]['value']:,} {figures[name]['unit']}".strip()
+        return computed.measured(name)
     return f"\n{_table(name)}\n"
 
 
@@ -76,40 +79,39 @@ def _table(name: str) -> str:
         return _answers()
     if name in ("sizes", "reduced"):
         rows = [json.loads(line) for line in (RESULTS / "sizes.jsonl").read_text(encoding="utf-8").splitlines()]
-        return getattr(_benchmark("sizes"), f"{name}_table")(rows)
+        return getattr(_script("benchmarks/sizes.py"), f"{name}_table")(rows)
     if name.startswith("speed-"):
         text = speed_table(_read(name)).split("\n", 2)[2]
         return re.sub(r"^## n = (\d+)$", lambda m: f"**{int(m[1]):,} items**", text, flags=re.M).replace("## ", "#### ")
     file, _, part = name.partition("-")  # figures-speed, gpu-fits
+    if file in computed.TABLES:
+        return computed.TABLES[file](part)
     group = _read(file)[part]
     if file == "figures":
-        cells = [(of["what"], f"{of['value']:,} {of['unit']}") for of in group["figures"].values()]
+        cells = [(of["what"], computed.with_unit(of)) for of in group["figures"].values()]
         source = f"`{group['command']}`, {group['machine']}, {group['date']}."
-        return f"{markdown(('measured', 'figure'), cells)}\n{source}\n"
-    return markdown(group["columns"], group["rows"])
-
-
-def markdown(columns, rows) -> str:
-    """A table in Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+        return f"{computed.markdown(('measured', 'figure'), cells)}\n{source}\n"
+    return computed.markdown(group["columns"], group["rows"])
 
 
 def _read(name: str) -> dict:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def _benchmark(name: str):
-    """A script of the folder benchmarks."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+def _script(path: str):
+    """A script of this repository, as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
+computed = _script("docs/figures.py")
+
+
 def _answers() -> str:
     """Mean of each score over the data sets, and on how many sets a method comes first."""
-    answers = _benchmark("answers")
+    answers = _script("benchmarks/answers.py")
     rows = answers.read(RESULTS / "answers.jsonl.gz")
     rows += answers.read_reproduced(RESULTS / "rows.csv.gz", rows)
     columns = {}
@@ -124,7 +126,7 @@ def _answers() -> str:
         for m in answers.METHODS
         if m in columns["density"]
     ]
-    return markdown(("method", "density", "agreement with the ensemble", "agreement with true classes"), cells)
+    return computed.markdown(("method", "density", "agreement with the ensemble", "agreement with true classes"), cells)
 
 
 # -- code blocks ---------------------------------------------------------------------------------------------------

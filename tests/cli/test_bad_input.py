@@ -34,6 +34,7 @@ WRONG = {
     "fti good.csv": "no command 'fti' | did you mean 'fit'",
     "fit nofile.csv": "no file 'nofile.csv' | check the path",
     "fit folder": "folder without label files | parquet",
+    "fit cells.zarr": "cells.zarr is a Zarr store | write_h5ad",
     "fit good.csv good.csv": "good.csv twice | once",
     "fit good.csv noid.csv": "noid.csv has no ids | --id",
     "fit empty.csv": "empty.csv is empty | header and at least one row",
@@ -92,6 +93,8 @@ WRONG = {
     "ensemble good.csv -o out.csv": "column 'id', row 1 is 'i00', not a number | --exclude id",
     "report good.csv --labels z -o out.html": "good.csv has no column 'z' | it has",
     "bench -k 0": "-k/--clusters: must be a whole number of at least 1, got '0' | --help",
+    "reproduce --quick --datasets gisette -o out": "'gisette' is not available here | --allow-download",
+    "reproduce --datasets iris -o out": "dataset must be one of abalone | 'iris'",
     "reproduce -m KMM -o out": "method must be one of KM | name=package.module:Estimator",
 }
 
@@ -99,7 +102,8 @@ WRONG = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("wrong")
-    (path / "folder").mkdir()
+    for name in ("folder", "cells.zarr"):
+        (path / name).mkdir()
     for name, content in FILES.items():
         (path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return path

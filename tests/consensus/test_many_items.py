@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.consensus import agreement_search, eac, embedding, graph, micro, registry
+from coassoc.consensus import eac, embedding, graph, micro, registry, search
 
 
 def reduce_early(monkeypatch):
     """Samples and micro-clusters of sizes that take no time."""
     for module, name, value in (
-        (micro, "LARGE", 60), (micro, "SAMPLE", 50), (agreement_search, "LARGE", 60), (agreement_search, "_SAMPLE", 50),
-        (agreement_search, "_PER_CLUSTER", 8), (embedding, "MOST_LABELS", 500), (embedding, "START_ROWS", 40),
-        (eac, "MANY", 25), (graph, "MANY", 25),
+        (micro, "LARGE", 60), (micro, "SAMPLE", 50), (search, "_SAMPLE", 50), (search, "_PER_CLUSTER", 8),
+        (ca.AgreementConsensus, "_many", 60), (ca.DensityConsensus, "_many", 60), (embedding, "MOST_LABELS", 500),
+        (embedding, "START_ROWS", 40), (eac, "MANY", 25), (graph, "MANY", 25),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 

@@ -72,9 +72,9 @@ def test_copies_count_once():
 
 
 def test_members_that_agree_with_none_are_left_out():
-    kept = support.kept_partitions(pairs_of(table_of()).agreement)
-    assert not kept[-1] and kept[:3].all()
-    assert support.kept_partitions(np.zeros((3, 3))).all()
+    central = support.centrality(pairs_of(table_of()).agreement)
+    assert central[-1] < support.LEAST_CENTRALITY < central[:3].min()
+    assert (support.centrality(np.zeros((3, 3))) == 1).all()
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])

@@ -152,7 +152,7 @@ def _text(result: dict[str, Any]) -> str:
             "",
             "density          how often two items of one cluster are together in the clusterings (0 to 1); more",
             "                 clusters are denser, so only rows with equally many can be compared",
-            "ensemble NMI     agreement with the clusterings",
+            "ensemble NMI     agreement with the clusterings; fewer clusters than they have agree less by nature",
             "NMI with digits  agreement with what was written, which no method here was told or aims at",
             "",
             f"Labels:  {result['files']['labels']}",

@@ -9,6 +9,7 @@ from ..datasets.prepare import SCALINGS, fill_missing, scale
 from ..ensemble import Ensemble, make_ensemble
 from ..ensemble.io.features import read_features
 from ..ensemble.io.writing import table_format, write_ensemble
+from ..report.plain_text import span
 from . import common
 from .common import positive, seed
 
@@ -175,6 +176,6 @@ def _tell(ensemble: Ensemble, args: argparse.Namespace) -> None:
     elif str(args.output) != "-":
         counts = sorted(facts["clusters"])
         common.say(
-            f"{facts['items']} items, {facts['partitions']} clusterings of {counts[0]} to {counts[-1]} clusters, "
+            f"{facts['items']} items, {facts['partitions']} clusterings of {span(counts[0], counts[-1])} clusters, "
             f"in {args.output}"
         )

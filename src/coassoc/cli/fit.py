@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
                 result["scores"]["class_nmi"] = nmi(ensemble.classes, labels)
             result |= {"seconds": seconds, "output": args.output, "column": args.name if args.output else None}
             if args.output is not None:
+                result |= {"confidence_column": f"{args.name}_confidence"} if args.confidence else {}
                 progress.step("writing")
                 _write(args, paths, labels, model, ensemble)
             if args.save is not None:
@@ -225,10 +226,8 @@ def _text(result: dict[str, Any]) -> str:
 
     scores = result["scores"]
     low, high = result["base_clusters"]
-    head = (
-        f"{result['items']:,} items, {result['partitions']} clusterings of "
-        f"{low if low == high else f'{low} to {high}'} clusters"
-        + (", some labels missing" if result["missing_labels"] else "")
+    head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters" + (
+        ", some labels missing" if result["missing_labels"] else ""
     )
     base = f"{low}" if low == high else f"{low}–{high}"
     number, zero_density, zero_nmi = plain_text.number, scores["zero_effort_density"], scores["zero_effort_nmi"]
@@ -242,10 +241,12 @@ def _text(result: dict[str, Any]) -> str:
     used = f"clusterings: {shown_names(result['columns'])} (choose others with --columns, --exclude)"
     lines = [head, used, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
     if scores["ensemble_nmi"] < zero_nmi["best"] and result.get("supported", True):
+        fewer = result["clusters"] < low
         lines.append(
-            "The best single clustering agrees more with the others than this consensus does: consider another number "
-            "of clusters (-k) or another method (-m)."
-        )
+            "The best single clustering agrees more with the others than this consensus does"
+            + (": fewer clusters agree less by nature; coassoc report compares at the same number." if fewer
+               else ": consider another number of clusters (-k) or another method (-m).")
+        )  # fmt: skip
     sizes = result["cluster_sizes"]
     shown = ", ".join(map(str, sizes[:12])) + (", ..." if len(sizes) > 12 else "")
     lines.append(f"{result['clusters']} cluster{'s' if result['clusters'] != 1 else ''} of {shown} items.")
@@ -259,7 +260,8 @@ def _text(result: dict[str, Any]) -> str:
     if result["output"] is None:
         lines.append("Nothing was written; add -o FILE to keep the labels.")
     else:
-        lines.append(f"Wrote column {result['column']!r} to {result['output']}.")
+        also = f" and {result['confidence_column']!r}" if "confidence_column" in result else ""
+        lines.append(f"Wrote column {result['column']!r}{also} to {result['output']}.")
     if "saved" in result:
         lines.append(f"Saved the model to {result['saved']}.")
     return "\n".join(lines)

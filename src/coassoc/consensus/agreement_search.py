@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_integer, stream
-from ..core.moves import AgreementObjective
-from ..ensemble import Ensemble
-from .lloyd import TooFewRows, lloyd
-from .micro import LARGE, local_rows, sampled_codes
-from .search import AgreementGoal, Found, Search, SearchConsensus, without_empty
-
-_SAMPLE, _PER_CLUSTER = 20_000, 100  # items that many rows are searched on: so many, or so many for each cluster
+from ..core.checks import check_integer
+from .search import AgreementGoal, Found, Search, SearchConsensus
 
 
 @dataclass(eq=False, repr=False)
@@ -87,6 +81,8 @@ class AgreementConsensus(SearchConsensus):
     [3, 3]
     """
 
+    _many = 100_000
+
     n_clusters: int = 8
     _: KW_ONLY
     at_most: bool = False
@@ -111,29 +107,6 @@ class AgreementConsensus(SearchConsensus):
         if micro is None:
             raise TypeError("micro_clusters must be an integer or 'auto', got None.")
         return [search.merged_start(k, micro, "average", restart) for restart in range(n_init)]
-
-    def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> Found:
-        self.n_sampled_ = search.rows.n_copies
-        return super()._given_start(ensemble, search, k, fewer)
-
-    def _from_sample(
-        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
-    ) -> tuple[Found, list[float]] | None:
-        rows, n_items = search.rows, max(_SAMPLE, _PER_CLUSTER * k)
-        self.n_sampled_ = rows.n_copies
-        if rows.n_copies <= max(LARGE, n_items):
-            return None
-        sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed, 3)), rows.layout)
-        try:
-            found, steps = self._from_starts(replace(search, rows=sample, engine=engine), k, n_init, micro, True)
-        except TooFewRows:
-            return None
-        if found.n_clusters < k and not fewer:  # rare rows are not in the sample
-            return None
-        self.n_sampled_ = n_items
-        fit = lloyd(rows, AgreementObjective(search.goal.v), found.climb.counts, search.max_iter)
-        found = without_empty(rows, search.climb(fit.labelling))
-        return found, [*steps, self._score(found, search.goal.v)]
 
     def _score(self, found: Found, v: np.ndarray) -> float:
         """Mean NMI over partitions, from Σ_j v_j NMI_j."""

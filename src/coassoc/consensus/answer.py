@@ -73,7 +73,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
 
     The items are reduced to at most 300 micro-clusters, on which everything else is decided:
 
-    1. Partitions that hardly agree with the others beyond chance are left out.
+    1. Partitions count by how far they agree with the others beyond chance; those that hardly do are left out.
     2. The ensemble is *supported* when enough different partitions agree beyond chance at all.
     3. The number of clusters is where agreement, gaps, stability and balance are high together.
     4. Average linkage, the same with local weights, and k-means are fitted to random halves of the partitions; the
@@ -109,13 +109,13 @@ class Consensus(PredictMixin, ConsensusEstimator):
     verdict_ : str
         One sentence with the numbers behind it.
     confidence_ : ndarray of shape (n_samples,)
-        From 0 to 1: the square root of a product, of ``stability_``, of how far the item keeps its cluster when half of
-        the partitions are left out, and of how well its own labels fit the cluster. 0 for unsupported answers with one
-        cluster, and where there is but one partition.
+        From 0 to 1: the square root of ``stability_`` times the mean of two shares, how far the item keeps its cluster
+        when half of the partitions are left out, and how well its own labels fit the cluster. 0 for unsupported answers
+        with one cluster, and where there is but one partition.
     cluster_confidence_ : ndarray of shape (n_clusters,)
         Share of the refits to half of the partitions in which the cluster is found again (Jaccard index at least 0.5).
     partition_weights_ : ndarray of shape (n_partitions,)
-        Weight of each partition, mean 1: equal, but 0 for those left out because they hardly agree with the others.
+        Weight of each partition, mean 1: its centrality, or 0 for those left out as they hardly agree with the others.
     partition_agreement_ : ndarray of shape (n_partitions,)
         Mean NMI of each partition with the refits that did not use it.
     agreement_, stability_ : float
@@ -127,7 +127,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
     runners_up_ : list of int
         Other numbers of clusters that the partitions suggest nearly as much, best first.
     k_curves_ : dict of str to ndarray
-        The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their sum.
+        The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is a weighted sum of them,
+        plus 0.3 where the partitions have more than 2.5 k clusters.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``, all partitions counted alike.
 
@@ -265,8 +266,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
             self.confidence_ = np.zeros(len(leaf), np.float32)
             return
         counts = micro.in_given_order(found.counts, rows.layout)
-        of_leaf = again.leaves * max(self.stability_, 0.0)
-        self.confidence_ = item_confidence(rows, leaf, _host(self.labels_), counts, weights, of_leaf, copies)
+        self.confidence_ = item_confidence(
+            rows, leaf, _host(self.labels_), counts, weights, max(self.stability_, 0.0), again.leaves, copies
+        )
 
     def _store_alternatives(
         self, evidence: Evidence, number: NumberOfClusters, found: _Found, stabilities: dict[str, float],

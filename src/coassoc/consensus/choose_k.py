@@ -66,7 +66,7 @@ class SelectK:
         found from two random halves of the ensemble. From features it is the mean stability of the clusters, and the
         density S is that of partitions into k clusters of random halves of the rows: 1 − S is how unstable k is.
     score : ndarray
-        What k is chosen by. From features: −log(1 − S), softened. From labels: a weighted sum of `curves`.
+        What k is chosen by. From features: −log(1 − S), softened. From labels: as in :class:`Consensus`.
     runners_up : list of int
         Other numbers of clusters that score nearly as well, best first.
     curves : dict of str to ndarray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..ensemble import Ensemble
 from ..metrics.counting import member_tables
 from .micro import MicroClusters, micro_clusters
 from .micro_fits import CANDIDATES, WeightedMicro
-from .support import MemberPairs, Support, compare_members, find_support, information
+from .support import MemberPairs, Support, centrality, compare_members, find_support, information
 
 N_MICRO = 300
 _MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
@@ -24,7 +24,8 @@ MOST_CLUSTERS = 30  # tried when the number of clusters is not given
 # Constants below were tuned on the design half of benchmarks/truth.py.
 AHEAD = 0.05  # k-means must be more stable than the linkages by this much
 FINE = 2.5  # partitions with this many times more clusters than k count as fine
-NEAR = 0.4  # a runner-up has a score this close to the best (scores range over 0..3)
+COARSER = 0.3  # added to the score of every k that the partitions are fine for
+NEAR = 0.3  # a runner-up has a score this close to the best (scores range over 0..2.55)
 _MOST_RUNNERS_UP = 3
 _OTHER_HALF = 1e-9  # weight of the partitions left out: it decides ties only
 
@@ -70,10 +71,10 @@ class Refits:
         K-means is left out where partitions are much finer than k, since it then divides the items evenly, and does
         so stably; elsewhere it must be ahead by AHEAD, because its clusters of equal size are stable by nature.
         """
-        stability = {name: self.stability(name, k) for name in CANDIDATES if name != "kmeans" or not self._fine(k)}
+        stability = {name: self.stability(name, k) for name in CANDIDATES if name != "kmeans" or not self.fine(k)}
         return max(stability, key=lambda name: stability[name] - AHEAD * (name == "kmeans")), stability
 
-    def _fine(self, k: int) -> bool:
+    def fine(self, k: int) -> bool:
         """Whether a typical partition has many more clusters than k: exp(mean entropy) of them, effectively."""
         return bool(np.exp(np.average(self._entropy, weights=self.micro.weights)) / k > FINE)
 
@@ -125,7 +126,7 @@ class Evidence:
 def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_clusters: int, seed: int) -> Evidence:
     """One k-means start and one overlap pass over the items; the rest works on micro-clusters.
 
-    With a single partition, its clusters are the micro-clusters.
+    Partitions are weighted by their centrality. With a single one, its clusters are the micro-clusters.
     """
     n_micro = max(N_MICRO, 5 * most_clusters)
     if rows.layout.n_partitions == 1:
@@ -138,6 +139,9 @@ def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_cluster
         for alpha, own, j in zip(tables, columns, micro.partitions)
     )
     pairs = compare_members(ordered, micro.layout)
+    kept, weights = micro.weights > 0, np.zeros(len(micro.weights))
+    weights[kept] = centrality(pairs.agreement[np.ix_(kept, kept)])
+    micro = replace(micro, weights=weights / weights.mean())
     return Evidence(micro, find_support(pairs), Refits(micro, pairs, seed))
 
 
@@ -158,9 +162,10 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     agreement: mean NMI of the cut with the partitions. eigengap: of the graph of micro-clusters and base clusters.
     linkage_gap: fall of the similarity of merges. stability: mean adjusted Rand index between the cuts of the trees of
     two halves. Each of these is brought to 0..1. balance: exp(entropy) of the sizes over k, so that few outliers hardly
-    count as a cluster. Agreement and the mean of the gaps count half. None for `ks` is 2 to MOST_CLUSTERS; numbers
-    larger than that of the micro-clusters are left out. So is their number itself, whose gaps are large by definition,
-    unless some partition has as many clusters.
+    count as a cluster. Agreement and stability count half, the gaps an eighth each. Agreement is highest near the number
+    of clusters of the partitions; those that are much finer were meant to be, so smaller k gain COARSER there. None for
+    `ks` is 2 to MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is their number itself,
+    whose gaps are large by definition, unless some partition has as many clusters.
     """
     micro = refits.micro
     most = micro.n_leaves - (micro.n_leaves > max(2, int(micro.layout.n_clusters.max())))
@@ -178,8 +183,8 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
         "balance": np.array([_balance(cut, micro.sizes) for cut in cuts]),
     }
     unit = {name: _unit_range(curve) for name, curve in curves.items()}
-    gaps = (unit["eigengap"] + unit["linkage_gap"]) / 2
-    score = (unit["agreement"] + gaps) / 2 + unit["stability"] + curves["balance"]
+    score = (unit["agreement"] + unit["stability"]) / 2 + (unit["eigengap"] + unit["linkage_gap"]) / 8
+    score += curves["balance"] + COARSER * np.array([refits.fine(int(k)) for k in tried])
     order = np.argsort(-score, kind="stable")
     padded = np.concatenate([[-np.inf], score, [-np.inf]])
     peak = (score >= padded[:-2]) & (score >= padded[2:])

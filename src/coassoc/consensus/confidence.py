@@ -57,10 +57,11 @@ def item_confidence(
     labels: np.ndarray,
     counts: Counts,
     weights: np.ndarray,
+    stability: float,
     of_leaf: np.ndarray,
     copies: np.ndarray | None,
 ) -> np.ndarray:
-    """√(`of_leaf` of the micro-cluster · association of the item with its cluster), from 0 to 1.
+    """√(stability · mean of recurrence and association of the item with its cluster), from 0 to 1.
 
     The association is relative to its quantile TYPICAL over all items, and at most 1. One pass over the codes.
 
@@ -70,8 +71,8 @@ def item_confidence(
         Micro-cluster and cluster of each item.
     counts, weights
         Of the clusters and the partitions, in the order of the rows' codes.
-    of_leaf : ndarray of shape (m,)
-        Recurrence of each micro-cluster times the stability of the answer.
+    stability, of_leaf
+        Of the answer; recurrence of each micro-cluster (m,).
     copies : ndarray of int, shape (n,), or None
         How often each item counts.
     """
@@ -80,7 +81,8 @@ def item_confidence(
     for part in _chunks(len(labels)):
         mass += np.bincount(levels[part], weights=None if copies is None else copies[part], minlength=_LEVELS + 1)
     full = max(int(np.argmax(np.cumsum(mass) >= TYPICAL * mass.sum())), 1)
-    table = np.sqrt(of_leaf[:, None] * np.minimum(np.arange(_LEVELS + 1) / full, 1.0)).astype(np.float32)
+    association = np.minimum(np.arange(_LEVELS + 1) / full, 1.0)
+    table = np.sqrt(stability * (of_leaf[:, None] + association) / 2.0).astype(np.float32)
     found = np.empty(len(labels), np.float32)
     for part in _chunks(len(labels)):
         found[part] = table[leaf[part], levels[part]]

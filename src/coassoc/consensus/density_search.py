@@ -50,13 +50,15 @@ class DensityConsensus(SearchConsensus):
     labels_, density_, n_clusters_, cluster_density_, cluster_sizes_
         As for `KMeansConsensus`.
     densities_ : list of float
-        S at the better start and after each step that raised it.
+        S at the better start and after each step that raised it; of a search on samples, S of all items at the end.
     loss_ : float
         k-means loss on H.
     n_iter_ : int
         Sweeps of the last exchange.
     n_rounds_ : int
         Split–merge rounds, all starts together.
+    n_sampled_ : int
+        Items that starts and rounds were searched on: all, or those of one sample.
     converged_ : bool
         True when no move of a single item raises S.
 
@@ -68,9 +70,11 @@ class DensityConsensus(SearchConsensus):
     Notes
     -----
     Every step is linear in the number of items: a sweep of the exchange costs about as much as two k-means passes.
-    Above 100 000 items only the better start is searched from, and a plan has a few sweeps to raise S.
-    Memory is that of `KMeansConsensus` with `micro_clusters` clusters. ``predict`` returns the
-    cluster with the nearest center in H, which may differ from ``labels_`` for rows of `fit` near borders.
+    Above 100 000 items only the better start is searched from, and a plan has a few sweeps to raise S. Above 1 000 000
+    items the search runs on five samples (of 20 000 items, or 100 for each cluster), each of which labels all items by
+    k-means passes; moves of single items, from the best of the five, then raise S further. Memory is that of
+    `KMeansConsensus` with `micro_clusters` clusters. ``predict`` returns the cluster with the nearest center in H,
+    which may differ from ``labels_`` for rows of `fit` near borders.
 
     Raising S does not raise the agreement with true classes; see the page on choosing a method.
 
@@ -84,6 +88,8 @@ class DensityConsensus(SearchConsensus):
     """
 
     _least_n_init = 0
+    _many = 1_000_000  # fewer items keep the labels of earlier versions
+    _n_samples = 5  # how much density one, three and five lose on public data sets: docs/methods/density.md
 
     n_clusters: int = 8
     _: KW_ONLY

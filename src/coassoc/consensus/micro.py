@@ -21,7 +21,7 @@ from ..ensemble.rows import distinct_rows
 from ..metrics.counting import member_tables
 from .merge import merged_counts
 from .starts import Starts, best_start, with_fewer_clusters
-from .support import compare_members, kept_partitions
+from .support import LEAST_CENTRALITY, centrality, compare_members
 
 LARGE = 100_000  # items above which micro-clusters are found on a sample
 SAMPLE = 50_000
@@ -42,7 +42,7 @@ class MicroClusters:
     counts: Counts  # (d, m), partitions and base clusters in the order below
     partitions: np.ndarray  # (p,) positions in the ensemble
     codes: np.ndarray  # (d,) positions in the ensemble; d counts the base clusters that have items
-    weights: np.ndarray  # (p,) of the partitions, mean 1: equal, but 0 for those left out
+    weights: np.ndarray  # (p,) of the partitions, mean 1; 0 for those left out
     few_rows: bool  # whether fewer rows differ than micro-clusters were asked for
 
     @property
@@ -104,7 +104,8 @@ def micro_clusters(
         ensemble = None if ensemble is None else Ensemble.from_codes(codes, rows.layout.n_clusters)
     if ensemble is not None:
         tables = member_tables(ensemble, sample, range(ensemble.n_partitions))
-        v = kept_partitions(compare_members(tables, sample.layout).agreement).astype(np.float64)
+        central = centrality(compare_members(tables, sample.layout).agreement)
+        v = (central >= LEAST_CENTRALITY).astype(np.float64)  # whole numbers do not depend on the order of partitions
     weights = np.ones(rows.layout.n_partitions) if v is None else v
 
     def one_start(k: int) -> Fit:

@@ -11,9 +11,9 @@ import numpy as np
 from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.densities import loss_from_counts
-from ..core.moves import AgreementState, DensityState, agreement_term, fixed_xlogx
-from ..core.tables import KMeansObjective, fix_table, seeding_weights
-from ..engines import Engine, Labelling, Rows
+from ..core.moves import AgreementObjective, AgreementState, DensityState, agreement_term, fixed_xlogx
+from ..core.tables import KMeansObjective, Objective, fix_table, seeding_weights
+from ..engines import Engine, Fit, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing
 from .base import ConsensusEstimator, PredictMixin
@@ -21,6 +21,7 @@ from .exchange import Climb, exchange
 from .grow import GrowingMixin
 from .lloyd import TooFewRows, lloyd, seed_rows
 from .merge import PairSums, joined_counts, merge_clusters
+from .micro import local_rows, sampled_codes
 from .starts import with_fewer_clusters
 
 _SPLIT_STARTS = 2  # two-means starts for each cluster
@@ -28,6 +29,7 @@ _SPLIT_PASSES = 50
 _LARGE = 100_000  # rows above which the search saves passes; see `is_large`
 _TRIAL_SWEEPS = 4
 _LARGE_TRIALS = 4
+_SAMPLE, _PER_CLUSTER = 20_000, 100  # items that many rows are searched on: so many, or so many for each cluster
 _WORTH = 1e-9  # relative gain below which a split and merge is not kept
 
 
@@ -68,6 +70,9 @@ class Goal(Protocol):
 
     def state(self, counts: Counts) -> DensityState | AgreementState: ...
 
+    def passes(self) -> Objective:
+        """What passes over all rows lower, so that the goal rises."""
+
     def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
         """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
 
@@ -81,6 +86,9 @@ class DensityGoal:
 
     def state(self, counts: Counts) -> DensityState:
         return DensityState(counts, self.v, self.least)
+
+    def passes(self) -> KMeansObjective:
+        return KMeansObjective(self.v)  # its table is the derivative of n·S, up to terms of order 1 / |C|
 
     def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
         k = counts.n_clusters
@@ -112,6 +120,9 @@ class AgreementGoal:
 
     def state(self, counts: Counts) -> AgreementState:
         return AgreementState(counts, self.v, self.least, self.at_most)
+
+    def passes(self) -> AgreementObjective:
+        return AgreementObjective(self.v)
 
     def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
         state = self.state(counts)
@@ -185,6 +196,8 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
     """Base of the estimators that search: starts, split and merge from each, the best result."""
 
     _least_n_init = 1
+    _many: int  # items above which starts and rounds are searched on samples
+    _n_samples = 1
 
     def _goal(self, v: np.ndarray) -> Goal:
         raise NotImplementedError
@@ -210,20 +223,45 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)
             search = Search(rows, engine, self._goal(v), seed, **limits)
+            self.n_sampled_, self.n_rounds_ = rows.n_copies, 0
             if self.init is not None:
                 given = self._given_start(ensemble, search, k, fewer or self._is_growing)
                 best, steps = self._best_of(search, [given], k)
             else:
-                found = self._from_sample(search, k, n_init, micro, fewer)
-                best, steps = found or self._from_starts(search, k, n_init, micro, fewer)
+                best, steps = self._from_samples(search, k, n_init, micro, fewer) or self._from_starts(
+                    search, k, n_init, micro, fewer
+                )
             self._store_found(ensemble, rows, best, v)
             self._store_scores(steps)
 
-    def _from_sample(
+    def _from_samples(
         self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
     ) -> tuple[Found, list[float]] | None:
-        """The result of a search on a sample, improved on all rows; None where all rows are to be searched."""
-        return None
+        """The result of a search on samples, improved on all rows; None where all rows are to be searched."""
+        rows, n_items = search.rows, max(_SAMPLE, _PER_CLUSTER * k)
+        if rows.n_copies <= max(self._many, n_items):
+            return None
+        best: Fit | None = None
+        labelling = None
+        for draw in range(self._n_samples):
+            sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed + draw, 3)), rows.layout)
+            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw)
+            try:
+                found, _ = self._from_starts(there, k, n_init, micro, True)
+            except TooFewRows:
+                return None
+            if found.n_clusters < k and not fewer:  # rare rows are not in the sample
+                return None
+            fit = lloyd(rows, search.goal.passes(), found.climb.counts, search.max_iter, labelling)
+            labelling = fit.labelling
+            if best is None or fit.loss < best.loss:
+                best = fit
+        assert best is not None and labelling is not None
+        if best is not fit:
+            rows.assign(labelling, best.table)  # labels are a function of the table
+        self.n_sampled_ = n_items
+        end = without_empty(rows, search.climb(labelling))
+        return end, [self._score(end, search.goal.v)]
 
     def _from_starts(
         self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
@@ -234,7 +272,6 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
 
     def _best_of(self, search: Search, starts: list[Found], k: int) -> tuple[Found, list[float]]:
         best: Found | None = None
-        self.n_rounds_ = 0
         for number, start in enumerate(starts):
             end, steps, rounds = self._search_from(search, without_empty(search.rows, start), k, number)
             self.n_rounds_ += rounds

@@ -221,15 +221,15 @@ def _largest_component(adjacent: np.ndarray) -> np.ndarray:
     return np.flatnonzero(component == np.bincount(component).argmax())
 
 
-def kept_partitions(agreement: np.ndarray) -> np.ndarray:
-    r"""(p,) False for partitions that hardly agree with the others; all True when none agree.
+def centrality(agreement: np.ndarray) -> np.ndarray:
+    r"""(p,) how far each partition agrees with the others; all 1 when none agree.
 
-    Centrality is the leading eigenvector of the agreement corrected for chance,
+    The leading eigenvector of the agreement corrected for chance,
     :math:`\max(I_{ij} - (k_i-1)(k_j-1)/2n, 0) / \sqrt{H_i H_j}` with 0 on the diagonal, relative to its mean over the
     more central half of the partitions. A group that agrees only within itself is less central than a larger group.
     """
     p = len(agreement)
     if not agreement.any():
-        return np.ones(p, dtype=bool)
+        return np.ones(p)
     central = np.abs(np.linalg.eigh(agreement)[1][:, -1])
-    return central >= LEAST_CENTRALITY * np.sort(central)[-((p + 1) // 2) :].mean()
+    return central / np.sort(central)[-((p + 1) // 2) :].mean()

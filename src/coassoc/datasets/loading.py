@@ -165,7 +165,7 @@ def _first_source(
             elif one == "rule":
                 table = from_rule(info)
             elif not network:
-                raise SourceUnavailable("not allowed (allow_download=True allows it)")
+                raise SourceUnavailable("not allowed (allow_download=True, --allow-download, allows it)")
             else:
                 return _checked_download(info, check, opener), "network"
         except SourceUnavailable as reason:

@@ -301,14 +301,14 @@ class Ensemble:
         rows = np.concatenate(found)
         return rows if len(rows) else None
 
-    def one_hot(self, dtype: Any = np.float64):
-        """H as a SciPy CSR matrix of shape (n_samples, d): one 1 per item and observed partition."""
+    def one_hot(self, dtype: Any = np.float64, rows: slice = slice(None)):
+        """H, or some of its rows, as a SciPy CSR matrix of shape (rows, d): one 1 per item and observed partition."""
         from scipy.sparse import csr_matrix
 
-        observed = self.observed()
-        columns = (self.codes.astype(np.int64) + self.offsets[:-1])[observed]
+        observed = self.observed(rows)
+        columns = (self.codes[rows].astype(np.int64) + self.offsets[:-1])[observed]
         indptr = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
-        return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(self.n_samples, self.n_codes))
+        return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(len(observed), self.n_codes))
 
     def coassociation(self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30) -> np.ndarray:
         """Any block of the co-association matrix A, computed on demand.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from ..core.densities import cluster_densities
 from ..ensemble import Ensemble, check_ensemble
@@ -301,10 +300,7 @@ def _sums(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -> Iterator[tupl
     weighted = np.repeat(v, ensemble.n_clusters)[:, None] * alpha
     for part in _parts(ensemble, alpha.shape[1]):
         observed = ensemble.observed(part)
-        columns = (ensemble.codes[part] + ensemble.offsets[:-1])[observed]
-        starts = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
-        labels = csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(observed), len(alpha)))
-        yield part, labels @ weighted, observed @ cells, observed @ v
+        yield part, ensemble.one_hot(rows=part) @ weighted, observed @ cells, observed @ v
 
 
 def _parts(ensemble: Ensemble, k: int) -> Iterator[slice]:

@@ -142,6 +142,8 @@ class Comparison:
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
         return "\n".join([title, "", plain_text.text_table(head, body), "", *self.notes()]).rstrip()
 
+    __repr__ = to_text
+
 
 def compare(
     X: Any,

@@ -212,8 +212,8 @@ def plot_select_k(found: SelectK, axes: Any = None) -> Any:
         for name, curve in found.curves.items():
             low, high = curve.min(), curve.max()
             right.plot(found.ks, (curve - low) / max(high - low, 1e-12), linewidth=1, label=name.replace("_", " "))
-        right.plot(found.ks, found.score / 3, marker="o", markersize=3, color="black", label="score")
-        right.set(xlabel="clusters k", title="curves, each from 0 to 1, and their mean")
+        right.plot(found.ks, found.score / found.score.max(), marker="o", markersize=3, color="black", label="score")
+        right.set(xlabel="clusters k", title="curves, each from 0 to 1, and the score")
         right.legend(frameon=False)
     else:
         right.axhline(3.0, color="0.6", linewidth=1, linestyle="--")

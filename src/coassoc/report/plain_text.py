@@ -25,6 +25,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
+def span(low: int, high: int) -> str:
+    """A range of numbers; never "6 to 6"."""
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def seconds(value: float | None) -> str:
     """A duration in a fitting unit."""
     if value is None:

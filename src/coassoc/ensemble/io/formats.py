@@ -142,6 +142,9 @@ def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], Tab
         ]
         if files:
             return files, known
+    if path.suffix.lower() == ".zarr":
+        way_out = f"anndata.read_zarr({path.name!r}).write_h5ad(...)"
+        raise ValueError(f"{path.name} is a Zarr store, which is not read; write it as h5ad: {way_out}.")
     able = ", ".join(known.name for known in formats() if known.in_folders)
     raise ValueError(f"{path.name} is a folder without label files; a folder may hold {able} files, in parts.")
 
