@@ -163,9 +163,9 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     linkage_gap: fall of the similarity of merges. stability: mean adjusted Rand index between the cuts of the trees of
     two halves. Each of these is brought to 0..1. balance: exp(entropy) of the sizes over k, so that few outliers hardly
     count as a cluster. Agreement and stability count half, the gaps an eighth each. Agreement is highest near the
-    number of clusters of the partitions; those that are much finer were meant to be, so smaller k gain COARSER there. None for
-    `ks` is 2 to MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is their number itself,
-    whose gaps are large by definition, unless some partition has as many clusters.
+    number of clusters of the partitions; those that are much finer were meant to be, so smaller k gain COARSER
+    there. None for `ks` is 2 to MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is
+    their number itself, whose gaps are large by definition, unless some partition has as many clusters.
     """
     micro = refits.micro
     most = micro.n_leaves - (micro.n_leaves > max(2, int(micro.layout.n_clusters.max())))
