@@ -85,7 +85,7 @@ class StoredEnsemble(Ensemble):
             self.source: Source = dask_source(table, columns)
         else:
             choice, options = Choice(columns, exclude, id_column, class_column), Options(delimiter, header, max_bytes)
-            path = existing(table)
+            path = existing(table, "partitions")
             with naming(path):
                 self._table, found, self._roles = open_roles(path, choice, format, options)
                 self.source = file_source(self._table, found.name, self._roles.partitions)
