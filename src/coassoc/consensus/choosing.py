@@ -13,12 +13,11 @@ from ..core.checks import stream
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..metrics.counting import member_tables
-from .micro import MicroClusters, micro_clusters
+from .micro import MICRO_PASSES, MicroClusters, micro_clusters
 from .micro_fits import CANDIDATES, WeightedMicro
 from .support import MemberPairs, Support, centrality, compare_members, find_support, information
 
 N_MICRO = 300
-_MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
 N_SPLITS = 5  # random halves of the partitions: 10 refits
 MOST_CLUSTERS = 30  # tried when the number of clusters is not given
 # Constants below were tuned on the design half of benchmarks/truth.py.
@@ -131,7 +130,7 @@ def gather_evidence(ensemble: Ensemble, rows: Rows, engine: Engine, most_cluster
     n_micro = max(N_MICRO, 5 * most_clusters)
     if rows.layout.n_partitions == 1:
         n_micro = max(n_micro, rows.layout.n_codes)
-    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), _MICRO_PASSES, seed, ensemble=ensemble)
+    micro = micro_clusters(rows, engine, min(n_micro, rows.n_rows), MICRO_PASSES, seed, ensemble=ensemble)
     columns = np.split(micro.codes, micro.layout.offsets[1:-1])
     tables = member_tables(ensemble, rows, micro.partitions.tolist())
     ordered = (
@@ -163,9 +162,10 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     linkage_gap: fall of the similarity of merges. stability: mean adjusted Rand index between the cuts of the trees of
     two halves. Each of these is brought to 0..1. balance: exp(entropy) of the sizes over k, so that few outliers hardly
     count as a cluster. Agreement and stability count half, the gaps an eighth each. Agreement is highest near the
-    number of clusters of the partitions; those that are much finer were meant to be, so smaller k gain COARSER
-    there. None for `ks` is 2 to MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is
-    their number itself, whose gaps are large by definition, unless some partition has as many clusters.
+    number of clusters of the partitions; those that are much finer were meant to be, so smaller k gain COARSER there.
+
+    None for `ks` is 2 to MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is their number
+    itself, whose gaps are large by definition, unless some partition has as many clusters.
     """
     micro = refits.micro
     most = micro.n_leaves - (micro.n_leaves > max(2, int(micro.layout.n_clusters.max())))
