@@ -252,3 +252,12 @@ def same_partition(a, b) -> bool:
     """Equal up to the names of clusters."""
     a, b = list(a), list(b)
     return len(a) == len(b) and len(set(zip(a, b))) == len(set(a)) == len(set(b))
+
+
+def label_rows(ensemble):
+    """The labels behind an ensemble as Python values, None where missing."""
+    columns = []
+    for j in range(ensemble.n_partitions):
+        known = ensemble.categories[j].tolist()
+        columns.append([None if code < 0 else known[code] for code in ensemble.partition(j)])
+    return list(zip(*columns))

@@ -78,19 +78,11 @@ def test_looking_ahead_changes_no_tree(criterion, monkeypatch):
         if options["max_leaves"] > 9:
             assert max(together) > 2
         assert facts(fitted(table, _native.Native(n_threads=5, chunk_rows=64), **options)) == truth
-
-
-@pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
-@pytest.mark.parametrize("large", [1, 20, 60])
-def test_where_rows_become_large_changes_no_tree(criterion, large, monkeypatch):
-    for seed in range(5):
-        table, options = trees(seed)
-        options["criterion"] = criterion
-        truth = facts(fitted(table, "numpy", **options))
-        with monkeypatch.context() as patched:
-            patched.setattr(_native, "_LARGE_ROWS", large)
-            for threads in (2, 5):
-                assert facts(fitted(table, _native.Native(n_threads=threads), **options)) == truth
+        for large in (1, 20, 60):  # where rows become large
+            with monkeypatch.context() as patched:
+                patched.setattr(_native, "_LARGE_ROWS", large)
+                for threads in (2, 5):
+                    assert facts(fitted(table, _native.Native(n_threads=threads), **options)) == truth
 
 
 @pytest.mark.parametrize("criterion", ["gain", "loss", "size"])

@@ -119,12 +119,6 @@ def test_a_number_and_its_text_are_different_labels():
     assert categories == [1, "1"]
 
 
-def test_text_that_looks_like_a_tag_is_only_text():
-    found, _ = codes_of(obj(1, "number:1", "string:1", "1", 1))
-    assert found[0] == found[4]
-    assert len(set(found)) == 4
-
-
 @pytest.mark.parametrize("low", [2**63, 2**64 - 5])
 def test_the_largest_unsigned_labels_are_kept_apart(low):
     values = np.array([low, low + 4, low + 1, low], dtype=np.uint64)

@@ -6,6 +6,7 @@ import pytest
 
 from coassoc.experiments.claims import claims_markdown
 from coassoc.experiments.compact import read_rows
+from coassoc.experiments.methods import PAPER_METHODS
 from coassoc.experiments.protocol import PAPER_SETS
 from coassoc.experiments.tables import gaps, gaps_markdown, make_tables, to_csv, to_latex, to_markdown
 
@@ -24,24 +25,8 @@ def test_full_protocol_was_run_on_the_sets_at_hand(rows):
     for row in rows:
         assert not row.get("error")
         found.setdefault((row["dataset"], row["method"]), set()).add(row["repeat"])
-    methods = [
-        "Max",
-        "Mean",
-        "KM",
-        "H-KM",
-        "SEC",
-        "MCLA",
-        "ECC",
-        "CSPA",
-        "R-SL",
-        "R-AL",
-        "R-ML",
-        "E-SL",
-        "E-AL",
-        "E-ML",
-    ]
     for dataset in PAPER_SETS:
-        for method in methods:
+        for method in ("Max", "Mean", *PAPER_METHODS):
             assert found[dataset, method] == set(range(20)), (dataset, method)
 
 

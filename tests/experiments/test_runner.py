@@ -271,7 +271,13 @@ def rows_in(folder):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def check_killed(table, tmp_path, n_kills, jobs):
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("n_kills", "jobs"), [(3, 1), pytest.param(20, 1, marks=slow), pytest.param(20, 2, marks=slow)]
+)
+def test_killed_again_and_again_it_ends_with_the_same_tables(table, tmp_path, n_kills, jobs):
     whole = tmp_path / "whole"
     words = command(table, whole, "--no-page")
     n_repeats = max(12, 2 * n_kills)  # enough that there is work left at the last strike
@@ -284,13 +290,3 @@ def check_killed(table, tmp_path, n_kills, jobs):
     lines = (tmp_path / "killed" / "rows.jsonl").read_bytes().splitlines()
     rows = RowStore(tmp_path / "killed" / "rows.jsonl").read()
     assert len(lines) == len(rows) == n_repeats * 4  # nothing lost, nothing doubled
-
-
-def test_killed_three_times_ends_with_the_same_tables(table, tmp_path):
-    check_killed(table, tmp_path, 3, jobs=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_killed_twenty_times_ends_with_the_same_tables(table, tmp_path, jobs):
-    check_killed(table, tmp_path, 20, jobs)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import check_choice
+from ..ensemble.io.output import replacing
 from .prepare import SCALINGS, prepare
 from .registry import DATASETS, DatasetInfo
 from .sources import SourceUnavailable, cache_folder, from_folder, from_network, from_package, from_rule
@@ -185,9 +186,8 @@ def _checked_download(info: DatasetInfo, check: bool, opener: Any) -> RawTable:
     cache.mkdir(parents=True, exist_ok=True)
     stored = cache / f"{info.name}.zip"
     if not stored.exists():
-        partial = stored.with_suffix(f".{os.getpid()}.part")
-        partial.write_bytes(data)
-        os.replace(partial, stored)
+        with replacing(stored, force=True) as partial:
+            partial.write_bytes(data)
     return table
 
 

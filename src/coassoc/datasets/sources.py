@@ -15,8 +15,6 @@ from .nursery import generate_nursery
 from .registry import DatasetInfo
 from .table import RawTable, parse_csv, parse_delimited, parse_gisette, read_text, stack
 
-GISETTE_FILES = ("gisette_train.data", "gisette_valid.data", "gisette_train.labels", "gisette_valid.labels")
-
 # how the original text of each set is cut into cells: arguments of parse_delimited
 _FORMATS: dict[str, dict] = {
     "abalone": {
@@ -51,9 +49,8 @@ def from_folder(info: DatasetInfo, folder: str | os.PathLike) -> RawTable:
         path = root / f"{info.name}{suffix}"
         if path.exists():
             return parse_csv(read_text(path), info.nominal)
-    if info.name == "gisette" and all((root / name).exists() for name in GISETTE_FILES):
-        texts = [read_text(root / name) for name in GISETTE_FILES]
-        return parse_gisette(texts[:2], texts[2:])
+    if info.name == "gisette" and all((root / name).exists() for name in info.members):
+        return parse_original(info, [read_text(root / name) for name in info.members])
     raise SourceUnavailable(f"no {info.name}.csv.gz in {str(root)!r}")
 
 

@@ -13,21 +13,10 @@ from . import CUDA_PAYS
 from .native.engine import default_threads, kernels_missing, simd_level, simd_levels
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn")
-# import name -> distribution name of the packages that extras install
-_OPTIONAL = {
-    "matplotlib": "matplotlib",
-    "jinja2": "jinja2",
-    "rich": "rich",
-    "pyarrow": "pyarrow",
-    "pandas": "pandas",
-    "polars": "polars",
-    "pymetis": "pymetis",
-    "dask": "dask",
-    "distributed": "distributed",
-    "h5py": "h5py",
-    "anndata": "anndata",
-    "cupy": "cupy",
-}
+_OPTIONAL = (  # packages that extras install
+    "matplotlib", "jinja2", "rich", "pyarrow", "pandas", "polars", "pymetis", "dask", "distributed", "h5py", "anndata",
+    "cupy",
+)  # fmt: skip
 
 
 def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
@@ -93,26 +82,27 @@ def _config() -> dict[str, Any]:
         "simd_available": simd_levels(),
         "n_threads": default_threads(),
         "gpu": _gpu(),
-        "versions": {name: _version(name) for name in _REQUIRED},
-        "optional": {name: _optional_version(name, dist) for name, dist in _OPTIONAL.items()},
+        "versions": {name: version_of(name) for name in _REQUIRED},
+        "optional": {name: _optional_version(name) for name in _OPTIONAL},
     }
 
 
-def _version(distribution: str) -> str | None:
+def version_of(distribution: str) -> str | None:
+    """Version of an installed distribution; None when it is not installed."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _optional_version(name: str, distribution: str) -> str | None:
+def _optional_version(name: str) -> str | None:
     """Version of a package, found without importing it."""
     if util.find_spec(name) is None:
         return None
     if name == "cupy":  # published under one name per CUDA version
-        found = (_version(d) for d in ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"))
+        found = (version_of(d) for d in ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"))
         return next((v for v in found if v), "present")
-    return _version(distribution) or "present"
+    return version_of(name) or "present"
 
 
 def _gpu() -> str:

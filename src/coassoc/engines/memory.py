@@ -8,6 +8,7 @@ import re
 import tempfile
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,30 +45,26 @@ def format_size(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def anonymous_bytes() -> int | None:
-    """Memory of this process without mapped files (RssAnon + RssShmem); None where the system does not report it."""
+def proc_bytes(file: str, *names: str) -> int | None:
+    """Sum of the lines `names` of a file in /proc, in bytes; None where the system does not have the first."""
     try:
-        with open("/proc/self/status") as status:
-            fields = dict(line.split(":", 1) for line in status if line.startswith(("RssAnon", "RssShmem")))
+        fields = dict(line.split(":", 1) for line in Path("/proc", file).read_text().splitlines())
     except OSError:
         return None
-    if "RssAnon" not in fields:
-        return None
-    return sum(int(value.split()[0]) * 1024 for value in fields.values())
+    return sum(int(fields[name].split()[0]) * 1024 for name in names if name in fields) if names[0] in fields else None
+
+
+def anonymous_bytes() -> int | None:
+    """Memory of this process without mapped files; None where the system does not report it."""
+    return proc_bytes("self/status", "RssAnon", "RssShmem")
 
 
 def available_bytes() -> int:
     """Memory that can be allocated now without swapping, as the system reports it."""
-    try:
-        with open("/proc/meminfo") as info:
-            for line in info:
-                if line.startswith("MemAvailable"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+    found = proc_bytes("meminfo", "MemAvailable")
+    if found is None and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    return 4 * 10**9
+    return 4 * 10**9 if found is None else found
 
 
 def trim() -> None:

@@ -279,18 +279,17 @@ def _recode(values: np.ndarray) -> Column:
         low, high = int(values.min()), int(values.max())
         # a counting pass beats sorting while the range of labels is of the order of n
         if high - low < max(4 * len(values), 1 << 16):
-            if values.dtype.kind == "u":  # subtract first: uint64 may not fit int64
-                values = values - values.dtype.type(low) if low else values
-                shifted = values.astype(np.int64, copy=False)
-            else:
-                shifted = values.astype(np.int64) - low
-            used = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
+            # unsigned: subtract first, since uint64 may not fit int64; signed: widen first, since int8 may overflow
+            unsigned = values.dtype.kind == "u"
+            shifted = values - values.dtype.type(low) if unsigned else values.astype(np.int64) - low
+            shifted = shifted.astype(np.int64, copy=False)
+            used = np.flatnonzero(np.bincount(shifted))
             categories = used.astype(np.uint64) + np.uint64(low) if high >= 2**63 else used + low
-            if len(used) == high - low + 1:
-                return Column(shifted, len(used), categories, False)
-            rank = np.zeros(high - low + 1, dtype=np.intp)
-            rank[used] = np.arange(len(used))
-            return Column(rank[shifted], len(used), categories, False)
+            if len(used) < high - low + 1:
+                rank = np.zeros(high - low + 1, dtype=np.intp)
+                rank[used] = np.arange(len(used))
+                shifted = rank[shifted]
+            return Column(shifted, len(used), categories, False)
     if values.dtype.kind == "O":
         categories, codes = sorted_labels(values.tolist())
         return Column(codes, len(categories), categories, False)

@@ -10,7 +10,8 @@ import numpy as np
 from ..core.counts import smallest_unsigned
 from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
-from .integers import code_integers, tally_integers
+from .integers import tally_integers
+from .io.blocks import Coding
 from .io.roles import warn_of_odd_columns
 from .rows import count_codes, distinct_rows, row_chunks
 from .tables import check_table_shape, column_values, columns_of
@@ -189,17 +190,12 @@ class Ensemble:
 
         A table that holds its own codes is used without a copy.
         """
-        tally = tally_integers(table, missing != "nan")
-        if tally is None or (tally.missing.any() and missing != "negative"):
+        tallies = tally_integers(table, missing != "nan")
+        if tallies is None or (missing == "singletons" and any(tally.missing for tally in tallies)):
             return False
-        labels = [tally.labels(j) for j in range(table.shape[1])]
-        n_clusters = np.array([len(known) for known in labels], dtype=np.int64)
-        if not n_clusters.all():  # a column without a label: refused where columns are named
-            return False
-        dtype = smallest_unsigned(int((n_clusters + (tally.missing > 0)).max()))
-        codes = code_integers(table, labels, missing != "nan", dtype)
-        sizes = [tally.sizes(j) for j in range(table.shape[1])]
-        self._store(codes, n_clusters, sizes, [str(j) for j in range(table.shape[1])], labels)
+        coding = Coding.of(tallies, [str(j) for j in range(table.shape[1])], missing)
+        sizes = np.split(coding.sizes, coding.offsets[1:-1])
+        self._store(coding.codes_of(table), coding.n_clusters, sizes, coding.names, coding.categories)
         return True
 
     def _encode(self, names: list[str], columns: Iterable, n_rows: int, missing: str) -> None:

@@ -17,20 +17,12 @@ _MOST_VALUES = 1 << 16  # numbers between the least and the greatest label of a 
 
 
 @dataclass(frozen=True)
-class IntegerTally:
-    """How often each number from ``low[j]`` on occurs in each column; `missing` counts the missing ones."""
+class Tally:
+    """The labels of one column, sorted, how often each occurs, and how many are missing."""
 
-    low: np.ndarray  # (p,) int64
-    counts: list[np.ndarray]
-    missing: np.ndarray  # (p,) int64
-
-    def labels(self, j: int) -> np.ndarray:
-        """The labels of column j, sorted."""
-        return np.flatnonzero(self.counts[j]) + self.low[j]
-
-    def sizes(self, j: int) -> np.ndarray:
-        """How often each of them occurs."""
-        return self.counts[j][self.counts[j] > 0]
+    labels: np.ndarray
+    counts: np.ndarray
+    missing: int
 
 
 def ranges_of(table: Any) -> tuple[np.ndarray, np.ndarray] | None:
@@ -48,7 +40,7 @@ def ranges_of(table: Any) -> tuple[np.ndarray, np.ndarray] | None:
     return low, high
 
 
-def tally_integers(table: Any, negative_is_missing: bool) -> IntegerTally | None:
+def tally_integers(table: Any, negative_is_missing: bool) -> list[Tally] | None:
     """Labels of every column; None for tables that need `encode_column`."""
     ranges = ranges_of(table)
     if ranges is None:
@@ -58,14 +50,13 @@ def tally_integers(table: Any, negative_is_missing: bool) -> IntegerTally | None
     for _, columns in transposed_blocks(table, low):
         for column, count in zip(columns, counts):
             count += np.bincount(column, minlength=len(count))
-    missing = np.zeros(len(low), dtype=np.int64)
-    if negative_is_missing:
-        for j in np.flatnonzero(low < 0).tolist():
-            n_negative = min(-int(low[j]), len(counts[j]))
-            missing[j] = counts[j][:n_negative].sum()
-            counts[j] = counts[j][n_negative:]
-        low = np.maximum(low, 0)
-    return IntegerTally(low, counts, missing)
+    found = []
+    for first, count in zip(low.tolist(), counts):
+        n_negative = min(max(-first, 0), len(count)) if negative_is_missing else 0
+        used = np.flatnonzero(count[n_negative:])
+        known = count[n_negative:][used]
+        found.append(Tally(used + (first + n_negative), known, int(count[:n_negative].sum())))
+    return found
 
 
 def code_integers(

@@ -17,7 +17,7 @@ from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble, add_kind
 from .integers import are_codes
-from .io.blocks import Coding, Source, dask_source, file_source, gather, is_dask
+from .io.blocks import Coding, Source, dask_source, existing, file_source, gather, is_dask
 from .io.reading import check_ids, decode, naming, open_roles
 from .io.roles import Choice, Roles
 from .io.table import Options, Table
@@ -82,25 +82,18 @@ class StoredEnsemble(Ensemble):
         self._table: Table | None = None
         self._roles = Roles([], None, None)
         if is_dask(table):
-            if columns is not None:
-                raise ValueError("columns cannot be given with a Dask collection; select them there: frame[columns].")
-            self.source: Source = dask_source(table)
+            self.source: Source = dask_source(table, columns)
         else:
             choice, options = Choice(columns, exclude, id_column, class_column), Options(delimiter, header, max_bytes)
-            self._open(Path(table), choice, format, options)
+            path = existing(table, "partitions")
+            with naming(path):
+                self._table, found, self._roles = open_roles(path, choice, format, options)
+                self.source = file_source(self._table, found.name, self._roles.partitions)
         self.missing, self.directory = missing, directory
         self.names = self.source.names
         self._sizes_of_blocks: list[int] | None = None
         self._known: Coding | None = None
         self._codes: np.ndarray | None = None
-
-    def _open(self, path: Path, choice: Choice, format: str | None, options: Options) -> None:
-        if not path.exists():
-            raise FileNotFoundError(2, "partitions: no file or folder", str(path))
-        with naming(path):
-            table, found, roles = open_roles(path, choice, format, options)
-            self._table, self._roles = table, roles
-            self.source = file_source(table, found.name, roles.partitions)
 
     def __reduce__(self) -> Any:
         raise TypeError("an ensemble in a file or on a cluster is not pickled; open it again where it is needed.")
@@ -131,11 +124,6 @@ class StoredEnsemble(Ensemble):
             self._codes = mapped
 
     @property
-    def coding(self) -> Coding:
-        """What the labels are and how they become codes."""
-        return self.scan()
-
-    @property
     def is_coded(self) -> bool:
         """Whether the codes exist, in a mapped file."""
         return self._codes is not None
@@ -161,25 +149,24 @@ class StoredEnsemble(Ensemble):
     @cached_property
     def item_ids(self) -> np.ndarray | None:  # type: ignore[override]
         """Names of the items, read when asked for."""
-        name = self._roles.ids
-        if name is None or self._table is None:
-            return None
-        with naming(self._table.path):
-            return check_ids(gather(self._table, [name])[0][name], self._table.path, name)
+        return self._aside(self._roles.ids, check_ids)
 
     @cached_property
     def classes(self) -> np.ndarray | None:  # type: ignore[override]
         """Known classes, read when asked for."""
-        name = self._roles.classes
+        return self._aside(self._roles.classes, lambda column, *_: decode(column))
+
+    def _aside(self, name: str | None, values_of: Callable[..., np.ndarray]) -> np.ndarray | None:
+        """A column that is no partition."""
         if name is None or self._table is None:
             return None
         with naming(self._table.path):
-            return decode(gather(self._table, [name])[0][name])
+            return values_of(gather(self._table, [name])[0][name], self._table.path, name)
 
     def __getattr__(self, name: str) -> Any:
         """What the base class stores, found when first asked for."""
         if name in ("n_clusters", "offsets", "sizes", "categories"):
-            return getattr(self.coding, name)
+            return getattr(self.scan(), name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property

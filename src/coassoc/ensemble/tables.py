@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .encode import Dictionary
+from .encode import Dictionary, as_objects
 
 
 def check_table_shape(shape: tuple[int, ...]) -> None:
@@ -90,9 +90,7 @@ def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
     if module == "dask" and hasattr(series, "compute"):
         return column_values(series.compute())
     if isinstance(series, (list, tuple)):
-        values = np.empty(len(series), dtype=object)
-        values[:] = series
-        return values, None
+        return as_objects(series), None
     return (series if isinstance(series, np.ma.MaskedArray) else np.asarray(series)), None
 
 
@@ -133,9 +131,7 @@ def _from_polars(series: Any) -> tuple[Any, np.ndarray | None]:
         places = pl.Series(range(len(labels)), dtype=pl.Int32)
         indices = text.replace_strict(labels, places, default=-1, return_dtype=pl.Int32).fill_null(-1)
         return Dictionary(indices.to_numpy(), np.array(labels.to_list(), dtype=object)), None
-    values = np.empty(len(series), dtype=object)
-    values[:] = series.to_list()
-    return values, nulls
+    return as_objects(series.to_list()), nulls
 
 
 def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
@@ -158,9 +154,7 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
         return filled.to_numpy(zero_copy_only=False), nulls
     if pa.types.is_floating(kind):
         return series.fill_null(float("nan")).to_numpy(zero_copy_only=False), None
-    values = np.empty(len(series), dtype=object)
-    values[:] = series.to_pylist()
-    return values, nulls
+    return as_objects(series.to_pylist()), nulls
 
 
 def _plain(labels: np.ndarray) -> np.ndarray:

@@ -39,7 +39,8 @@ class Vocabulary:
         wide = smallest_unsigned(int(self.n_clusters.max()) + 1)
         codes = np.empty((n_rows, n_columns), dtype=max(wide, self.dtype, key=lambda t: t.itemsize))
         for j, (values, nulls) in enumerate(columns):
-            codes[:, j] = self._encode_column(values, nulls, j)
+            new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
+            codes[:, j] = self.lookup(j, new.categories)[new.codes]
         return codes
 
     def ensemble_of(self, partitions: Any) -> Any:
@@ -48,10 +49,6 @@ class Vocabulary:
         if (codes == self.n_clusters.astype(codes.dtype)).all():
             return None
         return self.ensembles.from_codes(codes, self.n_clusters, names=self.names, categories=self.categories)
-
-    def _encode_column(self, values: Any, nulls: np.ndarray | None, j: int) -> np.ndarray:
-        new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
-        return self.lookup(j, new.categories)[new.codes]
 
     def lookup(self, j: int, labels: np.ndarray) -> np.ndarray:
         """Code of each of the labels in partition j, and of a missing label at the end."""

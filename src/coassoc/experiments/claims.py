@@ -66,13 +66,17 @@ def _lead_of_best(rows: Sequence[Row], score: str, own: str, rivals: Sequence[st
 
 def check_claims(rows: Sequence[Row]) -> list[Claim]:
     """Those of the five claims that can be tested with these rows."""
-    claims = [_highest_density(rows), _comparable_nmi(rows), _bisecting_close(rows), _average_best(rows), _helps(rows)]
+    dense = _lead_of_best(rows, "density", "KM", _RIVALS)
+    average = _lead_of_best(rows, "nmi", "R-AL", [m for m in HIERARCHICAL if m != "R-AL"])
+    words = "first of the six linkages in NMI on {} of {} sets"
+    claims = [
+        _first("KM has the highest density", "first on {} of {} sets", dense),
+        _comparable_nmi(rows),
+        _bisecting_close(rows),
+        _first("Average linkage on the raw matrix is the best linkage", words, average),
+        _helps(rows),
+    ]
     return [claim for claim in claims if claim is not None]
-
-
-def _highest_density(rows: Sequence[Row]) -> Claim | None:
-    leads = _lead_of_best(rows, "density", "KM", _RIVALS)
-    return _first("KM has the highest density", "first on {} of {} sets", leads)
 
 
 def _first(claim: str, words: str, leads: dict[str, tuple[float, str]]) -> Claim | None:
@@ -111,12 +115,6 @@ def _bisecting_close(rows: Sequence[Row]) -> Claim | None:
             far = len(found) - near
             parts[-1] += f", within 3 points on {near}"
     return Claim("Bisecting is close to KM", "; ".join(parts), _verdict(near, far))
-
-
-def _average_best(rows: Sequence[Row]) -> Claim | None:
-    leads = _lead_of_best(rows, "nmi", "R-AL", [m for m in HIERARCHICAL if m != "R-AL"])
-    words = "first of the six linkages in NMI on {} of {} sets"
-    return _first("Average linkage on the raw matrix is the best linkage", words, leads)
 
 
 def _helps(rows: Sequence[Row]) -> Claim | None:

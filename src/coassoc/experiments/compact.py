@@ -12,14 +12,12 @@ from typing import Any
 from ..ensemble.io.output import replacing
 from .store import Row, RowStore, row_key
 
-_WHOLE = ("seed", "n_partitions", "n_init", "n_clusters", "repeat", "n_samples", "clusters", "method_seed")
-_REAL = ("nmi", "density", "seconds", "peak_mib", "extra_mib")
-_WORDS = ("dataset", "data", "scaling", "method", "spec", "ensemble", "variant", "versions", "error")
-COLUMNS = (
-    "dataset", "scaling", "repeat", "method", "nmi", "density", "clusters", "seconds", "peak_mib", "extra_mib",
-    "n_samples", "variant", "method_seed", "ensemble", "data", "spec", "seed", "n_partitions", "n_init", "n_clusters",
-    "versions", "error",
-)  # fmt: skip
+COLUMNS: dict[str, type] = {
+    "dataset": str, "scaling": str, "repeat": int, "method": str, "nmi": float, "density": float, "clusters": int,
+    "seconds": float, "peak_mib": float, "extra_mib": float, "n_samples": int, "variant": str, "method_seed": int,
+    "ensemble": str, "data": str, "spec": str, "seed": int, "n_partitions": int, "n_init": int, "n_clusters": int,
+    "versions": str, "error": str,
+}  # fmt: skip
 
 
 def write_compact(path: Path, rows: Iterable[Row]) -> None:
@@ -52,9 +50,5 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _row(line: dict[str, str]) -> Row:
-    row: Row = {name: line[name] for name in _WORDS if name != "error"}
-    row |= {name: int(line[name]) for name in _WHOLE}
-    row |= {name: float(line[name]) if line[name] else None for name in _REAL}
-    if line["error"]:
-        row["error"] = line["error"]
-    return row
+    kinds = {name: kind for name, kind in COLUMNS.items() if name != "error" or line["error"]}
+    return {name: None if kind is float and not line[name] else kind(line[name]) for name, kind in kinds.items()}

@@ -6,8 +6,10 @@ import platform
 import sys
 import time
 from functools import lru_cache
-from importlib import metadata
 from typing import Any
+
+from ..engines.config import version_of
+from ..engines.memory import proc_bytes
 
 
 class Meter:
@@ -23,15 +25,15 @@ class Meter:
 
     def __enter__(self) -> Meter:
         _reset_peak()
-        self._before = _status("VmRSS")
+        self._before = proc_bytes("self/status", "VmRSS")
         self._start = time.perf_counter()
         return self
 
     def __exit__(self, *exc: Any) -> None:
         self.seconds = time.perf_counter() - self._start
-        peak = _status("VmHWM") or _peak_of_process()
-        self.peak_mib = peak / 1024
-        self.extra_mib = max(0.0, peak - self._before) / 1024 if self._before else 0.0
+        peak = proc_bytes("self/status", "VmHWM") or _peak_of_process()
+        self.peak_mib = peak / 2**20
+        self.extra_mib = max(0.0, peak - self._before) / 2**20 if self._before else 0.0
 
 
 def _reset_peak() -> None:
@@ -42,25 +44,12 @@ def _reset_peak() -> None:
         pass
 
 
-def _status(name: str) -> float:
-    """A line of the process status in KiB, 0 where there is none."""
-    try:
-        with open("/proc/self/status") as handle:
-            for line in handle:
-                if line.startswith(name + ":"):
-                    return float(line.split()[1])
-    except OSError:
-        pass
-    return 0.0
-
-
-def _peak_of_process() -> float:
+def _peak_of_process() -> int:
     try:
         import resource
     except ImportError:  # pragma: no cover - not on this system
-        return 0.0
-    peak = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return peak / 1024 if sys.platform == "darwin" else peak
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @lru_cache(maxsize=1)
@@ -69,9 +58,5 @@ def versions() -> str:
     import coassoc
 
     parts = [f"coassoc {coassoc.__version__}", f"python {platform.python_version()}"]
-    for name in ("numpy", "scipy", "scikit-learn", "pymetis"):
-        try:
-            parts.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            parts.append(f"{name} absent")
+    parts += [f"{name} {version_of(name) or 'absent'}" for name in ("numpy", "scipy", "scikit-learn", "pymetis")]
     return ", ".join(parts)

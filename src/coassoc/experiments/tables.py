@@ -83,13 +83,10 @@ def summarise(rows: Iterable[Row], score: str) -> dict[str, dict[str, Cell]]:
     found: dict[str, dict[str, Cell]] = {}
     for at in sorted({*values, *failed}):
         dataset, method = at
-        cell = _cell(values.get(at, []), paper_value(score, dataset, method), marks.get(at, ""), failed.get(at, 0))
+        own, paper = values.get(at, []), paper_value(score, dataset, method)
+        cell = Cell(*mean_and_error(own), len(own), paper, marks.get(at, ""), failed=failed.get(at, 0))
         found.setdefault(dataset, {})[method] = cell
     return found
-
-
-def _cell(values: Sequence[float], paper: float | None, mark: str, failed: int) -> Cell:
-    return Cell(*mean_and_error(values), len(values), paper, mark, failed=failed)
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:

@@ -16,15 +16,7 @@ import coassoc as ca
 from coassoc.cli import main
 from coassoc.ensemble import StoredEnsemble
 from coassoc.ensemble.io import text as text_format
-
-
-def rows(ensemble):
-    """The labels behind an ensemble as Python values, None where missing."""
-    columns = []
-    for j in range(ensemble.n_partitions):
-        known = ensemble.categories[j].tolist()
-        columns.append([None if code < 0 else known[code] for code in ensemble.partition(j)])
-    return list(zip(*columns))
+from oracle import label_rows as rows
 
 
 @pytest.fixture(params=["pyarrow", "csv module", "in blocks"])

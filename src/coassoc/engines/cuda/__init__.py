@@ -1,5 +1,1 @@
-"""Cuda engine."""
-
-from .engine import Cuda
-
-__all__ = ["Cuda"]
+"""Rows on a GPU."""

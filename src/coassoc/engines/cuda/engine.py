@@ -447,8 +447,12 @@ def _copies_on_device(device: Any, ensemble: Any, multiplicity: Any) -> tuple[An
         return array if device.owns(array) else device.put(np.asarray(array))
 
     copies, total = None, n
-    if multiplicity is not None or unlabelled is not None:
-        copies = there(np.ones(n, np.uint32) if multiplicity is None else multiplicity).astype(np.uint32)  # a copy
+    if multiplicity is not None:
+        copies = there(multiplicity).astype(np.uint32)  # a copy, in which rows without a label are set to 0
+    elif unlabelled is not None:
+        copies = device.zeros(n, np.uint32)
+        copies.fill(1)
+    if copies is not None:
         if unlabelled is not None:
             copies[there(unlabelled)] = 0
         total = int(device.get(copies.sum(dtype=np.uint64)))

@@ -1,5 +1,1 @@
-"""Dask engine."""
-
-from .engine import Dask
-
-__all__ = ["Dask"]
+"""Rows on the workers of a cluster."""

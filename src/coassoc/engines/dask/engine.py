@@ -163,7 +163,7 @@ class Dask(Engine):
         if source.kind == "dask":
             sizes = ensemble.block_sizes
             places = session.place(sizes)
-        return sizes, places, session.over_blocks(ensemble.coding.codes_of_blocks, source, groups, places)
+        return sizes, places, session.over_blocks(ensemble.scan().codes_of_blocks, source, groups, places)
 
     def _groups(self, session: Session, source: Any) -> list[list]:
         """The blocks of a file that form each chunk; those of an NPY file are cut into chunks of equal size."""

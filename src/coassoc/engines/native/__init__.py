@@ -1,5 +1,1 @@
-"""Native engine."""
-
-from .engine import Native
-
-__all__ = ["Native"]
+"""Compiled kernels."""

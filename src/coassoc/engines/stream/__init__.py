@@ -1,5 +1,1 @@
-"""Stream engine."""
-
-from .engine import Stream
-
-__all__ = ["Stream"]
+"""Rows that stay in a file."""

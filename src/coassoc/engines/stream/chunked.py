@@ -71,8 +71,14 @@ class Chunks(ABC):
         """
 
     def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
-        """The sum of the results, element by element."""
-        return add_results(self.each(function, *args, per_chunk=per_chunk))
+        """The sum of the results, element by element; one partial sum is in memory."""
+        sums: list[tuple] = []
+
+        def add(chunk: Any, *arguments: Any) -> None:
+            sums[:] = [add_results([*sums, function(chunk, *arguments)])]
+
+        self.each(add, *args, per_chunk=per_chunk)
+        return sums[0]
 
     def share(self, value: Any) -> Any:
         """A large argument in the form in which it is sent to many chunks."""

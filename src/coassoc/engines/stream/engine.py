@@ -1,10 +1,7 @@
-"""Streaming: rows stay in a file and are read chunk by chunk, the next one in advance."""
+"""Streaming: rows stay in a file and are read chunk by chunk."""
 
 from __future__ import annotations
 
-import mmap
-import queue
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +14,6 @@ from ..memory import Budget, format_size, parse_size, trim
 from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
 from .chunks import (
     Chunk,
-    add_results,
     chunk_describe,
     chunk_labels,
     chunk_relabel,
@@ -34,9 +30,9 @@ _TRIM_BYTES = 1 << 26  # bytes of codes from which freed memory is returned to t
 class Stream(Engine):
     r"""Work on codes in a file within a memory budget: the labels are those of the in-memory engines, bit for bit.
 
-    Chunks of rows are mapped from the file and read ahead while the previous chunk is being worked on. What is
-    kept for each row is chosen by the budget `memory`: the local engine's own state when it fits (6 bytes a row with
-    the compiled kernels), else the labels alone (1 byte up to 256 clusters), in memory or in a temporary file.
+    Chunks of rows are mapped from the file, which the system reads ahead. What is kept for each row is chosen by
+    the budget `memory`: the local engine's own state when it fits (6 bytes a row with the compiled kernels), else
+    the labels alone (1 byte up to 256 clusters), in memory or in a temporary file.
 
     Parameters
     ----------
@@ -136,7 +132,6 @@ class StreamChunks(Chunks):
         starts = range(0, len(codes), plan.chunk_rows)
         self.spans = [slice(start, min(start + plan.chunk_rows, len(codes))) for start in starts]
         self.parts = [plan.chunk(codes[s], None if copies is None else copies[s]) for s in self.spans]
-        self._mapped = _mapping_of(codes) is not None
         self._backwards = False
         self.sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
         self.copies = self.sizes
@@ -150,21 +145,10 @@ class StreamChunks(Chunks):
         if self._backwards:  # every other sweep runs backwards and starts with pages still in the system's cache
             places.reverse()
         self._backwards = not self._backwards and len(order) > 1
-        with _ReadAhead([self.parts[order[place]].codes for place in places] if self._mapped else []) as ahead:
-            for place in places:
-                ahead.step()
-                piece = None if per_chunk is None else per_chunk[place]
-                results[place] = function(self.parts[order[place]], *arguments_for(args, piece))
+        for place in places:
+            piece = None if per_chunk is None else per_chunk[place]
+            results[place] = function(self.parts[order[place]], *arguments_for(args, piece))
         return results
-
-    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
-        sums: list[tuple] = []
-
-        def add(chunk: Chunk, *arguments: Any) -> None:
-            sums[:] = [add_results([*sums, function(chunk, *arguments)])]  # holds one partial result in memory
-
-        self.each(add, *args, per_chunk=per_chunk)
-        return sums[0]
 
     def forget(self, key: str) -> None:
         for part in self.parts:
@@ -234,47 +218,3 @@ class StreamChunks(Chunks):
             where = indices[here] - span.start
             chunk_relabel(part, *labelling.arguments_of(c), version, where, targets[here])
         labelling.past, labelling.pieces = (version, None, None), None  # from now on the chunks hold the labels
-
-
-class _ReadAhead:
-    """Asks the system to read the pages of the next chunk while this one is worked on."""
-
-    def __init__(self, arrays: Sequence[np.ndarray]):
-        self._coming = list(arrays[1:])
-        self._queue: queue.SimpleQueue[np.ndarray | None] | None = None
-
-    def __enter__(self) -> _ReadAhead:
-        if self._coming and hasattr(mmap, "MADV_WILLNEED"):
-            self._queue = queue.SimpleQueue()
-            self._thread = threading.Thread(target=self._work, args=(self._queue,), daemon=True)
-            self._thread.start()
-        return self
-
-    def step(self) -> None:
-        if self._queue is not None and self._coming:
-            self._queue.put(self._coming.pop(0))
-
-    def __exit__(self, *_: Any) -> None:
-        if self._queue is not None:
-            self._queue.put(None)
-            self._thread.join()
-
-    @staticmethod
-    def _work(asked: queue.SimpleQueue) -> None:
-        while (array := asked.get()) is not None:
-            mapped = _mapping_of(array)
-            if mapped is not None:
-                pages, start = mapped
-                start -= start % mmap.PAGESIZE
-                pages.madvise(mmap.MADV_WILLNEED, start, min(array.nbytes + mmap.PAGESIZE, len(pages) - start))
-
-
-def _mapping_of(array: np.ndarray) -> tuple[mmap.mmap, int] | None:
-    """The memory map behind an array and the array's offset in it; None for an array in memory."""
-    base: Any = array
-    while isinstance(base, (np.ndarray, memoryview)):
-        base = base.base if isinstance(base, np.ndarray) else base.obj
-    if not isinstance(base, mmap.mmap):
-        return None
-    first = np.frombuffer(base, dtype=np.uint8, count=1).ctypes.data
-    return base, array.ctypes.data - first

@@ -180,9 +180,6 @@ class NpzTable(Table):
         with _archive(self.path) as archive:
             return read_member(archive, self.members[self.whole], self.path)
 
-    def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
-        yield self.read(columns)
-
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
         return [Piece(_read_npz, (self.path, self.limit, tuple(columns)), self.n_rows)]
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from ...core.counts import smallest_unsigned
 from ..encode import Dictionary, encode_column, no_label, sorted_labels
-from ..integers import code_integers, tally_integers
+from ..integers import Tally, code_integers, tally_integers
 from ..tables import check_table_shape, column_values, columns_of
 from .formats import open_table
-from .table import Options, Table
+from .table import Table
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,12 @@ def is_dask(table: Any) -> bool:
     return module in ("dask", "dask_expr") and hasattr(table, "to_delayed") and hasattr(table, "ndim")
 
 
-def source_of(table: Any, columns: Sequence[str] | None = None, options: Options | None = None) -> Source:
+def source_of(table: Any, columns: Sequence[str] | None = None) -> Source:
     """Blocks of a file, of a folder of files, or of a Dask array or data frame; every column when `columns` is None."""
     if is_dask(table):
-        if columns is not None:
-            raise ValueError("columns cannot be given with a Dask collection; select them there: frame[columns].")
-        return dask_source(table)
-    path = Path(table)
-    if not path.exists():
-        raise FileNotFoundError(2, "no file or folder", str(path))
-    opened, found = open_table(path, None, options)
+        return dask_source(table, columns)
+    path = existing(table, "features")
+    opened, found = open_table(path)
     wanted = opened.names if columns is None else list(columns)
     absent = [name for name in wanted if name not in opened.names]
     if absent:
@@ -95,8 +91,18 @@ def file_source(table: Table, kind: str, columns: list[str]) -> Source:
     return Source(blocks, columns, n_rows, kind, table.path.name)
 
 
-def dask_source(table: Any) -> Source:
+def existing(table: Any, name: str) -> Path:
+    """The path given as argument `name`, which exists."""
+    path = Path(table)
+    if not path.exists():
+        raise FileNotFoundError(2, f"{name}: no file or folder", str(path))
+    return path
+
+
+def dask_source(table: Any, columns: Any = None) -> Source:
     """Blocks of a Dask array or data frame."""
+    if columns is not None:
+        raise ValueError("columns cannot be given with a Dask collection; select them there: frame[columns].")
     if table.ndim != 2:
         check_table_shape(tuple(table.shape))
     if hasattr(table, "rechunk"):  # an array
@@ -152,21 +158,11 @@ def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary],
 # -- what labels there are -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Tally:
-    """The labels of one column, sorted, how often each occurs, and how many are missing."""
-
-    labels: np.ndarray
-    counts: np.ndarray
-    missing: int
-
-
 def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[int, list[Tally]]:
     """Rows of a block and the tally of each column."""
     whole = tally_integers(table, missing != "nan")
-    if whole is not None and len(names) == len(whole.counts):
-        tallies = [Tally(whole.labels(j), whole.sizes(j), int(whole.missing[j])) for j in range(len(names))]
-        return len(table), tallies
+    if whole is not None and len(names) == len(whole):
+        return len(table), whole
     n_rows, columns = block_columns(table, names)
     found = []
     for name, (values, nulls) in zip(names, columns):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from ..encode import Dictionary, as_objects
 from .limits import Limit
 from .parquet_pages import unpacked_bytes
-from .table import Columns, Content, Options, Table, TableFormat, naming_damage, row_ranges
+from .table import Columns, Content, Options, Piece, Table, TableFormat, naming_damage, row_ranges
 from .text import check_new
 
 _BATCH_BYTES = 1 << 24  # decoded cells of a batch
@@ -82,11 +81,11 @@ class ParquetTable(Table):
         for group, rows in enumerate(self.groups):
             yield from _batches(self.path, group, 0, rows, list(columns), self._step(columns))
 
-    def blocks(self, columns: Sequence[str]) -> list[ParquetBlock]:
+    def blocks(self, columns: Sequence[str]) -> list[Piece]:
         self.check(columns)
         wanted, step = tuple(columns), self._step(columns)
         return [
-            ParquetBlock(self.path, group, start, length, wanted, step)
+            Piece(_read, (self.path, group, start, length, wanted, step), length)
             for group, rows in enumerate(self.groups)
             for start, length in row_ranges(rows)
         ]
@@ -96,26 +95,16 @@ class ParquetTable(Table):
         return max(1024, min(1 << 17, _BATCH_BYTES // sum(8 + self._width(name) for name in columns)))
 
 
-@dataclass(frozen=True)
-class ParquetBlock:
+def _read(path: Path, group: int, start: int, rows: int, columns: tuple[str, ...], step: int) -> Columns:
     """Rows `start` to ``start + rows`` of one row group."""
+    import pyarrow as pa
 
-    path: Path
-    group: int
-    start: int
-    rows: int
-    columns: tuple[str, ...]
-    step: int
-
-    def read(self) -> Columns:
-        import pyarrow as pa
-
-        found = list(_batches(self.path, self.group, self.start, self.rows, list(self.columns), self.step))
-        columns = {name: [batch[name] for batch in found] for name in self.columns}
-        return {
-            name: Dictionary.join(parts) if isinstance(parts[0], Dictionary) else pa.chunked_array(parts)
-            for name, parts in columns.items()
-        }
+    found = list(_batches(path, group, start, rows, list(columns), step))
+    parts = {name: [batch[name] for batch in found] for name in columns}
+    return {
+        name: Dictionary.join(own) if isinstance(own[0], Dictionary) else pa.chunked_array(own)
+        for name, own in parts.items()
+    }
 
 
 def _batches(path: Path, group: int, start: int, rows: int, columns: list[str], step: int) -> Iterator[Columns]:

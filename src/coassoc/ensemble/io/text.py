@@ -19,7 +19,7 @@ import numpy as np
 from ..encode import Dictionary, as_objects
 from .cells import MISSING, cell_of, id_cell_of, id_of, is_measurement, is_number, label_of, name_of, quoted
 from .limits import Limit
-from .table import Columns, Content, Options, Table, TableFormat, row_ranges
+from .table import Columns, Content, Options, Piece, Table, TableFormat, row_ranges
 
 LONGEST_CELL = 131_072  # characters; the limit of Python's csv module
 _LONGEST_HEADER = 1 << 20
@@ -94,35 +94,25 @@ class TextTable(Table):
         if n_rows == 0 and columns:
             raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
 
-    def blocks(self, columns: Sequence[str]) -> list[TextBlock]:
+    def blocks(self, columns: Sequence[str]) -> list[Piece]:
         places, layout = self._places(columns), self.layout
-        if layout.compressed:
-            return [TextBlock(layout, places, layout.start, None, sum(map(_n_rows, self.batches(columns))))]
-        return [TextBlock(layout, places, *cut) for cut in _cuts(layout)]
+        whole = (layout.start, None, sum(map(_n_rows, self.batches(columns)))) if layout.compressed else None
+        return [Piece(_read, (layout, places, *cut), cut[-1]) for cut in (_cuts(layout) if whole is None else [whole])]
 
     def _places(self, columns: Sequence[str]) -> dict[str, int]:
         return {name: self.names.index(name) for name in columns}
 
 
-@dataclass(frozen=True)
-class TextBlock:
+def _read(layout: Layout, places: dict[str, int], start: int, stop: int | None, rows: int) -> Columns:
     """Rows between two bytes of a text file."""
-
-    layout: Layout
-    places: dict[str, int]
-    start: int
-    stop: int | None
-    rows: int
-
-    def read(self) -> Columns:
-        with _open(self.layout.path, self.layout.compressed) as stream:
-            stream.seek(self.start)
-            part = stream if self.stop is None else io.BytesIO(stream.read(self.stop - self.start))
-            batches = list(_parse(part, self.layout, self.places))
-        columns = {name: Dictionary.join(batch[name] for batch in batches) for name in self.places}
-        if any(len(column) != self.rows for column in columns.values()):
-            raise ValueError(f"{self.layout.path.name} is not a well-formed table: check the quotes in its cells.")
-        return columns
+    with _open(layout.path, layout.compressed) as stream:
+        stream.seek(start)
+        part = stream if stop is None else io.BytesIO(stream.read(stop - start))
+        batches = list(_parse(part, layout, places))
+    columns = {name: Dictionary.join(batch[name] for batch in batches) for name in places}
+    if any(len(column) != rows for column in columns.values()):
+        raise ValueError(f"{layout.path.name} is not a well-formed table: check the quotes in its cells.")
+    return columns
 
 
 def _n_rows(columns: Columns) -> int:
