@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ..core.checks import check_integer
 from .search import AgreementGoal, Found, Search, SearchConsensus
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class AgreementConsensus(SearchConsensus):
     r"""Consensus partition with a large mean NMI with the base partitions.
 
@@ -25,11 +24,6 @@ class AgreementConsensus(SearchConsensus):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    at_most : bool, default=False
-        Allow fewer clusters when they agree better. Otherwise there are exactly `n_clusters`.
-    min_cluster_size : int, default=2
-        The search makes no cluster smaller than this, because NMI rewards clusters of single items, which mean
-        nothing. Smaller clusters found by average linkage are kept.
     n_init : int, default=1
         Number of over-segmentations; the one with the best result is kept.
     micro_clusters : int or "auto", default="auto"
@@ -40,6 +34,11 @@ class AgreementConsensus(SearchConsensus):
         Largest number of passes of the over-segmentation, and of sweeps of one exchange.
     max_rounds, n_trials, partition_weights, random_state, engine, verbose
         As for `DensityConsensus`.
+    at_most : bool, default=False
+        Allow fewer clusters when they agree better. Otherwise there are exactly `n_clusters`.
+    min_cluster_size : int, default=2
+        The search makes no cluster smaller than this, because NMI rewards clusters of single items, which mean
+        nothing. Smaller clusters found by average linkage are kept.
 
     Attributes
     ----------
@@ -83,20 +82,9 @@ class AgreementConsensus(SearchConsensus):
 
     _many = 100_000
 
-    n_clusters: int = 8
-    _: KW_ONLY
+    n_init: int = 1
     at_most: bool = False
     min_cluster_size: int = 2
-    n_init: int = 1
-    micro_clusters: Any = "auto"
-    init: Any = None
-    max_iter: int = 300
-    max_rounds: int = 50
-    n_trials: int = 8
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
 
     def _goal(self, v: np.ndarray) -> AgreementGoal:
         if not isinstance(self.at_most, (bool, np.bool_)):

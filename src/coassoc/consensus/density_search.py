@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
-
 import numpy as np
 
 from ..core.tables import KMeansObjective
@@ -13,7 +10,6 @@ from .search import DensityGoal, Found, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
 
-@dataclass(eq=False, repr=False)
 class DensityConsensus(SearchConsensus):
     r"""Consensus partition with a large exact density S.
 
@@ -90,19 +86,6 @@ class DensityConsensus(SearchConsensus):
     _least_n_init = 0
     _many = 1_000_000  # fewer items keep the labels of earlier versions
     _n_samples = 5  # how much density one, three and five lose on public data sets: docs/methods/density.md
-
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_init: int = 10
-    micro_clusters: Any = "auto"
-    init: Any = None
-    max_iter: int = 300
-    max_rounds: int = 50
-    n_trials: int = 8
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
 
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -192,12 +192,26 @@ class Search:
         return self.climb(merged)
 
 
+@dataclass(eq=False, repr=False)
 class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
     """Base of the estimators that search: starts, split and merge from each, the best result."""
 
     _least_n_init = 1
-    _many: int  # items above which starts and rounds are searched on samples
+    _many: ClassVar[int]  # items above which starts and rounds are searched on samples
     _n_samples = 1
+
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_init: int = 10
+    micro_clusters: Any = "auto"
+    init: Any = None
+    max_iter: int = 300
+    max_rounds: int = 50
+    n_trials: int = 8
+    partition_weights: Any = None
+    random_state: Any = None
+    engine: Any = "auto"
+    verbose: int = 0
 
     def _goal(self, v: np.ndarray) -> Goal:
         raise NotImplementedError
