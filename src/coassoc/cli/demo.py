@@ -63,8 +63,9 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
     from sklearn.datasets import load_digits
 
     from ..consensus import BisectingConsensus, Consensus, KMeansConsensus
+    from ..consensus.support import support_and_scores
     from ..ensemble import make_ensemble
-    from ..metrics import ZeroEffort, nmi, order_by_size, zero_effort
+    from ..metrics import ZeroEffort, nmi, order_by_size
     from ..report.comparison import Row, score
 
     X, digits = load_digits(return_X_y=True)
@@ -89,11 +90,8 @@ def _work(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], Any
         rows.append({"method": name, "clusters": row.clusters, **scores, "seconds": row.seconds,
                      "verdict": getattr(model, "verdict_", None)})  # fmt: skip
     truth = np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)])
-    single = {
-        "density": zero_effort(ensemble, "density", engine=args.engine),
-        "ensemble_nmi": zero_effort(ensemble, engine=args.engine),
-        "digits_nmi": ZeroEffort.of(truth),
-    }
+    _, by_nmi, by_density = support_and_scores(ensemble, args.engine)
+    single = {"density": by_density, "ensemble_nmi": by_nmi, "digits_nmi": ZeroEffort.of(truth)}
     baseline = {which: {name: getattr(of, which) for name, of in single.items()} for which in ("mean", "best")}
     low, high = int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())
     result = {
@@ -152,7 +150,7 @@ def _text(result: dict[str, Any]) -> str:
             "",
             "density          how often two items of one cluster are together in the clusterings (0 to 1); more",
             "                 clusters are denser, so only rows with equally many can be compared",
-            "ensemble NMI     agreement with the clusterings; fewer clusters than they have agree less by nature",
+            "ensemble NMI     agreement with the clusterings; lower for a consensus with fewer clusters than they have",
             "NMI with digits  agreement with what was written, which no method here was told or aims at",
             "",
             f"Labels:  {result['files']['labels']}",

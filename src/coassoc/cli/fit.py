@@ -127,14 +127,16 @@ def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
     """Labels under the numbers asked for, in a temporary file for a stored ensemble; the cluster behind each number."""
     import numpy as np
 
+    from ..consensus.base import ConsensusEstimator
     from ..engines.memory import file_array
     from ..metrics.align import ranks_by_size
     from ..metrics.labels import check_labels
 
     found = model.labels_
-    if not hasattr(model, "cluster_sizes_"):  # an estimator of the user's own may name clusters as it likes
-        found = check_labels(found, len(found))[0]
-    k = len(model.cluster_sizes_) if hasattr(model, "cluster_sizes_") else int(found.max()) + 1
+    if isinstance(model, ConsensusEstimator):
+        k = len(model.cluster_sizes_)
+    else:  # an estimator of the user's own may name clusters as it likes
+        found, k = check_labels(found, len(found))
     ranks = ranks_by_size(_parts(found), k) if order == "size" else np.append(np.arange(k, dtype=np.int32), -1)
     labels = file_array(found.shape, np.int32) if stored else np.empty(found.shape, np.int32)
     start = 0
@@ -244,7 +246,7 @@ def _text(result: dict[str, Any]) -> str:
         fewer = result["clusters"] < low
         lines.append(
             "The best single clustering agrees more with the others than this consensus does"
-            + (": fewer clusters agree less by nature; coassoc report compares at the same number." if fewer
+            + (": with fewer clusters it agrees less; coassoc report compares at the same number." if fewer
                else ": consider another number of clusters (-k) or another method (-m).")
         )  # fmt: skip
     sizes = result["cluster_sizes"]

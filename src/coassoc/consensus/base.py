@@ -11,7 +11,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core.counts import Counts, ScoreTable
+from ..core.counts import Counts, Layout, ScoreTable
 from ..core.densities import cluster_densities, mean_density
 from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
@@ -19,7 +19,7 @@ from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.frames import KINDS, as_series
 from ..ensemble.gpu_inputs import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
-from ..metrics.counting import counts_of, layout_of
+from ..metrics.counting import counts_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
@@ -273,7 +273,7 @@ def fit_to(model: Any, ensemble: Ensemble) -> Any:
 def fitted_counts(model: Any, ensemble: Ensemble, labels: np.ndarray, order: np.ndarray, engine: Any) -> Counts:
     """Counts of a fitted model, its cluster order[c] under number c; of `labels`, so numbered, for other clusterers."""
     if isinstance(model, ConsensusEstimator):
-        return Counts(model._alpha[:, order], model.cluster_sizes_[order], layout_of(ensemble))
+        return Counts(model._alpha[:, order], model.cluster_sizes_[order], Layout.of(ensemble))
     return counts_of(ensemble, labels, len(order), None, engine)
 
 

@@ -23,7 +23,7 @@ MOST_CLUSTERS = 30  # tried when the number of clusters is not given
 # Constants below were tuned on the design half of benchmarks/truth.py.
 AHEAD = 0.05  # k-means must be more stable than the linkages by this much
 FINE = 2.5  # partitions with this many times more clusters than k count as fine
-COARSER = 0.3  # added to the score of every k that the partitions are fine for
+COARSER = 0.3  # added to the score of every k that is small beside the partitions' numbers of clusters, see FINE
 NEAR = 0.3  # a runner-up has a score this close to the best (scores range over 0..2.55)
 _MOST_RUNNERS_UP = 3
 _OTHER_HALF = 1e-9  # weight of the partitions left out: it decides ties only
@@ -162,7 +162,7 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     linkage_gap: fall of the similarity of merges. stability: mean adjusted Rand index between the cuts of the trees of
     two halves. Each of these is brought to 0..1. balance: exp(entropy) of the sizes over k, so that few outliers hardly
     count as a cluster. Agreement and stability count half, the gaps an eighth each. Agreement is highest near the
-    number of clusters of the partitions; those that are much finer were meant to be, so smaller k gain COARSER there.
+    number of clusters of the partitions, which says little about much smaller k: those gain COARSER.
 
     None for `ks` is 2 to MOST_CLUSTERS; numbers larger than that of the micro-clusters are left out. So is their number
     itself, whose gaps are large by definition, unless some partition has as many clusters.

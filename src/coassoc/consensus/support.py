@@ -14,7 +14,7 @@ from ..core.counts import Counts, Layout
 from ..core.densities import density_from_counts
 from ..ensemble import Ensemble
 from ..metrics import ZeroEffort
-from ..metrics.counting import layout_of, mean_with_others, member_counts, nmi_from_counts
+from ..metrics.counting import mean_with_others, member_counts, nmi_from_counts
 
 ALPHA = 1e-3  # probability of calling independent partitions supported
 LEAST_CORE = 1 / 3  # share of the partitions that must agree beyond chance with one another
@@ -193,7 +193,7 @@ def find_support(pairs: MemberPairs) -> Support:
 
 def check_support(ensemble: Ensemble, engine: Any = "auto") -> Support:
     """Whether the partitions of an ensemble agree beyond chance: one overlap pass."""
-    return find_support(compare_members(_tables(member_counts(ensemble, None, engine)), layout_of(ensemble)))
+    return find_support(compare_members(_tables(member_counts(ensemble, None, engine)), Layout.of(ensemble)))
 
 
 def support_and_scores(ensemble: Ensemble, engine: Any = "auto") -> tuple[Support, ZeroEffort, ZeroEffort]:
@@ -206,7 +206,7 @@ def support_and_scores(ensemble: Ensemble, engine: Any = "auto") -> tuple[Suppor
             density.append(density_from_counts(counts, equal))
             yield counts
 
-    support = find_support(compare_members(_tables(scored()), layout_of(ensemble)))
+    support = find_support(compare_members(_tables(scored()), Layout.of(ensemble)))
     return support, ZeroEffort.of(mean_with_others(np.array(nmi))), ZeroEffort.of(np.array(density))
 
 

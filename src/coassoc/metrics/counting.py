@@ -16,10 +16,6 @@ from ..ensemble import Ensemble
 _OVERLAP_BYTES = 1 << 29  # HᵀH up to this size; beyond, one counting pass per partition
 
 
-def layout_of(ensemble: Ensemble) -> Layout:
-    return Layout(ensemble.n_clusters, ensemble.offsets)
-
-
 def counts_of(ensemble: Ensemble, codes: np.ndarray, k: int, copies: np.ndarray | None, engine: Any) -> Counts:
     """Counts by one pass over the items; those with a negative label are left out."""
     absent = codes < 0
@@ -47,7 +43,7 @@ def member_tables(ensemble: Ensemble, rows: Rows, order: Iterable[int]) -> Itera
 
 def member_counts(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> Iterator[Counts]:
     """Counts of each base partition taken as a consensus."""
-    layout = layout_of(ensemble)
+    layout = Layout.of(ensemble)
     with resolve(engine, ensemble).load(ensemble, copies) as rows:
         for j, alpha in enumerate(member_tables(ensemble, rows, range(layout.n_partitions))):
             sizes = np.diagonal(alpha[layout.offsets[j] : layout.offsets[j + 1]])
