@@ -141,7 +141,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             v = self._resolve_weights(ensemble, sample_weight)
             most = most or k or max(1, math.isqrt(rows.n_copies))
 
-            different = rows if self.verbose else rows.distinct(2 * n_init)
+            different = rows.distinct(2 * n_init)
             grower = _Grower(different, engine, v, seed, criterion, n_init, max_iter, self.verbose)
             self.tree_, leaves = grower.grow(most)
             self.n_leaves_ = self.tree_.n_leaves

@@ -115,7 +115,7 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
-        Print a line per pass.
+        Print a line per start.
     refine : {"density"} or None, default=None
         ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
         nearest center, so near borders it may differ from ``labels_`` then.

@@ -50,16 +50,13 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, _):
             sample = Sample(rows, stream(seed, 0))
-            if self.verbose:
-                name, d = type(self).__name__, sample.layout.n_codes
-                print(f"{name}: {sample.n_items} of {rows.n_copies} items sampled, {d} base clusters")
 
             def fit(k: int) -> Fit:
                 starts = sample.starts(rows, k, stream(seed, 2))
                 vectors = starts.even(self._embedding(sample, k, stream(seed, 1)))
                 objective = EmbeddingObjective(round_vectors(vectors, rows.whole_counts().alpha[:, 0]))
                 start = starts.settled(objective, self._start(starts, objective, k, n_init, seed))
-                return lloyd(rows, objective, start, max_iter, None, self._reporter())
+                return lloyd(rows, objective, start, max_iter)
 
             # one thread: sums of floats would otherwise depend on how many there are
             with threadpool_limits(limits=1, user_api="blas"):
@@ -70,21 +67,15 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
             self.converged_ = best.stop == "fixed_point"
             self.stop_reason_ = best.stop
             self.n_sampled_ = sample.n_items
+            if self.verbose:
+                sizes = f"{sample.n_items} of {rows.n_copies} items sampled, {sample.layout.n_codes} base clusters"
+                print(f"{type(self).__name__}: {sizes}, {best.n_iter} passes, loss {best.loss:.6g}")
             what = "different label rows" if self.n_clusters_ == differ else "clusters that the embedding tells apart"
             warn_if_fewer(k, self.n_clusters_, what)
 
     def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
         """Counts whose centres k-means on the sample begins with."""
         return starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
-
-    def _reporter(self):
-        if not self.verbose:
-            return None
-
-        def report(n_iter: int, loss: float, moved: int) -> None:
-            print(f"{type(self).__name__}: pass {n_iter} over all items, loss {loss:.6g}, {moved} rows moved")
-
-        return report
 
 
 @dataclass(eq=False, repr=False)
@@ -113,7 +104,7 @@ class HBGF(SpectralConsensus):
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
-        Print the size of the sample and a line per pass over all items.
+        Print the size of the sample, the passes over all items and the loss.
 
     Attributes
     ----------
