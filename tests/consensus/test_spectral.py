@@ -13,7 +13,7 @@ import coassoc as ca
 from coassoc.consensus import eigen, embedding, spectral
 from coassoc.consensus.eigen import leading_eigenvectors
 from coassoc.consensus.embedding import Sample, SphereSeeding, graph_vectors
-from coassoc.consensus.spectral import walk_similarity
+from coassoc.consensus.similarity import walk_similarity
 from coassoc.core.counts import Counts
 from coassoc.core.embedding import EmbeddingObjective, round_vectors
 

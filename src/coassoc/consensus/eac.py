@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Layout
@@ -22,6 +23,7 @@ from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
+    SQUARES,
     cluster_similarities,
     cluster_sums,
     count_type,
@@ -252,13 +254,14 @@ class EAC(ConsensusEstimator):
     def _blocks(self, rows: Rows) -> list[np.ndarray] | None:
         if not self.enhanced:
             return None
-        need = 4 * 8 * rows.layout.n_codes**2
+        need = SQUARES * 8 * rows.layout.n_codes**2
         if need > self.max_bytes:
             raise MemoryError(
                 f"EAC(enhanced=True) over {rows.layout.n_codes} base clusters needs {need} bytes, above "
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
-        return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
+        with threadpool_limits(limits=1, user_api="blas"):  # sums of floats would otherwise depend on their number
+            return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
         """How much a co-occurrence in each base cluster counts (d,); None: 1 each."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..core.counts import Layout, smallest_unsigned
@@ -12,6 +10,8 @@ from ..ensemble import Ensemble
 from .linkage import condensed_length, row_starts
 
 SIMILARITIES = ("walk", "jaccard")
+SQUARES = 10  # arrays of d² numbers that `walk_similarity` holds at a time
+_STEPS = 20  # of its walks
 _BLOCK = 1 << 20  # cells computed at a time
 
 
@@ -44,40 +44,49 @@ def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
     return graph
 
 
-def cluster_similarities(overlap: np.ndarray, layout: Layout, similarity: str, steps: int = 20) -> list[np.ndarray]:
+def cluster_similarities(overlap: np.ndarray, layout: Layout, similarity: str) -> list[np.ndarray]:
     """For each partition, the similarity of its clusters (k_j, k_j), 1 on the diagonal.
 
     Clusters of one partition share no item, so their own Jaccard index is 0; they are compared by what they
     overlap with in the other partitions.
 
-    ``"walk"``: cosine of the trajectories (1..`steps`-step distributions side by side) of random walks on the
-    Jaccard graph. ``"jaccard"``: the weighted Jaccard index Σ min / Σ max of two rows of the Jaccard graph.
+    ``"walk"``: see `walk_similarity`. ``"jaccard"``: the weighted Jaccard index Σ min / Σ max of two rows of the
+    Jaccard graph.
     """
     graph = jaccard_graph(overlap)
     parts = [slice(a, b) for a, b in zip(layout.offsets[:-1], layout.offsets[1:])]
-    blocks = _walk(graph, parts, steps) if similarity == "walk" else [_shared(graph[part]) for part in parts]
-    for block in blocks:
-        np.fill_diagonal(block, 1.0)
-    return blocks
+    if similarity == "walk":
+        cosine = walk_similarity(graph, _STEPS)
+        return [cosine[part, part] for part in parts]
+    return [_shared(graph[part]) for part in parts]
 
 
-def _walk(graph: np.ndarray, parts: Sequence[slice], steps: int) -> list[np.ndarray]:
-    degree = graph.sum(axis=1, keepdims=True)
-    step = np.divide(graph, degree, out=np.zeros_like(graph), where=degree > 0)
-    reach = step
-    products = [np.zeros((part.stop - part.start,) * 2) for part in parts]
-    for s in range(steps):
-        if s:
-            reach = reach @ step
-        for product, part in zip(products, parts):
-            product += reach[part] @ reach[part].T
-    blocks = []
-    for product in products:
-        norms = np.sqrt(np.diagonal(product))
-        scale = norms[:, None] * norms[None, :]
-        cosine = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
-        blocks.append(np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0))
-    return blocks
+def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
+    """Cosine between the trajectories of random walks on a symmetric graph, for every two nodes.
+
+    With P the step matrix, Σ_s P^s (P^s)ᵀ comes from one eigendecomposition of the symmetric normalised graph.
+    """
+    degree = graph.sum(axis=1)
+    root = np.sqrt(degree)
+    scale = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    values, vectors = np.linalg.eigh((scale[:, None] * graph) * scale)
+    middle = vectors.T @ (degree[:, None] * vectors)
+    ratio = np.multiply.outer(values, values)
+    powers = np.ones_like(ratio)
+    for _ in range(steps - 1):  # Horner's rule, in place: ratio + ratio² + ... + ratio^steps
+        powers *= ratio
+        powers += 1.0
+    middle *= powers
+    middle *= ratio
+    del ratio, powers
+    vectors *= scale[:, None]
+    product = vectors @ middle @ vectors.T
+    norms = np.sqrt(np.maximum(np.diagonal(product), 0.0))
+    bound = np.multiply.outer(norms, norms)
+    cosine = np.divide(product, bound, out=np.zeros_like(product), where=bound > 0)
+    cosine = np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0)
+    np.fill_diagonal(cosine, 1.0)
+    return cosine
 
 
 def _shared(profiles: np.ndarray) -> np.ndarray:
@@ -87,6 +96,7 @@ def _shared(profiles: np.ndarray) -> np.ndarray:
         low = np.minimum(profiles[f], profiles).sum(axis=1)
         high = np.maximum(profiles[f], profiles).sum(axis=1)
         block[f] = np.divide(low, high, out=np.zeros(k), where=high > 0)
+    np.fill_diagonal(block, 1.0)
     return block
 
 

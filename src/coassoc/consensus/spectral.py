@@ -20,11 +20,10 @@ from .base import ConsensusEstimator, PredictMixin
 from .embedding import Sample, StartRows, graph_vectors
 from .graph import place_items, vote_table
 from .lloyd import lloyd
-from .similarity import jaccard_graph
+from .similarity import SQUARES, jaccard_graph, walk_similarity
 from .starts import warn_if_fewer, with_fewer_clusters
 
 _MAX_BYTES = 1 << 34  # ECPCS refuses similarities of base clusters beyond this
-_SQUARES = 10  # arrays of d² numbers that it holds at a time
 
 
 @dataclass(eq=False, repr=False)
@@ -263,7 +262,7 @@ class ECPCS(SpectralConsensus):
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes
-        need = _SQUARES * 8 * d * d
+        need = SQUARES * 8 * d * d
         if need > _MAX_BYTES:
             raise ValueError(
                 f"ECPCS compares all pairs of {d} base clusters, which needs {need} bytes, above {_MAX_BYTES}; "
@@ -290,31 +289,3 @@ class ECPCS(SpectralConsensus):
         members[used, meta] = True
         _, _, labelling = place_items(starts.rows, members, 2 * k, vote_table)
         return starts.rows.counts(labelling)
-
-
-def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
-    """Cosine between the trajectories of random walks on a symmetric graph, for every two nodes.
-
-    With P the step matrix, Σ_s P^s (P^s)ᵀ comes from one eigendecomposition of the symmetric normalised graph.
-    """
-    degree = graph.sum(axis=1)
-    root = np.sqrt(degree)
-    scale = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
-    values, vectors = np.linalg.eigh((scale[:, None] * graph) * scale)
-    middle = vectors.T @ (degree[:, None] * vectors)
-    ratio = np.multiply.outer(values, values)
-    powers = np.ones_like(ratio)
-    for _ in range(steps - 1):  # Horner's rule, in place: ratio + ratio² + ... + ratio^steps
-        powers *= ratio
-        powers += 1.0
-    middle *= powers
-    middle *= ratio
-    del ratio, powers
-    vectors *= scale[:, None]
-    product = vectors @ middle @ vectors.T
-    norms = np.sqrt(np.maximum(np.diagonal(product), 0.0))
-    bound = np.multiply.outer(norms, norms)
-    cosine = np.divide(product, bound, out=np.zeros_like(product), where=bound > 0)
-    cosine = np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0)
-    np.fill_diagonal(cosine, 1.0)
-    return cosine
