@@ -114,11 +114,10 @@ def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observ
         best[i], nearest[i] = (row.max(), later[row.argmax()]) if len(row) else (-np.inf, -1)
 
     def is_tied(a: int) -> bool:
+        if np.count_nonzero(best == best[a]) > 1:
+            return True
         later = alive[np.searchsorted(alive, a, side="right") :]
-        return (
-            np.count_nonzero(best == best[a]) > 1
-            or np.count_nonzero(similarities(start[a] + later, a, later) == best[a]) > 1
-        )
+        return int(np.count_nonzero(similarities(start[a] + later, a, later) == best[a])) > 1
 
     for i in range(n - 1):
         look(i)
@@ -138,7 +137,7 @@ def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observ
         before = others[others < a]
         now = similarities(start[before] + a, a, before)
         nearest[before[(now > best[before]) | ((now == best[before]) & (nearest[before] > a))]] = a
-        for i in np.flatnonzero((nearest == a) | (nearest == b)):
+        for i in np.flatnonzero((nearest == a) | (nearest == b)).tolist():
             look(i)
         look(a)
     return Merges(first, second, similarity, n_ties)
