@@ -25,14 +25,8 @@ class AgreementConsensus(SearchConsensus):
     n_clusters : int, default=8
         Number of clusters.
     n_init : int, default=1
-        Number of over-segmentations; the one with the best result is kept.
-    micro_clusters : int or "auto", default="auto"
-        Clusters of an over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more.
-    init : array-like of shape (n_samples,), default=None
-        A partition to start from instead of over-segmentations.
-    max_iter : int, default=300
-        Largest number of passes of the over-segmentation, and of sweeps of one exchange.
-    max_rounds, n_trials, partition_weights, random_state, engine, verbose
+        Number of over-segmentations, at least one; the one with the best result is kept.
+    micro_clusters, init, max_iter, max_rounds, n_trials, partition_weights, random_state, engine, verbose
         As for `DensityConsensus`.
     at_most : bool, default=False
         Allow fewer clusters when they agree better. Otherwise there are exactly `n_clusters`.
@@ -42,20 +36,10 @@ class AgreementConsensus(SearchConsensus):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
+    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_, loss_, n_iter_, n_rounds_, n_sampled_
+        As for `DensityConsensus`.
     ensemble_nmi_ : float
         Mean NMI with the base partitions.
-    n_clusters_ : int
-        Clusters found.
-    density_, cluster_density_, cluster_sizes_, loss_
-        Other scores of ``labels_``.
-    n_iter_ : int
-        Sweeps of the last exchange.
-    n_rounds_ : int
-        Split–merge rounds, all starts together.
-    n_sampled_ : int
-        Items that starts and rounds were searched on.
     converged_ : bool
         True when no move of a single item that `min_cluster_size` allows raises the agreement.
 

@@ -61,16 +61,12 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Leaf to split next: largest ΔS, largest k-means loss, or most items (the paper's choice).
     n_init : int, default=1
         Starts of each two-means; the one with the lowest loss is kept.
-    max_iter : int, default=300
-        Largest number of passes per start.
+    max_iter
+        As for `KMeansConsensus`.
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. Every node draws from a stream of its own, so running nodes side by side changes nothing.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
+    partition_weights, random_state, engine
+        As for `KMeansConsensus`.
     verbose : int, default=0
         Print a line per split.
 
@@ -84,14 +80,12 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Leaves of the tree; fewer than asked for when the rows of a leaf are all equal.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves.
-    n_clusters_ : int
-        Clusters of ``labels_``.
     n_iter_ : int
         Largest number of passes of a split.
     converged_ : bool
         True when the passes of every split, or those of `refine`, ended at a fixed point.
-    density_, cluster_density_, cluster_sizes_, loss_
-        Scores of ``labels_``.
+    n_clusters_, density_, cluster_density_, cluster_sizes_, loss_
+        As for `KMeansConsensus`.
 
     See Also
     --------
@@ -99,7 +93,8 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
 
     Notes
     -----
-    Growing k leaves takes O(n_samples * n_partitions * log k) per pass when splits are balanced.
+    Growing k leaves takes O(n_samples * n_partitions * log k) per pass when splits are balanced. Every node draws from
+    a random stream of its own, so running nodes side by side changes nothing.
 
     References
     ----------

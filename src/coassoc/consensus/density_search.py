@@ -43,12 +43,10 @@ class DensityConsensus(SearchConsensus):
 
     Attributes
     ----------
-    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_
+    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_, loss_
         As for `KMeansConsensus`.
     densities_ : list of float
         S at the better start and after each step that raised it; of a search on samples, S of all items at the end.
-    loss_ : float
-        k-means loss on H.
     n_iter_ : int
         Sweeps of the last exchange.
     n_rounds_ : int

@@ -79,25 +79,21 @@ class EAC(ConsensusEstimator):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition,
-        and for items of weight 0 whose row no other item has.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `KMeansConsensus`. Clusters are numbered by first appearance among the leaves; the label of items of
+        weight 0 whose row no other item has is −1 too.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
     leaf_of_item_ : ndarray of shape (n_samples,)
         Leaf of each item, −1 for items without one.
     leaf_sizes_ : ndarray of shape (n_leaves,)
         Items at each leaf, copies counted.
-    n_clusters_ : int
-        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
     n_leaves_ : int
         Leaves: different rows in order of first appearance, or micro-clusters.
     n_micro_clusters_ : int
         Micro-clusters linked; 0 when the linkage is exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------

@@ -31,15 +31,7 @@ class ECC(TableConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row, when that
-        lowers the loss.
-    n_init
-        As for `KMeansConsensus`.
-    init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        How a start is made: greedy k-means++ on the distances between label rows, items drawn at random, or a given
-        partition (which one reproduces the paper's figures: see the page on compared methods).
-    max_iter, partition_weights, random_state, engine, verbose
+    n_clusters, n_init, init, max_iter, partition_weights, random_state, engine, verbose
         As for `KMeansConsensus`.
     smoothing : {"additive", "floor"}, default="additive"
         How shares are smoothed, see above.
@@ -59,7 +51,8 @@ class ECC(TableConsensus):
 
     Notes
     -----
-    Time and memory are those of :class:`KMeansConsensus`. When starts are single rows, scores in the first pass are
+    Time and memory are those of :class:`KMeansConsensus`. Which start reproduces the paper's figures: see the page on
+    compared methods. When starts are single rows, scores in the first pass are
     the number of shared labels times log(1/ε), so ties are frequent.
 
     References

@@ -63,8 +63,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         Number of processes that make base clusterings. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of everything.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the consensus passes run.
+    engine
+        As for `KMeansConsensus`.
     verbose : int, default=0
         Print progress.
 
@@ -80,12 +80,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         The fitted base clusterers.
     base_features_ : list
         Features each of them saw; None is all.
-    n_clusters_ : int
-        Clusters of the consensus.
-    density_ : float
-        Density S of the consensus in the ensemble; it says nothing about true classes.
-    n_features_in_ : int
-        Features seen at `fit`.
+    n_clusters_, density_
+        As for `KMeansConsensus`; the density says nothing about true classes.
 
     See Also
     --------

@@ -50,14 +50,10 @@ class MCLA(PredictMixin, ConsensusEstimator):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition.
-    n_clusters_ : int
-        Clusters that hold items: `n_clusters`, unless ``at_most=True`` or too few items differ (with a warning).
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `KMeansConsensus`.
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------
@@ -157,33 +153,23 @@ class CSPA(ConsensusEstimator):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition and for those of weight 0.
-    n_clusters_ : int
-        Parts that hold at least one item.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `KMeansConsensus`; the label of items of weight 0 is −1 too.
     n_vertices_ : int
         Vertices of the graph.
     n_micro_clusters_ : int
         Micro-clusters that were the vertices; 0 when those were rows.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------
-    MCLA : METIS on the base clusters: linear in the number of items.
+    MCLA : METIS on the base clusters: linear in the number of items; from the same publication.
 
     Notes
     -----
     With u vertices, time and memory grow with the number of pairs that share a base cluster, at most u²; with
-    micro-clusters, time is linear in the number of items. Parts have
-    nearly equal sizes, so other methods are better for clusters of different sizes. With ``equal_rows="apart"`` an
-    item of weight m is in one part, where m copies of its row could be in several; with ``"together"`` weights equal
-    repetition.
-
-    References
-    ----------
-    .. [1] A. Strehl, J. Ghosh, "Cluster ensembles: a knowledge reuse framework for combining multiple partitions",
-       JMLR 3, 2002, https://www.jmlr.org/papers/v3/strehl02a.html
+    micro-clusters, time is linear in the number of items. Parts have nearly equal sizes, so other methods are better
+    for clusters of different sizes. With ``equal_rows="apart"`` an item of weight m is in one part, where m copies of
+    its row could be in several; with ``"together"`` weights equal repetition.
 
     Examples
     --------

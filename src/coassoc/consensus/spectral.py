@@ -90,8 +90,8 @@ class HBGF(SpectralConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus.
+    n_clusters
+        As for `KMeansConsensus`.
     n_init : int, default=10
         Starts of k-means on a sample of the items, of which the best goes on to all items (`ECPCS`: on the base
         clusters).
@@ -100,33 +100,21 @@ class HBGF(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
+    engine
+        As for `KMeansConsensus`.
     verbose : int, default=0
         Print the size of the sample, the passes over all items and the loss.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_, losses_, n_iter_, converged_, stop_reason_
+        As for `KMeansConsensus`; passes are those over all items.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_ : float
         −Σ over clusters of the length of their summed embedding; lower is better.
-    losses_ : list of float
-        Loss after each pass over all items, strictly falling.
-    n_iter_ : int
-        Passes over all items.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : str
-        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
     n_sampled_ : int
         Items from which the graph of base clusters was made.
-    n_clusters_ : int
-        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------
