@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..core.checks import check_integer
-from .search import AgreementGoal, Found, Search, SearchConsensus
+from .exchange import Found
+from .search import AgreementGoal, Search, SearchConsensus
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -80,9 +80,5 @@ class AgreementConsensus(SearchConsensus):
             raise TypeError("micro_clusters must be an integer or 'auto', got None.")
         return [search.merged_start(k, micro, "average", restart) for restart in range(n_init)]
 
-    def _score(self, found: Found, v: np.ndarray) -> float:
-        """Mean NMI over partitions, from Σ_j v_j NMI_j."""
-        return min(1.0, found.objective / math.fsum(v.tolist()))
-
-    def _store_scores(self, steps: list[float]) -> None:
-        self.ensemble_nmi_ = steps[-1]
+    def _store_scores(self, scores: list[float]) -> None:
+        self.ensemble_nmi_ = scores[-1]

@@ -6,7 +6,8 @@ import numpy as np
 
 from ..core.tables import KMeansObjective
 from ..metrics.labels import check_partition_weights
-from .search import DensityGoal, Found, Search, SearchConsensus, is_large
+from .exchange import Found
+from .search import DensityGoal, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
 
@@ -39,7 +40,7 @@ class DensityConsensus(SearchConsensus):
     partition_weights, random_state, engine
         As for `KMeansConsensus`.
     verbose : int, default=0
-        Print a line per step.
+        Print a line per start.
 
     Attributes
     ----------
@@ -103,8 +104,5 @@ class DensityConsensus(SearchConsensus):
             return [max(starts, key=lambda start: start.objective)]
         return starts
 
-    def _score(self, found: Found, v: np.ndarray) -> float:
-        return found.objective / int(found.climb.counts.sizes.sum())
-
-    def _store_scores(self, steps: list[float]) -> None:
-        self.densities_ = steps
+    def _store_scores(self, scores: list[float]) -> None:
+        self.densities_ = scores
