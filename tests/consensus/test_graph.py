@@ -223,21 +223,6 @@ def test_a_graph_without_edges_is_balanced():
     assert loads.tolist() == [4, 4]
 
 
-@pytest.mark.parametrize(
-    "graph, weights, k, message",
-    [
-        (np.array([[0, 1], [1, 0]]), [1, 1], 3, "cannot be cut into 3"),
-        (np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "symmetric"),
-        (np.array([[1, 1, 0], [1, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "loops"),
-        (np.array([[0, -1, 0], [-1, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "positive"),
-        (np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), [1, 0, 1], 2, "positive"),
-    ],
-)
-def test_a_bad_graph_is_refused_before_metis_sees_it(graph, weights, k, message):
-    with pytest.raises(ValueError, match=message):
-        _metis.partition_graph(csr_matrix(graph), np.array(weights), k, 0)
-
-
 def test_weights_too_large_for_32_bit_are_scaled_never_to_zero():
     weights = np.array([1, 10**12, 5 * 10**12])
     fitted = _metis._fit(weights, np.dtype(np.int32))

@@ -103,21 +103,6 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         self._keep_model(ensemble, None)
         self._store_partition(ensemble, labels, counts_of(ensemble, labels, k, None, self.engine), v)
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
-        """Fit and return the consensus labels.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Consensus labels; −1 for items without a label in any partition.
-        """
-        return self.fit(X, y, sample_weight=sample_weight).labels_
-
     @contextmanager
     def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
         """Check the input and load it into the engine; sets ``n_features_in_`` and ``feature_names_in_``."""
@@ -153,21 +138,15 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return ensemble
 
     def _check_new_rows(self, X: Any) -> Any:
-        """Check that new rows have the partitions of `fit`, under the same names."""
+        """Check that new rows have the partitions of `fit`, under the same names; of lists, the vocabulary does."""
         check_is_fitted(self)
-        if isinstance(X, Ensemble):
-            n_partitions = X.n_partitions
-        else:
+        if not isinstance(X, Ensemble):
             X = _check_table(X)
             if hasattr(X, "shape") and len(X.shape) == 2:
                 validate_data(self, X, reset=False, skip_check_array=True)
-                return X
-            n_partitions = len(X[0]) if len(X) and hasattr(X[0], "__len__") else self.n_features_in_
-        if n_partitions != self.n_features_in_:
-            raise ValueError(
-                f"X has {n_partitions} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
-                "as input: one label (or None) for each base partition."
-            )
+        elif X.n_partitions != self.n_features_in_:
+            name, asked = type(self).__name__, self.n_features_in_
+            raise ValueError(f"X has {X.n_partitions} features, but {name} is expecting {asked} features as input.")
         return X
 
     def _keep_model(self, ensemble: Ensemble, table: ScoreTable | None) -> None:
@@ -177,9 +156,8 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _store_partition(self, ensemble: Ensemble, labels: Any, counts: Counts, v: np.ndarray) -> None:
         """Set ``labels_`` and the scores that follow from counts."""
-        if not is_dask(labels):  # Dask's workers have marked the items without a label already
-            labels = _mark_unlabelled(labels if is_on_gpu(labels) else np.asarray(labels), ensemble)
-        self.labels_ = labels
+        # Dask's workers have marked the items without a label already
+        self.labels_ = labels if is_dask(labels) else _mark_unlabelled(labels, ensemble)
         self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
         self.n_clusters_ = int(np.count_nonzero(counts.sizes))
@@ -233,8 +211,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         assert self._table is not None
         labelling = rows.labelling(self._table.n_clusters)
         rows.assign(labelling, self._table)
-        labels = rows.labels(labelling)
-        return labels if is_on_gpu(labels) else np.asarray(labels)
+        return rows.labels(labelling)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -279,6 +256,7 @@ def fitted_counts(model: Any, ensemble: Ensemble, labels: np.ndarray, order: np.
 
 def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:
     """`labels` with −1 for the items without a label in any partition; a copy where there are such items."""
+    labels = labels if is_on_gpu(labels) else np.asarray(labels)
     unlabelled = ensemble.unlabelled()
     if unlabelled is not None:
         labels = labels.copy()
