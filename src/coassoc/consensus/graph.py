@@ -113,9 +113,6 @@ class MCLA(PredictMixin, ConsensusEstimator):
             members, origin, labelling = place_items(rows, members, tries, association_table)
             found = np.flatnonzero(rows.counts(labelling).sizes)
             # meta-clusters without items are never the best, so dropping them changes no label
-            new_name = np.full(k + 1, -1, dtype=np.int64)
-            kept = origin[found] >= 0
-            new_name[origin[found[kept]]] = np.flatnonzero(kept)
             table = association_table(members[:, found], rows.layout)
             labelling = rows.labelling(len(found))
             rows.assign(labelling, table)
@@ -123,7 +120,8 @@ class MCLA(PredictMixin, ConsensusEstimator):
             self._store_partition(
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
-            self.meta_clusters_ = new_name[meta]
+            label_of = {set_: label for label, set_ in enumerate(origin[found].tolist()) if set_ >= 0}
+            self.meta_clusters_ = np.array([label_of.get(set_, -1) for set_ in meta.tolist()], dtype=np.int64)
             if not self.at_most:
                 warn_if_fewer(asked, self.n_clusters_, "meta-clusters that get an item")
 
