@@ -141,27 +141,19 @@ def check_greedy(matrix, method, model, exact=True):
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 10**6), st.sampled_from(LINKAGES))
+@given(st.integers(0, 10**6), st.sampled_from([*LINKAGES, "single of many rows"]))
 def test_with_ties_every_merge_is_the_lowest_greedy_one(seed, method):
     rng = np.random.default_rng(seed)
     table = with_duplicates(rng, int(rng.integers(2, 9)), 12, int(rng.integers(1, 5)), most=3)
-    model = ca.EAC(1, linkage=method, engine="numpy").fit(table)
+    method, *many = method.split(" ", 1)
+    with pytest.MonkeyPatch.context() as patch:
+        if many:
+            patch.setattr(_eac, "_FEW_ROWS", 0)
+            patch.setattr(_eac, "agglomerate", None)  # the triangle is not touched
+        model = ca.EAC(1, linkage=method, engine="numpy").fit(table)
     check_greedy(full_matrix(table), method, model)
     assert model.leaf_sizes_.tolist() == np.bincount(model.leaf_of_item_).tolist()
     assert is_valid_linkage(model.linkage_) or model.n_leaves_ == 1
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 10**6))
-def test_single_linkage_of_a_square_is_the_lowest_greedy_one_too(seed):
-    """The way of many rows, and of installations without kernels."""
-    rng = np.random.default_rng(seed)
-    table = with_duplicates(rng, int(rng.integers(2, 9)), 12, int(rng.integers(1, 5)), most=3)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_eac, "_FEW_ROWS", 0)
-        patch.setattr(_eac, "agglomerate", None)  # the triangle is not touched
-        model = ca.EAC(1, linkage="single", engine="numpy").fit(table)
-    check_greedy(full_matrix(table), "single", model)
 
 
 @pytest.mark.parametrize(
