@@ -14,15 +14,9 @@ from coassoc.consensus.eigen import leading_eigenvectors
 from coassoc.consensus.embedding import Sample, SphereSeeding, graph_vectors
 from coassoc.consensus.similarity import walk_similarity
 from coassoc.core.embedding import EmbeddingObjective, round_vectors
+from oracle import blocks
 
 METHODS = [ca.HBGF, ca.LWGP, ca.ECPCS]
-
-
-def blocks(seed=0, n=300, p=10, k=4, noise=0.2, missing=0.0):
-    rng = np.random.default_rng(seed)
-    truth = rng.integers(0, k, size=n)
-    table = np.stack([np.where(rng.random(n) < noise, rng.integers(0, k + 2, size=n), truth) for _ in range(p)], axis=1)
-    return np.where(rng.random(table.shape) < missing, -1, table), truth
 
 
 def sample_of(table, copies=None):
