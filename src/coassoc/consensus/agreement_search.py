@@ -75,10 +75,10 @@ class AgreementConsensus(SearchConsensus):
             raise TypeError(f"at_most must be True or False, got {self.at_most!r}.")
         return AgreementGoal(v, check_integer(self.min_cluster_size, "min_cluster_size"), bool(self.at_most))
 
-    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
-        if micro is None:
+    def _starts(self, search: Search, k: int) -> list[Found]:
+        if search.micro is None:
             raise TypeError("micro_clusters must be an integer or 'auto', got None.")
-        return [search.merged_start(k, micro, "average", restart) for restart in range(n_init)]
+        return [search.merged_start(k, "average", restart) for restart in range(search.n_init)]
 
     def _store_scores(self, scores: list[float]) -> None:
         self.ensemble_nmi_ = scores[-1]

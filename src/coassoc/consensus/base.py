@@ -194,25 +194,6 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         """Columns of `transform`, which scikit-learn names after the class."""
         return self._alpha.shape[1]
 
-    def _predict(self, X: Any) -> Any:
-        """Labels of new rows, in the memory where the rows are."""
-        on_gpu = is_on_gpu(X)
-        X = self._check_new_rows(X)
-        ensemble = known_rows(self._vocabulary, X) if on_gpu else self._vocabulary.ensemble_of(X)
-        if ensemble is None:  # no label of these rows was seen at fit
-            return no_labels(X) if on_gpu else np.full(_n_rows(X), -1, dtype=np.int32)
-        engine = resolve(self.engine, ensemble)
-        _check_memory_place(engine, X=X)
-        with engine.load(ensemble) as rows:
-            return _mark_unlabelled(self._labels_of(rows), ensemble)
-
-    def _labels_of(self, rows: Rows) -> Any:
-        """Labels of rows by the score table."""
-        assert self._table is not None
-        labelling = rows.labelling(self._table.n_clusters)
-        rows.assign(labelling, self._table)
-        return rows.labels(labelling)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
@@ -221,7 +202,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return tags
 
 
-class PredictMixin:
+class PredictMixin(ConsensusEstimator):
     """`predict` for estimators that can label new rows."""
 
     def predict(self, X: Any) -> np.ndarray:
@@ -237,7 +218,22 @@ class PredictMixin:
         ndarray of shape (n_samples,)
             −1 for rows without a single known label.
         """
-        return self._framed(self._predict(X), X)  # type: ignore[attr-defined]
+        on_gpu = is_on_gpu(X)
+        given = self._check_new_rows(X)
+        ensemble = known_rows(self._vocabulary, given) if on_gpu else self._vocabulary.ensemble_of(given)
+        if ensemble is None:  # no label of these rows was seen at fit
+            return self._framed(no_labels(X) if on_gpu else np.full(_n_rows(given), -1, dtype=np.int32), X)
+        engine = resolve(self.engine, ensemble)
+        _check_memory_place(engine, X=X)
+        with engine.load(ensemble) as rows:
+            return self._framed(_mark_unlabelled(self._labels_of(rows), ensemble), X)
+
+    def _labels_of(self, rows: Rows) -> Any:
+        """Labels of rows by the score table."""
+        assert self._table is not None
+        labelling = rows.labelling(self._table.n_clusters)
+        rows.assign(labelling, self._table)
+        return rows.labels(labelling)
 
 
 def fit_to(model: Any, ensemble: Ensemble) -> Any:

@@ -168,8 +168,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             return self._leaf_of_item.map_blocks(
                 np.append(cluster_of_leaf, -1).__getitem__, dtype=cluster_of_leaf.dtype
             )
-        same = k == self.n_leaves_ and isinstance(self._leaf_of_item, np.ndarray)  # every leaf is a cluster
-        labels = self._leaf_of_item.copy() if same else _look_up(cluster_of_leaf, self._leaf_of_item)
+        labels = _look_up(cluster_of_leaf, self._leaf_of_item)
         if self._unlabelled is not None:
             labels[self._unlabelled] = -1
         return labels

@@ -89,13 +89,13 @@ class DensityConsensus(SearchConsensus):
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)
 
-    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
+    def _starts(self, search: Search, k: int) -> list[Found]:
         starts: list[Found] = []
-        if micro is not None:
-            starts.append(search.merged_start(k, micro, "density", 0))
-        if n_init:  # the labels of `KMeansConsensus` with the same seed
+        if search.micro is not None:
+            starts.append(search.merged_start(k, "density", 0))
+        if search.n_init:  # the labels of `KMeansConsensus` with the same seed
             v = check_partition_weights(search.goal.v, len(search.goal.v))  # as it scales them, to the last bit
-            settings = Starts(k, n_init, search.max_iter, search.seed)
+            settings = Starts(k, search.n_init, search.max_iter, search.seed)
             best = best_start(search.rows, search.engine, KMeansObjective(v), v, settings)
             starts.append(search.climb(best.labelling))
         if not starts:

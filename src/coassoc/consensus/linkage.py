@@ -66,26 +66,12 @@ def row_starts(n: int) -> np.ndarray:
 
 
 def agglomerate(
-    triangle: np.ndarray,
-    weights: np.ndarray,
-    linkage: str,
-    *,
-    observed: np.ndarray | None = None,
-    kernels: bool = True,
+    triangle: np.ndarray, weights: np.ndarray, linkage: str, *, observed: np.ndarray | None = None, kernels: bool = True
 ) -> Merges:
     """Merge the two most similar clusters until one is left; ties go to the lowest (first, second).
 
-    Parameters
-    ----------
-    triangle : ndarray of float64, shape (n(n-1)/2,)
-        Similarities, or their sums over pairs of items for average linkage. Overwritten.
-    weights : ndarray of shape (n,)
-        Items at each point.
-    linkage : {"single", "average", "complete"}
-    observed : ndarray like `triangle`, optional
-        For average linkage, what a sum is divided by instead of the product of the weights. Overwritten.
-    kernels : bool, default=True
-        Use the compiled kernel where there is one; the result is the same.
+    `triangle` is overwritten, and so is `observed`: for average linkage, what a sum is divided by in place of the product
+    of the `weights`, the items at each point. `kernels` allows compiled code, with the same result.
     """
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     if kernels and observed is None and compiled.has_kernels():
@@ -148,12 +134,8 @@ def single_linkage(counts: np.ndarray) -> Merges:
 
     The row of a cluster holds its largest similarity to every point. A merge takes the maximum of two rows and
     changes no column. Ties are merged in order of index: a cluster first absorbs all clusters tied with it, lowest
-    first, then the next cluster follows. O(n²) time and memory.
-
-    Parameters
-    ----------
-    counts : ndarray of unsigned integers, shape (n, n)
-        Similarities plus 1, symmetric; the diagonal is ignored. Overwritten: 0 marks the points of a cluster.
+    first, then the next cluster follows. O(n²) time and memory. `counts` are similarities plus 1, symmetric, whatever
+    the diagonal holds; they are overwritten, 0 marking the points of a cluster.
     """
     n = len(counts)
     np.fill_diagonal(counts, 0)

@@ -19,10 +19,10 @@ EQUAL_ROWS = " Rows that differ only where one of them has no label count as equ
 class TooFewRows(ValueError):
     """There are fewer different rows than clusters asked for."""
 
-    def __init__(self, n_clusters: int, n_different: int, seeded: bool = False):
+    def __init__(self, n_clusters: int, n_different: int):
         super().__init__(
             f"n_clusters={n_clusters} is larger than the number of different label rows, {n_different}; "
-            f"ask for at most {n_different} clusters." + (EQUAL_ROWS if seeded else "")
+            f"ask for at most {n_different} clusters." + EQUAL_ROWS
         )
         self.n_different = n_different
 
@@ -34,7 +34,7 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator)
     """
     chosen = rows.seeding(weights).choose_all(k, _n_candidates(k), rng)
     if len(chosen) < k:
-        raise TooFewRows(k, len(chosen), seeded=True)
+        raise TooFewRows(k, len(chosen))
     return chosen
 
 
@@ -114,7 +114,7 @@ def seeded_fits(
 
     def finished(start: Start, fit: Fit | int) -> Fit | TooFewRows:
         if not isinstance(fit, Fit):
-            return TooFewRows(k, fit, seeded=True)
+            return TooFewRows(k, fit)
         return lloyd(start.rows, objective, fit, max_iter) if fit.stop == "unfinished" else fit
 
     if found is None:

@@ -121,18 +121,7 @@ METHODS: dict[str, Method] = {
 def register(name: str, path: str, **facts: Any) -> Method:
     """Add a method; it then has a name on the command line and takes part in comparisons, reports and saving.
 
-    Parameters
-    ----------
-    name : str
-        Short name, not yet taken.
-    path : str
-        ``"package.module:Class"``; the class is imported when it is first used.
-    **facts
-        Other fields of :class:`Method`.
-
-    Returns
-    -------
-    Method
+    `path` is ``"package.module:Class"``, imported when it is first used; `facts` are other fields of `Method`.
     """
     module, _, class_name = path.partition(":")
     if not (name and module and class_name.isidentifier()):

@@ -146,6 +146,9 @@ class Search:
     engine: Engine
     goal: DensityGoal | AgreementGoal
     seed: int
+    n_init: int
+    micro: int | None  # clusters of an over-segmentation
+    fewer: bool  # whether fewer clusters than asked for will do
     max_iter: int  # passes of k-means, sweeps of an exchange
     max_rounds: int
     n_trials: int
@@ -155,9 +158,9 @@ class Search:
         state = self.goal.state(self.rows.counts(labelling))
         return exchange(self.rows, labelling, state, max_sweeps or self.max_iter)
 
-    def merged_start(self, k: int, micro: int, criterion: str, restart: int) -> Found:
+    def merged_start(self, k: int, criterion: str, restart: int) -> Found:
         """Over-segment into `micro` clusters, merge on counts down to `k`, exchange."""
-        n_micro = min(micro, self.rows.n_rows)
+        n_micro = min(self.micro or k, self.rows.n_rows)
         labelling, counts = over_segment(self.rows, self.goal.v, n_micro, k, self.max_iter, self.seed, restart)
         merged = self.rows.renumbered(labelling, merge_clusters(counts, self.goal.v, k, criterion), k)
         return self.climb(merged)
@@ -187,37 +190,32 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
     def _goal(self, v: np.ndarray) -> DensityGoal | AgreementGoal:
         raise NotImplementedError
 
-    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
+    def _starts(self, search: Search, k: int) -> list[Found]:
         """Partitions to search from; TooFewRows when the rows cannot form `k` clusters."""
         raise NotImplementedError
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
-        n_init = check_integer(self.n_init, "n_init", self._least_n_init)
         micro = check_micro_clusters(self.micro_clusters, k)
         limits = {
             name: check_integer(getattr(self, name), name, least)
-            for name, least in (("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
+            for name, least in (("n_init", self._least_n_init), ("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
         }
         fewer = bool(getattr(self, "at_most", False))
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)
-            search = Search(rows, engine, self._goal(v), seed, **limits)
+            search = Search(rows, engine, self._goal(v), seed, micro=micro, fewer=fewer, **limits)
             self.n_sampled_, self.n_rounds_ = rows.n_copies, 0
             if self.init is not None:
                 given = self._given_start(ensemble, search, k, fewer or self._is_growing)
                 best, steps = self._best_of(search, [given], k)
             else:
-                best, steps = self._from_samples(search, k, n_init, micro, fewer) or self._from_starts(
-                    search, k, n_init, micro, fewer
-                )
+                best, steps = self._from_samples(search, k) or self._from_starts(search, k)
             self._store_found(ensemble, rows, best, v)
             self._store_scores([search.goal.score(step, rows.n_copies) for step in steps])
 
-    def _from_samples(
-        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
-    ) -> tuple[Found, list[float]] | None:
+    def _from_samples(self, search: Search, k: int) -> tuple[Found, list[float]] | None:
         """A search on samples, improved on all rows, as `_from_starts`; None where all rows are to be searched."""
         rows, n_items = search.rows, max(_SAMPLE, _PER_CLUSTER * k)
         if rows.n_copies <= max(self._many, n_items):
@@ -226,12 +224,12 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         labelling = None
         for draw in range(self._n_samples):
             sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed + draw, 3)), rows.layout)
-            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw)
+            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw, fewer=True)
             try:
-                found, _ = self._from_starts(there, k, n_init, micro, True)
+                found, _ = self._from_starts(there, k)
             except TooFewRows:
                 return None
-            if found.counts.n_clusters < k and not fewer:  # rare rows are not in the sample
+            if found.counts.n_clusters < k and not search.fewer:  # rare rows are not in the sample
                 return None
             fit = lloyd(rows, search.goal.passes(), found.counts, search.max_iter, labelling)
             labelling = fit.labelling
@@ -244,11 +242,9 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         end = without_empty(rows, search.climb(labelling))
         return end, [end.objective]
 
-    def _from_starts(
-        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
-    ) -> tuple[Found, list[float]]:
+    def _from_starts(self, search: Search, k: int) -> tuple[Found, list[float]]:
         """The best result of the searches from all starts, and its objective after each step."""
-        starts, k = with_fewer_clusters(lambda k: self._starts(search, k, n_init, micro), k, silent=fewer)
+        starts, k = with_fewer_clusters(lambda k: self._starts(search, k), k, silent=search.fewer)
         return self._best_of(search, starts, k)
 
     def _best_of(self, search: Search, starts: list[Found], k: int) -> tuple[Found, list[float]]:
