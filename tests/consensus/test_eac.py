@@ -141,16 +141,11 @@ def check_greedy(matrix, method, model, exact=True):
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 10**6), st.sampled_from([*LINKAGES, "single of many rows"]))
+@given(st.integers(0, 10**6), st.sampled_from(LINKAGES))
 def test_with_ties_every_merge_is_the_lowest_greedy_one(seed, method):
     rng = np.random.default_rng(seed)
     table = with_duplicates(rng, int(rng.integers(2, 9)), 12, int(rng.integers(1, 5)), most=3)
-    method, *many = method.split(" ", 1)
-    with pytest.MonkeyPatch.context() as patch:
-        if many:
-            patch.setattr(_eac, "_FEW_ROWS", 0)
-            patch.setattr(_eac, "agglomerate", None)  # the triangle is not touched
-        model = ca.EAC(1, linkage=method, engine="numpy").fit(table)
+    model = ca.EAC(1, linkage=method, engine="numpy").fit(table)
     check_greedy(full_matrix(table), method, model)
     assert model.leaf_sizes_.tolist() == np.bincount(model.leaf_of_item_).tolist()
     assert is_valid_linkage(model.linkage_) or model.n_leaves_ == 1
@@ -160,7 +155,6 @@ def test_with_ties_every_merge_is_the_lowest_greedy_one(seed, method):
     "arguments", [{"enhanced": True}, {"partition_weights": [1, 2, 1, 3]}, {"cluster_weights": "uncertainty"}]
 )
 def test_single_linkage_of_other_than_counts_keeps_the_triangle(monkeypatch, arguments):
-    monkeypatch.setattr(_eac, "_FEW_ROWS", 0)
     monkeypatch.setattr(_eac, "row_counts", None)
     table = oracle.planted(np.random.default_rng(3), n=20, p=4, noise=0.4)
     assert ca.EAC(2, linkage="single", engine="numpy", **arguments).fit(table).labels_.max() == 1

@@ -12,9 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_choice, check_integer, seed_from
-from ..core.counts import Layout
 from ..engines import Engine, Rows
-from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, host_ensemble, on_host
@@ -34,7 +32,6 @@ from .similarity import (
 from .starts import warn_if_fewer
 from .weights import resolve_cluster_weights
 
-_FEW_ROWS = 2048  # up to here compiled single linkage is faster than `single_linkage`
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
@@ -102,7 +99,7 @@ class EAC(ConsensusEstimator):
     Notes
     -----
     Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
-    at worst), and 4·u² bytes. Single linkage of plain counts of many rows takes O(u²) and, up to 254 partitions, u²
+    at worst), and 4·u² bytes. Single linkage of plain counts takes O(u²) and, up to 254 partitions, u²
     bytes. Sums of co-occurrences are integers, so equal averages compare equal.
     With m micro-clusters: one k-means start with m clusters and at most 30 passes, on a sample above 100 000 items, and
     m² sums of counts.
@@ -191,12 +188,13 @@ class EAC(ConsensusEstimator):
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
         """Link the different rows; False when that needs more than `max_bytes`."""
         plain = not self.enhanced and self.cluster_weights is None and not ensemble.has_missing and (v == 1.0).all()
+        square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
-        if sample is not None and self._bytes(len(sample), plain, rows.layout)[1] > self.max_bytes:
+        if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
             return False  # without a look at all rows, which may lie elsewhere
         ensemble = host_ensemble(ensemble)
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
-        square, n_bytes = self._bytes(len(weights), plain, rows.layout)
+        n_bytes = self._bytes(len(weights), square, len(v))
         if n_bytes > self.max_bytes:
             return False
         if self.verbose:
@@ -212,12 +210,10 @@ class EAC(ConsensusEstimator):
         self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
         return True
 
-    def _bytes(self, n_leaves: int, plain: bool, layout: Layout) -> tuple[bool, int]:
-        """Whether single linkage takes a square of counts, and what exact linkage of so many rows needs."""
-        square = plain and self.linkage == "single" and (n_leaves > _FEW_ROWS or not compiled.has_kernels())
-        if square:
-            return True, n_leaves**2 * count_type(layout.n_partitions).itemsize + _BLOCKS
-        return False, 8 * condensed_length(n_leaves) + _BLOCKS
+    def _bytes(self, n_leaves: int, square: bool, n_partitions: int) -> int:
+        """What exact linkage of so many rows needs."""
+        numbers = n_leaves**2 * count_type(n_partitions).itemsize if square else 8 * condensed_length(n_leaves)
+        return numbers + _BLOCKS
 
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 

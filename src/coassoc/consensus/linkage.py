@@ -70,8 +70,8 @@ def agglomerate(
 ) -> Merges:
     """Merge the two most similar clusters until one is left; ties go to the lowest (first, second).
 
-    `triangle` is overwritten, and so is `observed`: for average linkage, what a sum is divided by in place of the product
-    of the `weights`, the items at each point. `kernels` allows compiled code, with the same result.
+    `triangle` is overwritten, and so is `observed`: for average linkage, what a sum is divided by in place of the
+    product of the `weights`, the items at each point. `kernels` allows compiled code, with the same result.
     """
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     if kernels and observed is None and compiled.has_kernels():

@@ -47,14 +47,9 @@ class Method:
         return self.path.partition(":")[2]
 
     @property
-    def module(self) -> str:
-        module = self.path.partition(":")[0]
-        return f"{__package__}{module}" if module.startswith(".") else module
-
-    @property
     def estimator(self) -> Any:
         """The class, imported on first use."""
-        return self.own or getattr(import_module(self.module), self.class_name)
+        return self.own or getattr(import_module(self.path.partition(":")[0], __package__), self.class_name)
 
     def make(self, **settings: Any) -> Any:
         """An unfitted estimator; settings that it does not have, and those that are None, are left out."""

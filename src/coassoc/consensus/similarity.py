@@ -125,36 +125,26 @@ def row_similarities(
     if counting and not has_missing and kernels and compiled.has_kernels() and p <= np.iinfo(codes.dtype).max:
         compiled.co_occurrences(columns, triangle)
         return triangle, float(p)
-    if counting:
-        kind: type[np.generic] = np.uint8 if p < 256 else np.uint32
-    else:
-        kind = np.float64
-        tables = [_table(j, layout, v, blocks, cluster_weights) for j in range(p)]
-    observed_weight = np.ones(p) if counting else v
+    kind = smallest_unsigned(p + 1) if counting else np.dtype(np.float64)
+    tables = [] if counting else [_table(j, layout, v, blocks, cluster_weights) for j in range(p)]
     rows = max(1, _BLOCK // max(1, n))
     for a in range(0, n, rows):
-        b = min(a + rows, n)
-        total = np.zeros((b - a, n - a), dtype=kind)
-        pairs = np.zeros((b - a, n - a), dtype=kind) if has_missing else None
+        total = np.zeros((min(rows, n - a), n - a), dtype=kind)
+        pairs = np.zeros(total.shape if has_missing else 0, dtype=kind)
         for j in range(p):
-            left, right = columns[j, a:b], columns[j, a:]
-            missing = layout.n_clusters[j]
+            left, right = columns[j, a : a + rows], columns[j, a:]
+            if has_missing:
+                seen = (left != layout.n_clusters[j])[:, None] & (right != layout.n_clusters[j])
+                pairs += seen.view(np.uint8) if counting else v[j] * seen
             if counting:
-                same = left[:, None] == right[None, :]
-                if pairs is not None:
-                    same[left == missing] = False
-                total += same.view(np.uint8)
+                same = left[:, None] == right
+                total += (same & seen if has_missing else same).view(np.uint8)
             else:
                 total += np.take(tables[j][left], right, axis=1)
-            if pairs is not None:
-                seen = (left != missing)[:, None] & (right != missing)[None, :]
-                pairs += seen.view(np.uint8) if counting else observed_weight[j] * seen
-        values = total if pairs is None else np.divide(total, pairs, out=np.zeros(total.shape), where=pairs > 0)
-        for i in range(a, b):
-            triangle[start[i] + i + 1 : start[i] + n] = values[i - a, i - a + 1 :]
-    if has_missing:
-        return triangle, 1.0
-    return triangle, float(p) if counting else float(v.sum())
+        values = np.divide(total, pairs, out=np.zeros(total.shape), where=pairs > 0) if has_missing else total
+        for i, row in enumerate(values, a):
+            triangle[start[i] + i + 1 : start[i] + n] = row[i - a + 1 :]
+    return triangle, 1.0 if has_missing else float(v.sum())
 
 
 def count_type(p: int) -> np.dtype:
