@@ -98,15 +98,12 @@ def test_as_many_clusters_as_rows():
 
 
 def test_global_random_state_is_not_touched():
-    before = np.random.get_state()  # noqa: NPY002
+    before = str(np.random.get_state())  # noqa: NPY002
     table = oracle.table_with_holes(np.random.default_rng(0))
     for seed in (None, 0, np.random.default_rng(1), np.random.RandomState(2), np.random.SeedSequence(3)):
         fit(table, 3, random_state=seed)
         ca.BisectingConsensus(3, random_state=seed, engine="numpy").fit(table)
-    after = np.random.get_state()  # noqa: NPY002
-    assert before[0] == after[0]
-    assert (before[1] == after[1]).all()
-    assert before[2:] == after[2:]
+    assert before == str(np.random.get_state())  # noqa: NPY002
 
 
 def test_verbose_prints_a_line_per_start(capsys):

@@ -273,10 +273,9 @@ def test_other_files_are_no_models(saved, tmp_path):
 
 
 def test_parameters_of_the_first_version_have_their_present_names():
-    folder = Path(__file__).parents[1] / "data" / "models"
-    assert ca.load(folder / "BisectingConsensus.npz").get_params()["refine"] is None
+    assert ca.load(MODELS / "BisectingConsensus.npz").get_params()["refine"] is None
     for name in ("AgreementConsensus", "DensityConsensus"):
-        model = ca.load(folder / f"{name}.npz")
+        model = ca.load(MODELS / f"{name}.npz")
         assert model.get_params()["micro_clusters"] == "auto" and "over_segment" not in vars(model)
-    assert ca.load(folder / "MCLA.npz").n_clusters_ == 3
-    assert ca.load(folder / "ConsensusClustering.npz").get_params()["clusterer"] is None
+    assert ca.load(MODELS / "MCLA.npz").n_clusters_ == 3
+    assert ca.load(MODELS / "ConsensusClustering.npz").get_params()["clusterer"] is None

@@ -16,7 +16,7 @@ from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, host_ensemble, on_host
-from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
+from .linkage import LINKAGES, Merges, agglomerate, single_linkage
 from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
 from .similarity import (
@@ -212,8 +212,8 @@ class EAC(ConsensusEstimator):
 
     def _bytes(self, n_leaves: int, square: bool, n_partitions: int) -> int:
         """What exact linkage of so many rows needs."""
-        numbers = n_leaves**2 * count_type(n_partitions).itemsize if square else 8 * condensed_length(n_leaves)
-        return numbers + _BLOCKS
+        one = count_type(n_partitions).itemsize
+        return _BLOCKS + (n_leaves**2 * one if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 

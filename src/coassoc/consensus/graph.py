@@ -256,19 +256,17 @@ def place_items(
     ties. At most `tries` times. Gives the sets, which of the given ones each is (−1: a new one), and the labels.
     """
     origin, labelling = np.arange(members.shape[1]), rows.labelling(members.shape[1])
-    table = table_of(members, rows.layout)
     while True:
+        table = table_of(members, rows.layout)
         rows.assign(labelling, table)
         empty = np.flatnonzero(rows.counts(labelling).sizes == 0)
         if tries == 0 or not len(empty):
             return members, origin, labelling
         codes, _ = rows.worst_rows(labelling, ScoreTable(-table.values, table.bits), 1)
-        columns = rows.layout.columns_of(codes[0])
         fresh = np.zeros((len(members), 1), dtype=bool)
-        fresh[columns] = True
+        fresh[rows.layout.columns_of(codes[0])] = True
         members = np.concatenate([fresh, np.delete(members, empty[0], axis=1)], axis=1)
         origin = np.concatenate([[-1], np.delete(origin, empty[0])])
-        table = table_of(members, rows.layout)
         tries -= 1
 
 

@@ -55,10 +55,6 @@ class Merges:
         return matrix
 
 
-def condensed_length(n: int) -> int:
-    return n * (n - 1) // 2
-
-
 def row_starts(n: int) -> np.ndarray:
     """Offsets b such that triangle[b[i] + j] is the entry of i < j."""
     i = np.arange(n, dtype=np.int64)

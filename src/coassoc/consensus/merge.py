@@ -70,10 +70,7 @@ def merge_clusters(counts: Counts, v: np.ndarray, k: int, criterion: str) -> np.
         sums.merge(int(a), int(b))
         alive[b] = False
         group[group == b] = a
-    _, first, numbers = np.unique(group, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int32)
-    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-    return rank[numbers]
+    return np.unique(group, return_inverse=True)[1].astype(np.int32)  # a group has the number of its first member
 
 
 def joined_counts(parts: Sequence[Counts]) -> Counts:

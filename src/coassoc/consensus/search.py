@@ -212,7 +212,10 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
                 best, steps = self._best_of(search, [given], k)
             else:
                 best, steps = self._from_samples(search, k) or self._from_starts(search, k)
-            self._store_found(ensemble, rows, best, v)
+            self._keep_model(ensemble, fix_table(KMeansObjective(v).table(best.counts), rows.layout))
+            self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
+            self.loss_ = loss_from_counts(best.counts, v)
+            self.n_iter_, self.converged_ = best.n_sweeps, best.converged
             self._store_scores([search.goal.score(step, rows.n_copies) for step in steps])
 
     def _from_samples(self, search: Search, k: int) -> tuple[Found, list[float]] | None:
@@ -266,13 +269,6 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         if n_found > k or (n_found < k and not fewer):
             raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
         return search.climb(search.rows.labelling(n_found, fill_missing(labels, 0)))
-
-    def _store_found(self, ensemble: Ensemble, rows: Rows, found: Found, v: np.ndarray) -> None:
-        counts = found.counts
-        self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
-        self._store_partition(ensemble, rows.labels(found.labelling), counts, v)
-        self.loss_ = loss_from_counts(counts, v)
-        self.n_iter_, self.converged_ = found.n_sweeps, found.converged
 
     def _store_scores(self, scores: list[float]) -> None:
         """Keep the score at the start and after each step that raised it."""

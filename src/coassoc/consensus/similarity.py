@@ -7,7 +7,7 @@ import numpy as np
 from ..core.counts import Layout, smallest_unsigned
 from ..engines.native import linkage as compiled
 from ..ensemble import Ensemble
-from .linkage import condensed_length, row_starts
+from .linkage import row_starts
 
 SIMILARITIES = ("walk", "jaccard")
 SQUARES = 10  # arrays of d² numbers that `walk_similarity` holds at a time
@@ -118,7 +118,7 @@ def row_similarities(
     Raw, unweighted and without missing labels the values are integers from 0 to p, and `kernels` allows compiled code.
     """
     n, p = codes.shape
-    triangle = np.empty(condensed_length(n))
+    triangle = np.empty(n * (n - 1) // 2)
     start = row_starts(n)
     columns = np.ascontiguousarray(codes.T)
     counting = blocks is None and cluster_weights is None and bool((v == 1.0).all())

@@ -63,8 +63,7 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
             self._keep_model(ensemble, best.table)
             self._store_partition(ensemble, rows.labels(best.labelling), best.counts, np.ones(ensemble.n_partitions))
             self.loss_, self.losses_, self.n_iter_ = best.loss, best.losses, best.n_iter
-            self.converged_ = best.stop == "fixed_point"
-            self.stop_reason_ = best.stop
+            self.converged_, self.stop_reason_ = best.stop == "fixed_point", best.stop
             self.n_sampled_ = sample.n_items
             if self.verbose:
                 sizes = f"{sample.n_items} of {rows.n_copies} items sampled, {sample.layout.n_codes} base clusters"
