@@ -105,11 +105,11 @@ def seeded_fits(
     if v is not None:
         found = engine.kmeans_fits(starts, k, _n_candidates(k), weights, v, max_iter, labelling)
 
-    def over_verbs(start: Start) -> Fit | TooFewRows:
+    def over_verbs(start: Start) -> Fit | int:  # runs where the rows are, so it returns what can be sent
         try:
             seeds = seed_rows(start.rows, k, weights, start.rng)
         except TooFewRows as short:
-            return short
+            return short.n_different
         return lloyd(start.rows, objective, Counts.of_rows(seeds, start.rows.layout), max_iter, labelling)
 
     def finished(start: Start, fit: Fit | int) -> Fit | TooFewRows:
@@ -118,7 +118,7 @@ def seeded_fits(
         return lloyd(start.rows, objective, fit, max_iter) if fit.stop == "unfinished" else fit
 
     if found is None:
-        return engine.side_by_side(over_verbs, starts)
+        found = engine.side_by_side(over_verbs, starts) if labelling is None else [over_verbs(one) for one in starts]
     return [finished(start, fit) for start, fit in zip(starts, found)]
 
 
