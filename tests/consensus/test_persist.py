@@ -205,6 +205,16 @@ def test_what_is_no_fitted_model_is_refused_even_with_a_forged_digest(saved, cha
     assert "m.npz" in str(told.value)
 
 
+@pytest.mark.parametrize(
+    "change", [{"left": [2, -1, -1]}, {"rank": [2, 0, 0]}, {"parent": [0, 0, 0]}, {"size": ["a", 1, 1]}]
+)
+def test_a_forged_tree_is_refused(tmp_path, change):
+    ca.BisectingConsensus(2, random_state=0, engine="numpy").fit(TABLE).save(tmp_path / "m.npz")
+    rewritten(tmp_path / "m.npz", part("tree_", **change))
+    with pytest.raises(ValueError, match=r"Tree is not a tree of splits|Tree\.size must be"):
+        ca.load(tmp_path / "m.npz")
+
+
 def test_an_edit_is_noticed(saved):
     rewritten(saved, state(density_=0.5), digest=False)
     with pytest.raises(ValueError, match=r"m\.npz is a damaged model file \(.*changed after it was saved"):

@@ -182,9 +182,9 @@ def test_average_merging_equals_linkage_of_singletons():
 
 def test_merged_counts_are_counts_of_the_merged_labels():
     ens, _ = blocks(7, n=60)
-    labels = (np.arange(60) % 9).astype(np.int32)
+    labels = 1 + (np.arange(60) % 9).astype(np.int32)  # cluster 0 is empty
     rows = ca.engines.Numpy().load(ens)
-    counts = rows.counts(rows.labelling(9, labels))
+    counts = rows.counts(rows.labelling(10, labels))
     group = merge_clusters(counts, np.ones(8), 4, "density")
     merged = merged_counts(counts, group, 4)
     direct = rows.counts(rows.labelling(4, group[labels]))

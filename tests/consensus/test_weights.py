@@ -110,6 +110,8 @@ def test_rows_and_partitions_are_added_to_the_present_consensus(method):
     assert ca.nmi(model.labels_, truth) > 0.95
     assert model.density_ == ca.density(table, model.labels_)
     assert method(4, random_state=0).get_params()["init"] == model.get_params()["init"]
+    weighted = method(4, random_state=0).partial_fit(table[:120]).partial_fit(table[120:], sample_weight=[2] * 80)
+    assert weighted.cluster_sizes_.sum() == 120 + 2 * 80
 
 
 def test_new_labels_become_new_base_clusters_and_missing_stays_missing():
