@@ -125,7 +125,6 @@ def test_mcla_returns_as_many_clusters_as_asked_for():
 def test_seeded_and_untouched_by_other_random_state(method):
     table = oracle.planted(np.random.default_rng(2), n=200, p=8, noise=0.4, most=9)
     first = method(6, random_state=3).fit(table).labels_
-    np.random.default_rng(0).random(10)
     assert (method(6, random_state=3).fit(table).labels_ == first).all()
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     seeds = {method(6, random_state=s).fit(table).labels_.tobytes() for s in range(6)}

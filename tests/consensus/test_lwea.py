@@ -26,11 +26,13 @@ def test_exact_linkage_equals_scipy_on_the_weighted_matrix_written_out(seed):
         for g in range(len(overlap)):
             q = overlap[f, g] / overlap[f, f]
             entropy[f] -= q * np.log2(q) if q > 0 else 0.0
-    weights = np.exp(-entropy / (0.4 * table.shape[1]))
+    theta = (0.1, 0.4)[seed % 2]
+    weights = np.exp(-entropy / (theta * table.shape[1]))
+    assert ca.metrics.cluster_uncertainty(table, theta=theta) == pytest.approx(weights)
     similar = (onehot * weights) @ onehot.T / table.shape[1]
     distance = 1.0 - similar
     np.fill_diagonal(distance, 0.0)
-    model = ca.LWEA(4, micro_clusters=None).fit(table)
+    model = ca.LWEA(4, micro_clusters=None, theta=theta).fit(table)
     assert model.cluster_weights_ == pytest.approx(weights)
     if model.n_leaves_ == 40 and model.n_ties_ == 0:
         expected = fcluster(average(squareform(distance, checks=False)), 4, "maxclust")

@@ -85,17 +85,6 @@ def test_uncertainty_of_many_base_clusters_is_that_of_few(monkeypatch):
         ca.LWEA(4, theta=-1.0).fit(table)
 
 
-def test_cluster_uncertainty_by_hand():
-    # {0,1} is whole in the other partition; {0,1,2} is cut 2 : 1; {2,3} is cut 1 : 1; {3} is whole
-    cut = -(2 / 3 * np.log2(2 / 3) + 1 / 3 * np.log2(1 / 3))
-    expected = np.exp(-np.array([0.0, 1.0, cut, 0.0]) / (0.4 * 2))
-    assert ca.metrics.cluster_uncertainty([[0, 0], [0, 0], [1, 0], [1, 1]]) == pytest.approx(expected)
-    sharper = ca.metrics.cluster_uncertainty([[0, 0], [0, 0], [1, 0], [1, 1]], theta=0.1)
-    assert sharper[1] == pytest.approx(np.exp(-1 / 0.2))
-    with pytest.raises(ValueError, match="theta must be a positive number"):
-        ca.metrics.cluster_uncertainty([[0, 0], [1, 1]], theta=0.0)
-
-
 def test_walk_similarity_equals_trajectories_laid_side_by_side():
     rng = np.random.default_rng(0)
     graph = rng.random((12, 12)) * (rng.random((12, 12)) < 0.5)
