@@ -301,9 +301,10 @@ def _check_tree(tree: Tree) -> None:
         _check(np.asarray(getattr(tree, name)), f"Tree.{name}", sizes, kinds, "t")
     again = Tree()
     again.add(-1, 0, 0.0)
-    if _is_range(sorted(filter(None, tree.rank)), 1):
-        for rank in range(1, max(tree.rank) + 1):
-            again.split(tree.rank.index(rank), 0.0, (0, 0), (0.0, 0.0))
+    splits = sorted((rank, node) for node, rank in enumerate(tree.rank) if rank)
+    if _is_range([rank for rank, _ in splits], 1):
+        for _, node in splits:
+            again.split(node, 0.0, (0, 0), (0.0, 0.0))
     if any(getattr(again, name) != getattr(tree, name) for name in ("parent", "left", "right", "rank")):
         _bad("Tree is not a tree of splits")
 
