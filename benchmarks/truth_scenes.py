@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-N_DESIGN, N_HELD_OUT = 60, 60
+N_DESIGN, N_HELD_OUT = 120, 60
 KINDS = {
     "gaussians": ["gaussian"],
     "mixed": ["gaussian", "ring", "moon", "rectangle", "core"],

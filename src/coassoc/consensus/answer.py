@@ -86,9 +86,10 @@ class Consensus(PredictMixin, ConsensusEstimator):
         Number of clusters, or the numbers to choose from. ``"auto"`` chooses from 2 to 30, and answers 1 when the
         partitions agree no more than chance.
     method : str, default="auto"
-        ``"auto"`` chooses from ``"average"`` (average linkage of micro-clusters, then k-means passes over them),
-        ``"lwea"`` (average linkage with local weights) and ``"kmeans"`` on micro-clusters. The first two names, and
-        those of all methods of the library (``"kmeans"``, ``"density"``, ``"hbgf"``, ...), choose that method.
+        ``"auto"`` chooses from ``"average"`` (average linkage of micro-clusters by the fourth power of their
+        co-association, then k-means passes over them), ``"lwea"`` (average linkage with local weights) and ``"kmeans"``
+        on micro-clusters. The first two names, and those of all methods of the library (``"kmeans"``, ``"density"``,
+        ``"hbgf"``, ...), choose that method.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"

@@ -61,7 +61,7 @@ class Refits:
 
     def cut_stability(self, k: int) -> float:
         """The same between cuts of average linkage trees."""
-        return halves_agreement([half.tree(local=False).cut(k) for half in self.halves], self.micro.sizes)
+        return halves_agreement([half.tree.cut(k) for half in self.halves], self.micro.sizes)
 
     def choose_method(self, k: int) -> tuple[str, dict[str, float]]:
         """The candidate whose answers from two halves agree most (the first one on ties), and all stabilities.
@@ -171,7 +171,7 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     tried = np.array([k for k in ks or range(2, MOST_CLUSTERS + 1) if 2 <= k <= most], dtype=np.int64)
     if not len(tried):
         return NumberOfClusters(min(2, micro.n_leaves), [], tried, np.zeros(0), {})
-    tree = refits.whole.tree(local=False)
+    tree = refits.whole.tree
     cuts = [tree.cut(int(k)) for k in tried]
     values = graph_eigenvalues(micro, refits.whole.weights, int(tried[-1]) + 1)
     curves = {
