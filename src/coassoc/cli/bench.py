@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ensemble.io.output import replacing
-from ..experiments.speed import METHODS, compare, growth, machine, table
+from ..experiments.speed import METHODS, machine, measure, table
 from . import common
 
 DESCRIPTION = "measure speed, memory and quality side by side with scikit-learn and faiss"
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--growth", type=common.positive, nargs="*", default=[], help="sizes for the growth of time per pass"
     )
-    parser.add_argument("-m", "--method", "--methods", dest="methods", nargs="*", choices=list(METHODS),
+    parser.add_argument("-m", "--method", "--methods", dest="methods", nargs="*", choices=METHODS,
                         default=["coassoc", "sklearn-sparse"],
                         help="what to time (default: coassoc sklearn-sparse)")  # fmt: skip
     parser.add_argument("-p", "--partitions", type=common.positive, default=20, help="base partitions (default: 20)")
@@ -45,13 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "(default: 25 100)")  # fmt: skip
     parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
     parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json and bench.md")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def run(args: argparse.Namespace) -> int:
     report: dict[str, Any] = {"machine": machine(), "options": vars(args) | {"output": None}}
-    report["runs"] = [row for n in args.sizes for row in compare(n, args) if args.methods]
-    report["growth"] = growth(args.growth, args) if args.growth else []
+    report["runs"] = [row for n in args.sizes if args.methods for row in measure(n, args)]
+    report["growth"] = [row for n in args.growth for row in measure(n, args, growth=True)]
     numbers = json.dumps(report, indent=1, default=str)
     common.say(numbers if args.json else table(report))
     if args.output is not None:
