@@ -26,7 +26,7 @@ from ..metrics import nmi, partition_agreement
 from ..metrics.counting import counts_of, mean_nmi
 from ..metrics.labels import check_labels
 from . import plain_text
-from .axes import scatter
+from .axes import axes_or_new
 
 
 @dataclass
@@ -70,10 +70,7 @@ class Comparison:
     labels: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, method: str) -> Row:
-        for row in self.rows:
-            if row.method == method:
-                return row
-        raise KeyError(method)
+        return {row.method: row for row in self.rows}[method]
 
     def notes(self) -> list[str]:
         """Remarks on the numbers: methods below the best single clustering, with fewer clusters, or that failed."""
@@ -120,8 +117,18 @@ class Comparison:
 
     def plot(self, x: str = "density", y: str = "ensemble_nmi", ax: Any = None) -> Any:
         """Density against agreement, one dot per method; see :func:`coassoc.report.plot_comparison`."""
+        ax = axes_or_new(ax, figsize=(5.5, 4))
+        for row in self.as_dict()["methods"]:
+            if row[x] is not None and row[y] is not None:
+                ax.plot(row[x], row[y], "o")
+                ax.annotate(row["method"], (row[x], row[y]), xytext=(7, 3), textcoords="offset points", fontsize=9)
         best = {"density": self.zero_effort_density["best"], "ensemble_nmi": self.zero_effort_nmi["best"]}
-        return scatter(self.as_dict()["methods"], x, y, best, ax)
+        for score, draw in ((x, ax.axvline), (y, ax.axhline)):
+            if score in best:
+                draw(best[score], color="0.5", linewidth=1, linestyle="--")
+        ax.margins(0.2)
+        ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+        return ax
 
     def to_text(self) -> str:
         """The table as plain text."""
