@@ -38,7 +38,7 @@ def test_streaming_writes_the_same_labels(labels, capsys):
 
 def test_a_large_file_is_streamed_without_being_asked(labels, capsys, monkeypatch):
     expected = consensus(labels)
-    monkeypatch.setattr("coassoc.engines.memory.available_bytes", lambda: 50_000)
+    monkeypatch.setattr("coassoc.cli.fit_large.available_bytes", lambda: 50_000)
     assert consensus(labels) == expected
     assert "Stream(" in capsys.readouterr().out
 

@@ -8,6 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..engines import Dask, Stream, resolve
+from ..engines.dask.session import open_client
+from ..engines.memory import available_bytes
+from ..ensemble import StoredEnsemble
+from ..ensemble.io.formats import find_format, open_table
+from ..ensemble.io.limits import table_bytes
+from ..ensemble.io.table import Options
 from . import common as common
 
 _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
@@ -28,17 +35,11 @@ def is_wanted(args: argparse.Namespace, paths: list[Path]) -> bool:
         if len(paths) > 1:
             raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
         return True
-    from ..engines.memory import available_bytes
-
     return len(paths) == 1 and _bytes_in_memory(args, paths[0]) > available_bytes() // 2
 
 
 def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
     """Estimate of what reading the whole file takes; 0 when that is not known or the reader will refuse it."""
-    from ..ensemble.io.formats import find_format, open_table
-    from ..ensemble.io.limits import table_bytes
-    from ..ensemble.io.table import Options
-
     if not path.exists() or args.missing == "singletons":
         return 0
     try:
@@ -54,8 +55,6 @@ def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
 @contextmanager
 def opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, Any, bool]]:
     """The ensemble, the engine for it, and whether it was left in its file."""
-    from ..ensemble import StoredEnsemble
-
     if not is_wanted(args, paths):
         yield common.read_input(args, paths), args.engine, False
         return
@@ -66,11 +65,8 @@ def opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, A
 @contextmanager
 def _engine(args: argparse.Namespace) -> Iterator[Any]:
     """The engine that the options ask for."""
-    from ..engines import Dask, Stream, resolve
-    from ..engines.memory import available_bytes
-
     local = "auto" if args.engine in ("stream", "dask") else args.engine
-    with open_client(args) as client:
+    with open_client(args.dask, args.jobs) as client:
         if client is not None or args.memory is not None:
             asked = "--memory" if client is None else "--dask and --jobs"
             fits = (*_LOCAL_ENGINES, "stream" if client is None else "dask")
@@ -81,12 +77,3 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
             yield Stream(available_bytes() // 2, local=local)
         else:
             yield resolve(args.engine)
-
-
-@contextmanager
-def open_client(args: argparse.Namespace) -> Iterator[Any]:
-    """A client of the cluster that --dask names or --jobs starts; None without either."""
-    from ..engines.dask.session import open_client as connect
-
-    with connect(args.dask, args.jobs) as client:
-        yield client
