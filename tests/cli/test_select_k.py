@@ -18,17 +18,18 @@ def labels_file(tmp_path):
     return path
 
 
-def test_labels_are_compared_with_permuted_ones(labels_file, capsys):
-    assert main(["select-k", str(labels_file), "--max-k", "5", "--references", "6"]) == 0
+def test_labels_are_compared_with_permuted_ones(labels_file, tmp_path, capsys):
+    words = ["select-k", str(labels_file), "--max-k", "5", "--references", "6"]
+    assert main(words) == 0
     text = capsys.readouterr().out
     assert "agree more than chance" in text and "reference: permuted" in text
-
-
-def test_json_holds_the_numbers(labels_file, capsys):
-    assert main(["select-k", str(labels_file), "--max-k", "5", "--references", "6", "--json"]) == 0
+    target = tmp_path / "k.png"
+    pytest.importorskip("matplotlib")
+    assert main([*words, "--json", "--plot", str(target)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["k"] == 3 and found["structure"] is True
     assert len(found["density"]) == len(found["ks"]) == len(found["z"])
+    assert target.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("ending", ["csv", "npy"])
@@ -43,10 +44,3 @@ def test_features_are_compared_with_gaussian_data(tmp_path, capsys, ending):
     assert main(["select-k", "--features", str(path), "--max-k", "3", "--references", "4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["reference"] == "gaussian" and found["k"] == 2
-
-
-def test_the_plot_is_written(labels_file, tmp_path):
-    pytest.importorskip("matplotlib")
-    target = tmp_path / "k.png"
-    assert main(["select-k", str(labels_file), "--max-k", "4", "--references", "3", "--plot", str(target)]) == 0
-    assert target.read_bytes().startswith(b"\x89PNG")

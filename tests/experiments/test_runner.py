@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 import coassoc as ca
 from coassoc.cli import main
+from coassoc.datasets import Dataset
 from coassoc.experiments.methods import find_method, known_methods
 from coassoc.experiments.protocol import Protocol, base_ensemble, ensemble_seed, features, method_seed, scaling_of
 from coassoc.experiments.runner import DataSource, run_evaluation
@@ -115,22 +117,14 @@ def test_failing_method_becomes_a_row_and_stops_nothing(table, tmp_path, own):
     assert again.done_now == 2  # failures are tried again
 
 
-def test_sparse_features_are_clustered_as_such():
-    from scipy.sparse import issparse
-
-    from coassoc.datasets import Dataset
-
-    X = np.zeros((50, 40))
-    X[:, 0] = 1
-    assert issparse(features(Dataset("x", X, np.array(["a"] * 50), [], "raw", "csv")))
-    assert not issparse(features(Dataset("x", X + 1, np.array(["a"] * 50), [], "raw", "csv")))
-
-
-def test_seeds_depend_on_what_a_run_is():
+def test_seeds_and_features_depend_on_what_a_run_is():
     seeds = {method_seed(s, d, r, m) for s in (0, 1) for d in ("glass", "ecoli") for r in (0, 1) for m in ("KM", "SEC")}
     assert len(seeds) == 16
     assert scaling_of("abalone", "paper") == "minmax" and scaling_of("glass", "paper") == "raw"
     assert scaling_of("abalone", "z") == "z"
+    X = np.eye(50)  # 2 % of the cells are not zero
+    assert issparse(features(Dataset("x", X, np.array(["a"] * 50), [], "raw", "csv")))
+    assert not issparse(features(Dataset("x", X + 1, np.array(["a"] * 50), [], "raw", "csv")))
 
 
 def test_methods_are_found_or_told():
@@ -224,13 +218,7 @@ def killed_runs(table, folder, n_kills, n_repeats, jobs):
     caught = 0
     for _ in range(n_kills):
         before = rows_in(folder)
-        process = subprocess.Popen(
-            words,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell ran us with &
-        )
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # wait for a few rows, then strike at any moment after
         limit, wanted = time.monotonic() + 60, before + rng.randrange(0, 4)
         while rows_in(folder) < wanted and process.poll() is None and time.monotonic() < limit:
