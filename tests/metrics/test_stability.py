@@ -74,6 +74,10 @@ def test_singletons_and_unlabelled_items_are_outliers():
 def test_multiplicity_counts_the_other_copies():
     ens, labels = case(2, n=10, k=3)
     copies = np.random.default_rng(0).integers(1, 4, size=10)
+    without, once = copies.copy(), copies.copy()
+    without[4], once[4] = 0, 1  # an item is not compared with itself, whether it counts or not
+    own = [ca.item_stability(ens, labels, sample_weight=given).own[4] for given in (without, once)]
+    assert own[0] == pytest.approx(own[1])
     weighted = ca.item_stability(ens, labels, sample_weight=copies)
     repeated = ca.item_stability(ens.take(np.repeat(np.arange(10), copies)), np.repeat(labels, copies))
     first = np.concatenate([[0], np.cumsum(copies)[:-1]])

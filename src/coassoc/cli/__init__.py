@@ -82,10 +82,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         text, code = _told(error)
         messages.error(text, code)
-        try:
-            sys.stdout.flush()
-        except OSError:  # drop what was not written, so that the interpreter does not fail on it again at exit
-            discard_output()
         return code
 
 
