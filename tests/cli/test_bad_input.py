@@ -66,7 +66,7 @@ WRONG = {
     "fit good.csv --engine gpu": "engine must be one of | 'native' | 'gpu'",
     "fit good.csv --seed -1": "--seed: must be a whole number of at least 0, got '-1' | --help",
     "fit good.csv --n-init 0": "--n-init: must be a whole number of at least 1 | --help",
-    "fit good.csv --memory 3 --jobs 2": "--memory, --jobs and --dask exclude each other | give one",
+    "fit good.csv --memory 3 --jobs 2": "--jobs/--workers: not allowed with argument --memory | --help",
     "fit good.csv --memory lots": "memory | 'lots' | 2GB",
     "fit good.csv --jobs 0": "--jobs/--workers: must be a whole number of at least 1 | --help",
     "fit good.csv -o no/x.csv": "no/x.csv cannot be written: the folder 'no' does not exist | create it first",

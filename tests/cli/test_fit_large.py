@@ -32,7 +32,7 @@ def consensus(folder, *options):
 
 def test_a_large_file_is_streamed_without_being_asked(labels, capsys, monkeypatch):
     expected = consensus(labels)
-    monkeypatch.setattr("coassoc.cli.fit_large.available_bytes", lambda: 50_000)
+    monkeypatch.setattr("coassoc.cli.fit.available_bytes", lambda: 50_000)
     assert consensus(labels) == expected
     told = capsys.readouterr().out
     assert "Stream(" in told and "peak memory" in told

@@ -57,8 +57,7 @@ def test_all_methods_of_the_installation_run_by_default():
 
 def test_a_method_that_cannot_run_says_why_and_the_others_go_on(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
-    table = np.random.default_rng(0).integers(0, 9, (2500, 6))
-    result = compare(table, 4, ["cspa", "eac-average", "kmeans"], engine="numpy", max_bytes=10**6)
+    result = compare(_table(), 4, ["cspa", "eac-average", "kmeans"], engine="numpy")
     assert "pip install 'coassoc[metis]'" in result["cspa"].error
     assert set(result.labels) == {"eac-average", "kmeans"}
     assert "cspa: did not run." in "\n".join(result.notes())

@@ -110,6 +110,14 @@ def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
         yield [stack.enter_context(standard_input(args.format)) if one == "-" else Path(one) for one in args.labels]
 
 
+def tell(args: argparse.Namespace, result: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
+    """Print a result as JSON or as text."""
+    if args.json:
+        say_json(result)
+    else:
+        say(text(result))
+
+
 def add_output(parser: argparse.ArgumentParser, help: str, **settings: Any) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help=help, **settings)
     parser.add_argument("--force", action="store_true", help="overwrite the output if it exists")

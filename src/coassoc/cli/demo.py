@@ -71,10 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if "picture" in files:
         save_drawing(plot_coassociation(ensemble, labels["consensus"], max_blocks=300), files["picture"],
                      force=args.force)  # fmt: skip
-    if args.json:
-        common.say_json(result)
-    else:
-        common.say(_text(result))
+    common.tell(args, result, _text)
     return 0
 
 

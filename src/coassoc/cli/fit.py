@@ -6,14 +6,20 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..core.densities import cluster_densities, density_from_counts
-from ..engines.memory import PeakMemory, file_array, format_size
-from ..ensemble import write_labels
+from ..engines import Dask, Stream, resolve
+from ..engines.dask.session import open_client
+from ..engines.memory import PeakMemory, available_bytes, file_array, format_size
+from ..ensemble import StoredEnsemble, write_labels
+from ..ensemble.io.formats import find_format, open_table
+from ..ensemble.io.limits import table_bytes
+from ..ensemble.io.table import Options
 from ..ensemble.io.writing import joins_source, table_format
 from ..metrics import nmi
 from ..metrics.align import ranks_by_size
@@ -21,9 +27,9 @@ from ..metrics.counting import mean_nmi
 from ..metrics.labels import check_labels
 from ..report import plain_text
 from . import common as common
-from . import fit_large as large
 
 _PART_ROWS = 1 << 20
+_LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 
 DESCRIPTION = """find the consensus of the clusterings in a label table, and write it back as one more column.
 
@@ -58,7 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--confidence", action="store_true", help="also write the confidence of each item, in a column NAME_confidence"
     )
     parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.npz), for coassoc.load")
-    large.add_arguments(parser)
+    scale = parser.add_argument_group("scale (files larger than memory, and folders of Parquet files)")
+    group = scale.add_mutually_exclusive_group()
+    group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")
+    common.add_jobs(group, "start a Dask cluster of N processes here", None)
+    group.add_argument("--dask", metavar="ADDRESS", help="use a running Dask cluster, such as tcp://host:8786")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress, PeakMemory() as memory:
         progress.step("reading")
-        with large.opened(args, paths) as (ensemble, engine, stored):
+        with _opened(args, paths) as (ensemble, engine, stored):
             _check_name(args, paths, ensemble)
             read = time.perf_counter()
             progress.step(f"{args.method} on {ensemble.n_samples:,} items")
@@ -107,6 +117,62 @@ def _check_outputs(args: argparse.Namespace) -> None:
         raise ValueError(f"--confidence needs -m auto, got -m {args.method}.")
     if args.save is not None:
         check_model_path(args.save)
+
+
+# -- files larger than memory: labels are read in blocks, here or on a Dask cluster ------------------------------
+
+
+def _is_large(args: argparse.Namespace, paths: list[Path]) -> bool:
+    """Whether scale was asked for, or the table would fill half of the free memory when read."""
+    if args.memory is not None or args.jobs is not None or args.dask is not None:
+        if len(paths) > 1:
+            raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
+        return True
+    return len(paths) == 1 and _bytes_in_memory(args, paths[0]) > available_bytes() // 2
+
+
+def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
+    """Estimate of what reading the whole file takes; 0 when that is not known or the reader will refuse it."""
+    if not path.exists() or args.missing == "singletons":
+        return 0
+    try:
+        if path.is_file() and find_format(path, args.format).is_text:
+            return 4 * path.stat().st_size
+        table, _ = open_table(path, args.format, Options(max_bytes=args.max_bytes))
+    except (ValueError, OSError, ImportError):  # the reader says what is wrong
+        return 0
+    needed = table_bytes(table.n_rows or 0, len(table.names))
+    return needed if needed <= table.limit.allowed else 0
+
+
+@contextmanager
+def _opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, Any, bool]]:
+    """The ensemble, the engine for it, and whether it was left in its file."""
+    if not _is_large(args, paths):
+        yield common.read_input(args, paths), args.engine, False
+        return
+    with _engine(args) as engine:
+        yield StoredEnsemble(paths[0], **common.reading(args)), engine, True
+
+
+@contextmanager
+def _engine(args: argparse.Namespace) -> Iterator[Any]:
+    """The engine that the options ask for."""
+    local = "auto" if args.engine in ("stream", "dask") else args.engine
+    with open_client(args.dask, args.jobs) as client:
+        if client is not None or args.memory is not None:
+            asked = "--memory" if client is None else "--dask and --jobs"
+            fits = (*_LOCAL_ENGINES, "stream" if client is None else "dask")
+            if args.engine not in fits:
+                raise ValueError(f"--engine with {asked} must be one of {', '.join(fits)}, got {args.engine!r}.")
+            yield Stream(args.memory, local=local) if client is None else Dask(client, local=local)
+        elif args.engine in (*_LOCAL_ENGINES, "stream"):
+            yield Stream(available_bytes() // 2, local=local)
+        else:
+            yield resolve(args.engine)
+
+
+# -- the consensus -----------------------------------------------------------------------------------------------
 
 
 def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> None:

@@ -92,11 +92,8 @@ def run(args: argparse.Namespace) -> int:
         "pac": summary.distribution.pac,
         "outlying_partitions": summary.partitions["partition"][summary.partitions["outlier"]].tolist(),
     }
-    if args.json:
-        common.say_json(facts)
-    else:
-        common.say(answer["verdict"])
-        common.say(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
+    wrote = f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser."
+    common.tell(args, facts, lambda _: f"{answer['verdict']}\n{wrote}")
     return 0
 
 

@@ -52,10 +52,8 @@ def run(args: argparse.Namespace) -> int:
             progress.step("writing")
             result["items_file"] = args.items
             write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
-    if args.json:
-        common.say_json(result)
-    elif args.items != "-":
-        common.say(_text(result))
+    if args.json or args.items != "-":
+        common.tell(args, result, _text)
     return 0
 
 

@@ -62,8 +62,5 @@ def run(args: argparse.Namespace) -> int:
         from ..report.displays import plot_select_k
 
         save_drawing(plot_select_k(found)[0], args.plot, force=args.force)
-    if args.json:
-        common.say_json(found.to_dict())
-    else:
-        common.say(str(found))
+    common.tell(args, found.to_dict(), lambda _: str(found))
     return 0

@@ -160,7 +160,6 @@ def compare(
     *,
     random_state: int | None = 0,
     engine: Any = "auto",
-    max_bytes: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Run several consensus methods on one ensemble and compute the same scores for each.
@@ -183,8 +182,6 @@ def compare(
         Seed of every method.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where passes over the items run.
-    max_bytes : int, default=None
-        Memory limit of the methods that are quadratic in the number of distinct rows; None: their own.
     progress : callable, default=None
         Called with the name of each method before it runs.
 
@@ -215,8 +212,7 @@ def compare(
     for name in chosen:
         if progress is not None:
             progress(name)
-        limits = {"random_state": random_state, "engine": engine, "max_bytes": max_bytes}
-        row, labels = _run_one(name, *chosen[name], ensemble, k, known, limits)
+        row, labels = _run_one(name, *chosen[name], ensemble, k, known, random_state, engine)
         result.rows.append(row)
         if labels is not None:
             result.labels[name] = labels
@@ -241,7 +237,7 @@ def _name_of(method: Any) -> str:
 
 
 def _run_one(
-    name: str, method: Method, settings: Settings, ensemble: Ensemble, k: int, known: Any, limits: Settings
+    name: str, method: Method, settings: Settings, ensemble: Ensemble, k: int, known: Any, seed: Any, engine: Any
 ) -> tuple[Row, np.ndarray | None]:
     """The scores and labels of one method; an error becomes a row that says why."""
     row = Row(name)
@@ -249,7 +245,7 @@ def _run_one(
     try:
         with PeakMemory() as memory, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
-            model = fit_to(method.make(n_clusters=k, **limits, **settings), ensemble)
+            model = fit_to(method.make(n_clusters=k, random_state=seed, engine=engine, **settings), ensemble)
         row.seconds = time.perf_counter() - start
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         row.error = " ".join(str(error).split()) or type(error).__name__
@@ -257,9 +253,9 @@ def _run_one(
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
     with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
-        row.left_out_nmi = left_out_nmi(model, ensemble, limits["random_state"] or 0, limits["engine"])
+        row.left_out_nmi = left_out_nmi(model, ensemble, seed or 0, engine)
     labels = np.asarray(model.labels_)
-    return score(row, ensemble, labels, known, limits["engine"]), labels
+    return score(row, ensemble, labels, known, engine), labels
 
 
 def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:

@@ -46,19 +46,13 @@ def pair_distribution(ensemble: Ensemble, seed: int = 0) -> Distribution:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x9A1,)))
         left = rng.integers(n, size=_DRAWN_PAIRS)
         right = (left + rng.integers(1, n, size=_DRAWN_PAIRS)) % n
-    values = _values(ensemble, left, right)
-    counts = np.searchsorted(np.sort(values), _GRID + 1e-12, side="right")
-    cdf = counts / max(len(values), 1)
-    return Distribution(_GRID, cdf, float(cdf[90] - cdf[10]), len(values), exact)
-
-
-def _values(ensemble: Ensemble, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Co-association of given pairs, those never labelled together left out."""
-    together = np.zeros(len(left), dtype=np.int32)
-    both = np.zeros(len(left), dtype=np.int32)
+    together, both = np.zeros((2, len(left)), dtype=np.int32)
     for j, k in enumerate(ensemble.n_clusters):
         a, b = ensemble.codes[left, j], ensemble.codes[right, j]
         seen = (a != k) & (b != k)
         together += seen & (a == b)
         both += seen
-    return together[both > 0] / both[both > 0]
+    values = together[both > 0] / both[both > 0]  # pairs that no partition labels together are left out
+    counts = np.searchsorted(np.sort(values), _GRID + 1e-12, side="right")
+    cdf = counts / max(len(values), 1)
+    return Distribution(_GRID, cdf, float(cdf[90] - cdf[10]), len(values), exact)
