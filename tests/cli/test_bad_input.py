@@ -21,6 +21,8 @@ FILES = {
     "distinct.csv": "name,mail\n" + "".join(f"n{i},m{i}\n" for i in range(40)),
     "features.csv": "x,y\n" + "".join(f"{i}.5,{i}.25\n" for i in range(40)),
     "missing.csv": "a,b\n0,\n1,\n",
+    "classes.csv": "x,y,kind\n" + "".join(f"{i}.5,{i}.25,k{i % 2}\n" for i in range(40)),
+    "rows.jsonl.gz": "not gzip",
     "x.xlsx": "a,b\n0,1\n1,0\n",
     "x.mat": "a,b\n0,1\n1,0\n",
     "x.xls": b"\xd0\xcf\x11\xe0" + bytes(100),
@@ -99,8 +101,18 @@ WRONG = {
     "report good.csv --labels z -o out.html": "good.csv has no column 'z' | it has",
     "bench -k 0": "-k/--clusters: must be a whole number of at least 1, got '0' | --help",
     "reproduce --quick --datasets gisette -o out": "'gisette' is not available here | --allow-download",
-    "reproduce --datasets iris -o out": "dataset must be one of abalone | 'iris'",
+    "reproduce --datasets iris -m KM -o out": "dataset must be one of abalone | 'iris'",
+    "reproduce --datasets glass --data no -m KM -o out": "'no' is not a folder that can be read | COASSOC_DATA",
+    "reproduce --dataset-csv mine -m KM -o out": "--dataset-csv must be NAME=FILE or NAME=FILE:COLUMN | 'mine'",
+    "reproduce --dataset-csv mine=no.csv -m KM -o out": "no file 'no.csv' | check the path",
+    "reproduce --dataset-csv mine=classes.csv -m KM -o good.csv": "--output must be a folder | 'good.csv'",
+    "reproduce --repeats 0 -o out": "--repeats: must be a whole number of at least 1, got '0' | --help",
+    "reproduce --rows no.jsonl -o out": "no file 'no.jsonl' | check the path",
+    "reproduce --rows rows.jsonl.gz -o out": "rows.jsonl.gz is not a compressed file of rows | gzip",
+    "reproduce --rows empty.csv -o out": "--rows empty.csv | holds no rows",
     "reproduce -m KMM -o out": "method must be one of KM | name=package.module:Estimator",
+    "reproduce -m x=no.such:Thing -o out": "method 'no.such:Thing' cannot be imported | package.module:Estimator",
+    "reproduce -m KM=sklearn.cluster:KMeans -o out": "a name that is not taken | KM=sklearn.cluster:KMeans",
 }
 
 

@@ -150,8 +150,7 @@ def test_completion_scripts_name_every_command(shell, capsys, tmp_path):
     pytest.importorskip("shtab", reason="shtab is not installed (pip install coassoc[cli])")
     assert main(["completion", shell]) == 0
     text = capsys.readouterr().out
-    for name in COMMANDS:
-        assert name in text
+    assert all(name in text for name in COMMANDS)
     if shutil.which(shell):
         (tmp_path / "script").write_text(text)
         subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)

@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator
 import coassoc as ca
 from coassoc.cli import main
 from coassoc.datasets import Dataset
-from coassoc.experiments.methods import find_method, known_methods
 from coassoc.experiments.protocol import Protocol, base_ensemble, ensemble_seed, features, method_seed, scaling_of
 from coassoc.experiments.runner import DataSource, run_evaluation
 from coassoc.experiments.store import RESULT_FIELDS, read_rows, row_key
@@ -127,17 +126,6 @@ def test_seeds_and_features_depend_on_what_a_run_is():
     assert not issparse(features(Dataset("x", X + 1, np.array(["a"] * 50), [], "raw", "csv")))
 
 
-def test_methods_are_found_or_told():
-    assert find_method("KM").name == "KM"
-    with pytest.raises(ValueError, match="method must be one of KM, H-KM"):
-        find_method("KMM")
-    with pytest.raises(ValueError, match="cannot be imported"):
-        find_method("x=absent.module:Thing")
-    with pytest.raises(ValueError, match="a name that is not taken"):
-        find_method("KM=sklearn.cluster:KMeans")
-    assert len(known_methods()) == 19
-
-
 # -- the command -----------------------------------------------------------------------------------------------
 
 
@@ -159,39 +147,13 @@ def test_command_writes_rows_tables_and_page(table, tmp_path, capsys, own):
     assert "15 runs (15 now, 0 before)" in text and "Density: comparison" in text
 
 
-def test_tables_come_from_rows_alone(table, tmp_path, capsys):
+def test_tables_come_from_rows_alone(table, tmp_path):
     out, again = tmp_path / "evaluation", tmp_path / "again"
     assert main(command(table, out, "--no-page")) == 0
     assert main(["reproduce", "--rows", str(out / "rows.jsonl"), "-o", str(again)]) == 0
     for made in ("tables.csv", "tables.md", "tables.tex"):
         assert (again / made).read_bytes() == (out / made).read_bytes()
     assert "data:image/svg+xml" in (again / "page.html").read_text()
-    (tmp_path / "bad.jsonl.gz").write_bytes(b"not gzip")
-    (tmp_path / "empty.jsonl").touch()
-    for name, message in (("none.jsonl", "no file"), ("bad.jsonl.gz", "not a compressed"), ("empty.jsonl", "no rows")):
-        capsys.readouterr()
-        assert main(["reproduce", "--rows", str(tmp_path / name), "-o", str(tmp_path / "x")]) == 2
-        assert message in capsys.readouterr().err
-    assert not (tmp_path / "x").exists()
-
-
-def test_wrong_names_and_places_are_told_before_anything_runs(table, tmp_path, capsys, monkeypatch):
-    out = tmp_path / "evaluation"
-    blocked = tmp_path / "file"
-    blocked.write_text("x")
-    for words, message in (
-        (["--datasets", "iris"], "dataset must be one of abalone"),
-        (["--methods", "KMM"], "method must be one of"),
-        (["--datasets", "glass", "--data", str(tmp_path / "absent")], "is not a folder that can be read"),
-        (["--output", str(blocked)], "--output must be a folder"),
-        (["--dataset-csv", "mine"], "--dataset-csv must be NAME=FILE"),
-        (["--repeats", "0"], "--repeats: must be a whole number of at least 1"),
-        (["--method", "x=no.such:Thing"], "cannot be imported"),
-        (["--dataset-csv", f"other={tmp_path / 'none.csv'}"], "none.csv"),
-    ):
-        assert main(command(table, out, *words)) == 2, words
-        assert message in capsys.readouterr().err
-    assert not out.exists()
 
 
 def test_corrupt_line_is_reported_and_its_run_done_again(table, tmp_path, capsys):

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluated(args: argparse.Namespace, cache: Path) -> tuple[Outcome, Protocol, list[DataSource], list[str]]:
     """All rows, how they are made, data sets and methods."""
-    sources, methods = _sources(args), _methods(args)
+    methods, sources = _methods(args), _sources(args)
     repeats = args.repeats or (3 if args.quick else 20)
     protocol = Protocol(args.seed, repeats, args.partitions, args.clusters, scaling=args.scaling)
     path = _folder(args) / "rows.jsonl"
