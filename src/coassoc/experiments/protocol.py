@@ -29,28 +29,14 @@ SCALINGS = ("paper", "raw", "z", "minmax")
 
 @dataclass(frozen=True)
 class Protocol:
-    """The settings every run of one evaluation shares.
+    """The settings every run of one evaluation shares; by default those of the paper."""
 
-    Attributes
-    ----------
-    seed : int
-        Root of every random draw.
-    n_repeats, n_partitions : int
-        Ensembles per data set and base partitions per ensemble (20 and 20 in the paper).
-    n_clusters : int
-        Clusters of each consensus partition (20 in the paper).
-    n_init : int
-        Restarts of the base k-means.
-    scaling : {"paper", "raw", "z", "minmax"}
-        ``"paper"`` reproduces the printed figures: raw features, min-max for abalone.
-    """
-
-    seed: int = 0
-    n_repeats: int = 20
-    n_partitions: int = 20
-    n_clusters: int = 20
-    n_init: int = 10
-    scaling: str = "paper"
+    seed: int = 0  # root of every random draw
+    n_repeats: int = 20  # ensembles per data set
+    n_partitions: int = 20  # base partitions per ensemble
+    n_clusters: int = 20  # of each consensus
+    n_init: int = 10  # restarts of the base k-means
+    scaling: str = "paper"  # or raw, z, minmax; "paper" is raw features, min-max for abalone, as the figures show
 
 
 def scaling_of(dataset: str, scaling: str) -> str:

@@ -69,24 +69,11 @@ def run_evaluation(
     n_jobs: int = 1,
     progress: Callable[[str, float], None] | None = None,
 ) -> Outcome:
-    """Make the rows that are not stored yet, and return all rows of this evaluation.
+    """Make the rows that are not stored in `path` yet, append them to it, and return all rows of this evaluation.
 
-    Parameters
-    ----------
-    sources : list of DataSource
-        Data sets.
-    methods : list of str
-        Names known to ``find_method``, without the zero-effort rows, which are always made.
-    protocol : Protocol
-        Seed, repeats, partitions, clusters, scaling.
-    path : Path
-        File that rows are read from and appended to.
-    cache : Path, optional
-        Folder of base ensembles.
-    n_jobs : int, default=1
-        Processes. Rows do not depend on it, except for what was measured (seconds, memory).
-    progress : callable, optional
-        Called after each row with what was done and the share of the work that is done.
+    `methods` are names known to ``find_method``; zero-effort rows are always made. `cache` is the folder of base
+    ensembles. Rows do not depend on the number of processes `n_jobs`, except for seconds and memory. `progress` is
+    called after each row with what was done and the share of the work that is done.
     """
     specs = {name: None if name in ZERO_EFFORT else find_method(name) for name in (*ZERO_EFFORT, *methods)}
     with known_rows(path) as (stored, problems):

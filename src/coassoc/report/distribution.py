@@ -15,25 +15,13 @@ _GRID = np.linspace(0.0, 1.0, 101)
 
 @dataclass(frozen=True)
 class Distribution:
-    """Empirical CDF of the co-association of pairs of items.
+    """Empirical CDF of the co-association of pairs of items."""
 
-    Attributes
-    ----------
-    grid, cdf : ndarray of shape (101,)
-        Share of pairs whose co-association is at most each grid value.
-    pac : float
-        Proportion of ambiguously clustered pairs, CDF(0.9) − CDF(0.1): co-association above 0.1 and at most 0.9.
-    n_pairs : int
-        Pairs looked at.
-    exact : bool
-        Whether those are all pairs that some partition labels together.
-    """
-
-    grid: np.ndarray
-    cdf: np.ndarray
-    pac: float
-    n_pairs: int
-    exact: bool
+    grid: np.ndarray  # 101 values from 0 to 1
+    cdf: np.ndarray  # share of pairs whose co-association is at most each of them
+    pac: float  # proportion of ambiguously clustered pairs, CDF(0.9) − CDF(0.1)
+    n_pairs: int  # pairs looked at
+    exact: bool  # whether those are all pairs that some partition labels together
 
 
 def pair_distribution(ensemble: Ensemble, seed: int = 0) -> Distribution:
