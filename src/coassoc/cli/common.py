@@ -37,27 +37,22 @@ def add_input(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
         "are joined by id; - is standard input",
     )
     group = parser.add_argument_group("reading")
-    group.add_argument(
-        "--columns", nargs="+", metavar="NAME", help="columns that hold clusterings, by name or pattern ('leiden*')"
-    )
-    group.add_argument("--exclude", nargs="+", default=[], metavar="NAME", help="columns to leave out")
+    option = group.add_argument
+    option("--columns", nargs="+", metavar="NAME", help="columns that hold clusterings, by name or pattern ('leiden*')")
+    option("--exclude", nargs="+", default=[], metavar="NAME", help="columns to leave out")
     ids = group.add_mutually_exclusive_group()
     ids.add_argument(
         "--id", "--id-column", metavar="NAME", help="column that names the items (default: a first column called id)"
     )
     ids.add_argument("--no-id", action="store_true", help="no column names the items")
-    group.add_argument(
-        "--class-column", "--classes", metavar="NAME", help="column of known classes, used for scoring only"
-    )
-    group.add_argument("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative",
-                       help=MISSING_HELP)  # fmt: skip
-    group.add_argument("--format", choices=format_names(), help="kind of the input")
-    group.add_argument("--delimiter", metavar="CHAR", help="separator of text files (default: found by looking)")
+    option("--class-column", "--classes", metavar="NAME", help="column of known classes, used for scoring only")
+    option("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative", help=MISSING_HELP)
+    option("--format", choices=format_names(), help="kind of the input")
+    option("--delimiter", metavar="CHAR", help="separator of text files (default: found by looking)")
     head = group.add_mutually_exclusive_group()
     head.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     head.add_argument("--no-header", dest="header", action="store_false", help="the first row is data already")
-    group.add_argument("--max-bytes", type=size, metavar="N",
-                       help="let compressed files unpack to this many bytes")  # fmt: skip
+    option("--max-bytes", type=size, metavar="N", help="let compressed files unpack to this many bytes")
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:

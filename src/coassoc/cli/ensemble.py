@@ -41,37 +41,38 @@ CLUSTERERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("features", help="table of numbers with a header, in any format that fit reads")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
-    parser.add_argument("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
-    parser.add_argument(
+    option = parser.add_argument
+    option("features", help="table of numbers with a header, in any format that fit reads")
+    option("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
+    option("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
+    option(
         "-k", "--clusters", type=_clusters, default=(None, None), metavar="K|LOW:HIGH|LOW:",
         help="clusters in each, or the range they are drawn from (default: 2 to the root of n, at most 100)",
     )  # fmt: skip
-    parser.add_argument(
+    option(
         "--clusterer", nargs="+", choices=tuple(CLUSTERERS), default=["kmeans"],
         help="what clusters; several take turns (default: kmeans)",
     )  # fmt: skip
-    parser.add_argument("--n-init", type=positive, default=10, help="restarts of kmeans and minibatch (default: 10)")
-    parser.add_argument("--scaling", choices=SCALINGS, default="raw", help="features raw (default), z or on [0, 1]")
-    parser.add_argument("--fill-missing", action="store_true", help="empty cells take the mean of their column")
-    parser.add_argument("--exclude", nargs="+", default=[], metavar="NAME", help="columns that are not features")
-    parser.add_argument("--id", "--id-column", metavar="NAME", help="column that names the items, kept in the output")
-    parser.add_argument("--class-column", "--classes", metavar="NAME",
-                        help="column of known classes: not a feature, kept in the output")  # fmt: skip
-    parser.add_argument("--feature-fraction", type=float, default=1.0, help="share of the features each one sees")
-    parser.add_argument("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
-    parser.add_argument("--predict", action="store_true", help="label the rows a clustering did not see")
-    parser.add_argument("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
-    parser.add_argument(
+    option("--n-init", type=positive, default=10, help="restarts of kmeans and minibatch (default: 10)")
+    option("--scaling", choices=SCALINGS, default="raw", help="features raw (default), z or on [0, 1]")
+    option("--fill-missing", action="store_true", help="empty cells take the mean of their column")
+    option("--exclude", nargs="+", default=[], metavar="NAME", help="columns that are not features")
+    option("--id", "--id-column", metavar="NAME", help="column that names the items, kept in the output")
+    option("--class-column", "--classes", metavar="NAME",
+           help="column of known classes: not a feature, kept in the output")  # fmt: skip
+    option("--feature-fraction", type=float, default=1.0, help="share of the features each one sees")
+    option("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
+    option("--predict", action="store_true", help="label the rows a clustering did not see")
+    option("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
+    option(
         "--large", action="store_true",
         help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
     )  # fmt: skip
-    parser.add_argument("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
+    option("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
     common.add_jobs(parser, "processes, with --large those of a Dask cluster started here")
-    parser.add_argument("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
-    parser.add_argument("--force", action="store_true", help="overwrite the output")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    option("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
+    option("--force", action="store_true", help="overwrite the output")
+    option("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:

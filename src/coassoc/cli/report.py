@@ -25,19 +25,16 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    option = parser.add_argument
     common.add_input(parser)
     common.add_method(parser)
-    parser.add_argument(
-        "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
-    )
-    parser.add_argument("--features", metavar="FILE", help="numbers of the items, in any format: compares k")
-    parser.add_argument("--features-id", metavar="NAME", help="column of that file that names the items")
-    parser.add_argument(
-        "--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features"
-    )
-    parser.add_argument("--compare", nargs="*", metavar="NAME", help="methods to put beside it (default: fast ones)")
-    parser.add_argument("--no-compare", action="store_true", help="run no other method")
-    parser.add_argument("--title", help="title of the page (default: the name of the file)")
+    option("--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on")
+    option("--features", metavar="FILE", help="numbers of the items, in any format: compares k")
+    option("--features-id", metavar="NAME", help="column of that file that names the items")
+    option("--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features")
+    option("--compare", nargs="*", metavar="NAME", help="methods to put beside it (default: fast ones)")
+    option("--no-compare", action="store_true", help="run no other method")
+    option("--title", help="title of the page (default: the name of the file)")
     common.add_seed_and_engine(parser)
     common.add_output(parser, "the page (default: report.html)", default="report.html")
 

@@ -39,37 +39,34 @@ Data sets that come with no package are read from the folder named by the enviro
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--datasets", nargs="+", metavar="NAME", help="data sets by name (default: all the paper has)")
-    parser.add_argument(
+    option = parser.add_argument
+    option("--datasets", nargs="+", metavar="NAME", help="data sets by name (default: all the paper has)")
+    option(
         "--dataset-csv", action="append", default=[], metavar="NAME=FILE[:COLUMN]",
         help="a data set of your own: a CSV with a header, its class in COLUMN or else in the last one",
     )  # fmt: skip
-    parser.add_argument(
+    option(
         "-m", "--method", "--methods", dest="methods", nargs="+", action="extend", metavar="NAME",
         help=f"some of {', '.join(known_methods())}; all; or NAME=package.module:Estimator of your own (default: those "
         "of the paper)",
     )  # fmt: skip
-    parser.add_argument("--repeats", type=positive, metavar="N", help="ensembles per data set (default: 20)")
-    parser.add_argument("--partitions", type=positive, default=20, metavar="P", help="base partitions (default: 20)")
-    parser.add_argument("-k", "--clusters", type=positive, default=20, help="clusters of a consensus (default: 20)")
-    parser.add_argument(
+    option("--repeats", type=positive, metavar="N", help="ensembles per data set (default: 20)")
+    option("--partitions", type=positive, default=20, metavar="P", help="base partitions (default: 20)")
+    option("-k", "--clusters", type=positive, default=20, help="clusters of a consensus (default: 20)")
+    option(
         "--scaling", choices=SCALINGS, default="paper",
         help="features raw, z-normalised, on [0, 1], or as fits the printed figures: raw, abalone on [0, 1] (default)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=seed, default=0, help="root of all random draws (default: 0)")
+    option("--seed", type=seed, default=0, help="root of all random draws (default: 0)")
     common.add_jobs(parser, "processes")
-    parser.add_argument("-o", "--output", default="evaluation", metavar="DIR", help="folder for rows, tables and page")
-    parser.add_argument("--cache", metavar="DIR", help="folder of base ensembles (default: inside the output folder)")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data files (default: COASSOC_DATA)")
-    parser.add_argument("--allow-download", action="store_true", help="let data sets come from the network")
-    parser.add_argument(
-        "--quick", action="store_true", help="four small sets that install with coassoc[datasets], three repeats"
-    )
-    parser.add_argument(
-        "--rows", metavar="FILE", help="run nothing: make tables and page from stored rows (.jsonl or .jsonl.gz)"
-    )
-    parser.add_argument("--no-page", action="store_true", help="write no HTML page")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    option("-o", "--output", default="evaluation", metavar="DIR", help="folder for rows, tables and page")
+    option("--cache", metavar="DIR", help="folder of base ensembles (default: inside the output folder)")
+    option("--data", metavar="DIR", help="folder of the data files (default: COASSOC_DATA)")
+    option("--allow-download", action="store_true", help="let data sets come from the network")
+    option("--quick", action="store_true", help="four small sets that install with coassoc[datasets], three repeats")
+    option("--rows", metavar="FILE", help="run nothing: make tables and page from stored rows (.jsonl or .jsonl.gz)")
+    option("--no-page", action="store_true", help="write no HTML page")
+    option("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
