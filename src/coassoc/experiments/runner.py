@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -133,14 +136,26 @@ def _rows(tasks: Sequence[tuple], n_jobs: int) -> Iterator[Row]:
         for task in tasks:
             yield from run_task(*task)
         return
-    # workers whose parent was killed end when they have had no work for this time
-    pool = Parallel(n_jobs, backend="loky", return_as="generator_unordered", idle_worker_timeout=5)
-    for rows in pool(delayed(_all_of_task)(task) for task in tasks):
+    pool = Parallel(n_jobs, backend="loky", return_as="generator_unordered")
+    for rows in pool(delayed(_in_worker)(task, os.getpid()) for task in tasks):
         yield from rows
 
 
-def _all_of_task(task: tuple) -> list[Row]:
+def _in_worker(task: tuple, parent: int) -> list[Row]:
+    _end_with(parent)
     return list(run_task(*task))
+
+
+@lru_cache(maxsize=1)
+def _end_with(parent: int) -> None:
+    """From now on, exit when the parent process has died: a worker would wait for it forever."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=2)
