@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import coassoc as ca
 from coassoc.cli import main
 
 
@@ -13,9 +14,8 @@ def labels_file(tmp_path):
     rng = np.random.default_rng(0)
     truth = np.arange(90) % 3
     table = np.stack([np.where(rng.random(90) < 0.1, rng.integers(0, 3, 90), truth) for _ in range(6)], axis=1)
-    path = tmp_path / "labels.csv"
-    path.write_text("a,b,c,d,e,f\n" + "\n".join(",".join(map(str, row)) for row in table) + "\n")
-    return path
+    ca.write_ensemble(tmp_path / "labels.csv", ca.Ensemble(table))
+    return tmp_path / "labels.csv"
 
 
 def test_labels_are_compared_with_permuted_ones(labels_file, tmp_path, capsys):

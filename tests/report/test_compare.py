@@ -85,22 +85,19 @@ def test_bad_requests_are_refused():
 
 @pytest.fixture
 def labels_file(tmp_path):
-    table = _table()
-    truth = np.arange(120) // 40
-    lines = ["truth," + ",".join(f"run{j}" for j in range(8))]
-    lines += [",".join(map(str, [t, *row])) for t, row in zip(truth, table.tolist())]
-    path = tmp_path / "labels.csv"
-    path.write_text("\n".join(lines) + "\n")
-    return path
+    ensemble = ca.Ensemble(_table())
+    ensemble.classes = np.arange(120) // 40
+    ca.write_ensemble(tmp_path / "labels.csv", ensemble)
+    return tmp_path / "labels.csv"
 
 
 def test_command_prints_a_table_or_json_and_draws(labels_file, tmp_path, capsys):
-    assert cli.main(["compare", str(labels_file), "-k", "4", "-m", "kmeans,eac", "--class-column", "truth"]) == 0
+    assert cli.main(["compare", str(labels_file), "-k", "4", "-m", "kmeans,eac", "--class-column", "class"]) == 0
     out = capsys.readouterr().out
     assert "120 items, 8 clusterings, 4 clusters asked for" in out
     assert "kmeans" in out and "eac " in out and "class ARI" in out and "one clustering, best" in out
     picture = tmp_path / "compare.png"
-    words = ["compare", str(labels_file), "-k", "4", "--exclude", "truth", "-m", "kmeans,sec", "--json"]
+    words = ["compare", str(labels_file), "-k", "4", "--exclude", "class", "-m", "kmeans,sec", "--json"]
     assert cli.main([*words, "--plot", str(picture)]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["method"] for row in data["methods"]] == ["kmeans", "sec"]
