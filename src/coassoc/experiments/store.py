@@ -18,8 +18,6 @@ Row = dict[str, Any]
 KEY_FIELDS = (
     "dataset", "data", "scaling", "seed", "n_partitions", "n_init", "n_clusters", "repeat", "method", "spec",
 )  # fmt: skip
-# results of a run, which do not depend on the number of jobs
-RESULT_FIELDS = ("nmi", "density", "clusters", "ensemble", "method_seed", "variant")
 
 
 def row_key(row: Row) -> tuple:
