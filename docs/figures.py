@@ -11,7 +11,7 @@ benchmarks/truth_checks.py (PART is design or held-out):
     truth.design.ordered            ensembles where surer items are right more often; also ordered-share, one-class,
                                     out-of-order, near-order, unsupported, ensembles
 
-paper.METHOD.SET.SCORE, from rows.csv.gz (SCORE is nmi or density, in percent): how far the mean of a method is above
+paper.METHOD.SET.SCORE, from rows.jsonl.gz (SCORE is nmi or density, in percent): how far the mean of a method is above
 the printed one, with SET "mean" the mean absolute distance; nmi-ours and nmi-printed are the two means.
 paper.worst.METHODS.SCORE is the largest mean absolute distance of some methods.
 
@@ -43,7 +43,7 @@ import single_linkage_ties as ties  # noqa: E402  (of the folder benchmarks)
 import truth  # noqa: E402
 import truth_checks  # noqa: E402
 from coassoc.experiments.claims import claims_markdown, paired  # noqa: E402
-from coassoc.experiments.compact import read_rows  # noqa: E402
+from coassoc.experiments.store import read_rows  # noqa: E402
 from coassoc.experiments.tables import gaps, paper_tables, summarise  # noqa: E402
 
 TRUTH = [RESULTS / "truth-methods.jsonl.gz", RESULTS / "truth-answers.jsonl.gz"]
@@ -227,7 +227,7 @@ def reached(part: str = "held-out") -> str:
 
 @functools.cache
 def evaluation() -> list:
-    return read_rows(RESULTS / "rows.csv.gz")
+    return read_rows(RESULTS / "rows.jsonl.gz")[0]
 
 
 def paper_figure(method: str, where: str, what: str) -> str:
