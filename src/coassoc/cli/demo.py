@@ -19,7 +19,7 @@ from ..report import plain_text
 from ..report.axes import save_drawing
 from ..report.comparison import Row, score
 from ..report.displays import plot_coassociation
-from . import common as common
+from . import common
 
 DESCRIPTION = """cluster scikit-learn's 1797 handwritten digits 20 times with k-means, find the consensus in three
 ways, and say how good it is. Needs no network and takes a few seconds."""

@@ -26,7 +26,7 @@ from ..metrics.align import ranks_by_size
 from ..metrics.counting import mean_nmi
 from ..metrics.labels import check_labels
 from ..report import plain_text
-from . import common as common
+from . import common
 
 _PART_ROWS = 1 << 20
 _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk

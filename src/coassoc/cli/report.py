@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ensemble.io.features import read_features
 from ..ensemble.io.output import replacing
-from . import common as common
+from . import common
 
 DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
 clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, outlying

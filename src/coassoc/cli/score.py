@@ -9,7 +9,7 @@ from ..ensemble import write_labels
 from ..ensemble.io.writing import table_format
 from ..metrics import kmeans_loss
 from ..report import plain_text
-from . import common as common
+from . import common
 
 DESCRIPTION = """score a partition against an ensemble: density, agreement with the clusterings, and with known classes.
 
