@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
-from by_hand import LEVELS, WIDTHS, counting_copies, make_ensemble, natives
+from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, lloyd, seeded_fits
 from coassoc.core.checks import stream
-from coassoc.core.counts import Counts, ScoreTable
-from coassoc.core.tables import ECCObjective, KMeansObjective, fix_table, seeding_weights
+from coassoc.core.counts import ScoreTable
+from coassoc.core.tables import ECCObjective, KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
@@ -78,62 +78,17 @@ def test_many_rows_with_default_chunks_and_threads(k):
         assert fits_on(Native(n_threads=3, simd=level), data, np.ones(12), k, 6, 0) == truth, level
 
 
-def brute_seeds(ensemble, copies, weights, k, m, rng):
-    """Greedy k-means++ from all distances at once."""
-    codes, absent = ensemble.codes.astype(np.int64), np.asarray(ensemble.n_clusters)
-    times = counting_copies(ensemble, copies)
-    now, chosen = np.ones(len(codes), np.int64), []
-
-    def after(row):
-        apart = (codes != codes[row]) & (codes < absent) & (codes[row] < absent)
-        return apart @ weights if not chosen else np.minimum(now, apart @ weights)
-
-    while len(chosen) < k and (total := int((times * now).sum())) > 0:
-        targets = rng.integers(total, size=m if chosen else 1)
-        drawn = np.searchsorted(np.cumsum(times * now), targets, side="right")
-        left = [after(row) for row in drawn]
-        best = min(range(len(left)), key=lambda i: int((times * left[i]).sum()))
-        now = left[best]
-        chosen.append(drawn[best])
-    return ensemble.codes[chosen]
-
-
-@settings(max_examples=60)
-@given(cases())
-def test_a_first_pass_is_that_from_brute_force_seeds(case):
-    data, v, k, _, seed = case
-    weights, objective = seeding_weights(v), KMeansObjective(v)
-    (ensemble, copies), m = data[0], 2 + int(np.log(k))
-    seeds = brute_seeds(ensemble, copies, weights, k, m, np.random.default_rng(seed))
-    for engine in natives((2,)):
-        rows = engine.load(ensemble, copies)
-        (fit,) = engine.kmeans_fits([Start(rows, np.random.default_rng(seed))], k, m, weights, v, 1)
-        if len(seeds) < k:
-            assert fit == len(seeds)
-            continue
-        plain = Numpy().load(ensemble, copies)
-        table = fix_table(objective.table(Counts.of_rows(seeds, plain.layout)), plain.layout)
-        labelling = plain.labelling(k)
-        plain.assign(labelling, table)
-        assert fit.table.bits == table.bits and np.array_equal(fit.table.values, table.values)
-        assert np.array_equal(rows.labels(fit.labelling), plain.labels(labelling))
-
-
 @pytest.mark.parametrize("p", [1, 2, 6, 254, 255, 256, 300])
 def test_first_pass_gives_ties_to_the_first_seed(p):
     """Few clusters: most rows are equally far from several seeds. From 256 on a distance needs more than a byte."""
     rng = np.random.default_rng(p)
     n = 3000 if p < 100 else 200
     ensemble = Ensemble.from_codes(rng.integers(4, size=(n, p)).astype(np.uint8), np.full(p, 4))
-    ones = np.ones(p, int)
     for copies in (None, rng.integers(1, 3, size=n)):
         for seed in range(3):
-            seeds = brute_seeds(ensemble, copies, ones, 4, 2, np.random.default_rng(seed))
-            apart = (ensemble.codes[:, None, :] != seeds[None]).sum(axis=2)
+            truth = fits_on(Numpy(), [(ensemble, copies)], np.ones(p), 4, 1, seed)
             for engine in natives((2,)):
-                rows = engine.load(ensemble, copies)
-                (fit,) = engine.kmeans_fits([Start(rows, np.random.default_rng(seed))], 4, 2, ones, np.ones(p), 1)
-                assert np.array_equal(rows.labels(fit.labelling), apart.argmin(axis=1))
+                assert fits_on(engine, [(ensemble, copies)], np.ones(p), 4, 1, seed) == truth
 
 
 # -- every way to end --------------------------------------------------------------------------------------

@@ -6,12 +6,11 @@ labels are arguments of a task, which the scheduler keeps. Nothing is scattered,
 
 from __future__ import annotations
 
-import copy
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from operator import getitem
 from typing import Any
 
@@ -19,10 +18,11 @@ import numpy as np
 
 from ...core.checks import check_integer
 from ...core.counts import Layout, ScoreTable, check_total_copies, smallest_unsigned
-from ..contract import Engine, missing_in
-from ..stream.chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
+from ...core.moves import MoveTable
+from ..contract import Engine, Fit, missing_in
+from ..stream.chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
 from ..stream.chunks import add_results, chunk_describe, chunk_labels, new_version
-from .session import FAN_IN, Session, balanced, groups_of, rows_by_place
+from .session import FAN_IN, Session, balanced, by_place, groups_of
 from .tasks import (
     fill_positions,
     join_chunks,
@@ -30,9 +30,9 @@ from .tasks import (
     make_chunk,
     moved_labels,
     on_chunks,
-    own_ids,
     presented_labels,
     read_rows,
+    row_numbers,
     run_on_chunk,
     same,
     sort_ids,
@@ -43,7 +43,6 @@ from .tasks import (
 _CHUNKS_PER_THREAD = 4  # enough to balance the load, few enough to schedule
 _LEAST_ROWS = 1 << 17  # below this, scheduling a chunk takes longer than working on it
 _MOST_ROWS = 1 << 23
-_SHORT = 0.25  # seconds; shorter rounds skip the scheduler, longer ones should show on its dashboard
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
 
 
@@ -216,9 +215,13 @@ class Dask(Engine):
             chunks = getattr(getattr(task, "rows", None), "chunks", None)
             if not isinstance(chunks, DaskChunks) or len(chunks.futures) != 1:
                 return function(task)
-            light = copy.copy(task)
-            light.rows = None  # set again on the worker
-            return chunks.session.gather(chunks.session.submit(run_on_chunk, chunks.futures[0], function, light))
+            session, key, version = chunks.session, new_version(), new_version()
+            light = replace(task, rows=None)  # set again on the worker
+            fit = session.gather(session.submit(run_on_chunk, chunks.futures[0], function, light, key, version))
+            if isinstance(fit, Fit):
+                fit.labelling = ChunkedLabelling(chunks, fit.counts.n_clusters, key)
+                fit.labelling.set(version, fit.table, counted=fit.counts)
+            return fit
 
         if len(tasks) < 2:
             return [call(task) for task in tasks]
@@ -245,15 +248,13 @@ class DaskChunks(Chunks):
     distributed = False  # whether labels stay on the cluster
     target_rows = _MOST_ROWS
 
-    def __init__(self, session: Session, futures: list, sizes, copies, layout: Layout, spans: list | None = None):
+    def __init__(self, session: Session, futures: list, sizes, copies, layout: Layout):
         super().__init__(layout)
         self.session, self.futures = session, futures
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.copies = np.asarray(copies, dtype=np.int64)
         self.all_sizes: list[int] = self.sizes.tolist()  # including empty blocks of the input
-        self.spans = spans
         self.places: list[str] | None = None  # the worker of each chunk; None: the scheduler chooses
-        self._took: dict[Callable, float] = {}  # seconds of the last round of each function
 
     @classmethod
     def build(
@@ -283,82 +284,69 @@ class DaskChunks(Chunks):
         self.places = places
         return self
 
-    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
-        if self.places is None:
-            return self.session.gather(self._tasks(function, *args, per_chunk=per_chunk, which=which))
-        here, found = self._round(on_chunks, function, args, per_chunk, which)
-        results = dict(zip((c for group in here for c in group), (result for part in found for result in part)))
-        return [results[int(c)] for c in (range(len(results)) if which is None else which)]
-
-    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
-        if self.places is None:
-            tasks = self._tasks(function, *args, per_chunk=per_chunk)
-            if len(tasks) > FAN_IN:
-                return self.session.gather(self.session.reduce(add_results, tasks))
-            return add_results(self.session.gather(tasks))
-        return add_results(self._round(sum_on_chunks, function, args, per_chunk, add=True)[1])
-
-    def _round(
-        self, how: Callable, function: Callable, args: tuple, per_chunk: Sequence | None, which=None, add: bool = False
-    ) -> tuple[list[list[int]], list]:
-        """One call per thread of each worker, over the chunks it holds: the chunks of each call, and the results.
-
-        A call is a task, unless the last round of `function` was so short that creating tasks takes longer.
-        """
-        wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
-        piece_of = {} if per_chunk is None else dict(zip(wanted, per_chunk))
-        workers = self._workers()
-        groups: dict[str, list[list[int]]] = {}
-        for worker, here in rows_by_place([self.places[c] for c in wanted]).items():  # type: ignore[index]
-            n_threads = workers.get(worker, {}).get("nthreads", 1)
-            groups[worker] = [g.tolist() for g in np.array_split([wanted[i] for i in here], min(n_threads, len(here)))]
-        start, found = time.monotonic(), None
-        calls = {
-            worker: [
-                ([self.futures[c] for c in group], function, args, [piece_of.get(c) for c in group]) for group in own
-            ]
-            for worker, own in groups.items()
-        }
-        if self._took.get(function, _SHORT) < _SHORT and not _has_future((args, per_chunk)):
-            keys = {
-                worker: [([f.key for f in futures], *rest) for futures, *rest in own] for worker, own in calls.items()
-            }
-            found = self.session.ask(how, keys)
+    def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
+        wanted = range(len(self.futures)) if which is None else which
+        groups, found = self._ask(on_chunks, function, arguments, wanted)
         if found is None:
-            columns = {worker: [list(column) for column in zip(*own)] for worker, own in calls.items()}
-            tasks = [task for part in self.session.map_by_worker(how, columns) for task in part]
-            if add and len(tasks) > FAN_IN:  # fewer are fetched sooner than added by one more task
+            return self.session.gather(self._tasks(function, arguments, wanted))
+        results = dict(zip(chain(*groups), chain(*found)))
+        return [results[c] for c in wanted]
+
+    def total(self, function: Callable, arguments: Arguments) -> tuple:
+        wanted = range(len(self.futures))
+        _, found = self._ask(sum_on_chunks, function, arguments, wanted)
+        if found is None:
+            tasks = self._tasks(function, arguments, wanted)
+            if len(tasks) > FAN_IN:  # fewer are fetched sooner than added by one more task
                 tasks = [self.session.reduce(add_results, tasks)]
             found = self.session.gather(tasks)
-        self._took[function] = time.monotonic() - start
-        return [group for own in groups.values() for group in own], found
+        return add_results(found)
+
+    def _ask(self, how: Callable, function: Callable, arguments: Arguments, wanted: Sequence[int]) -> tuple:
+        """One call per thread of each worker, over the chunks it holds: the chunks of each call, and the results.
+
+        The results are None where tasks are needed: they alone take futures as arguments, and recover from faults.
+        """
+        given = {c: arguments(c) for c in wanted}
+        if self.places is None or _has_future(list(given.values())):
+            return [], None
+        workers, jobs, groups = self._workers(), {}, []
+        for worker, here in by_place([self.places[c] for c in wanted]).items():
+            n_threads = min(workers.get(worker, {}).get("nthreads", 1), len(here))
+            own = [[wanted[i] for i in part] for part in np.array_split(here, n_threads)]
+            jobs[worker] = [([self.futures[c].key for c in g], function, [given[c] for c in g]) for g in own]
+            groups += own
+        return groups, self.session.ask(how, jobs)
 
     def _workers(self) -> dict[str, dict]:
         """The workers; chunks are distributed again when one has joined or left."""
-        assert self.places is not None
         workers = self.session.workers()
-        if workers and set(workers) != set(self.places) and len(self.futures) > 1:
+        if self.places is not None and workers and set(workers) != set(self.places) and len(self.futures) > 1:
             self.places = balanced(self.places, list(workers), self.sizes.tolist()) or self.places
         return workers
 
-    def _tasks(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+    def _tasks(self, function: Callable, arguments: Arguments, wanted: Sequence[int]) -> list:
         """A task for each chunk."""
-        wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
-        pieces = [None] * len(wanted) if per_chunk is None else per_chunk
-        filled = [arguments_for(args, piece) for piece in pieces]
-        columns = [[self.futures[c] for c in wanted], *(list(column) for column in zip(*filled))]
-        if self.places is not None:
-            self._workers()
+        sent: dict[int, Any] = {}
+        given = [arguments(c) for c in wanted]
+        if len(given) > FAN_IN:
+            given = [self._with_sent(own, sent) for own in given]
+        self._workers()
         places = None if self.places is None else [self.places[c] for c in wanted]
-        return self.session.map(function, *columns, places=places)
+        return self.session.map(function, [self.futures[c] for c in wanted], *map(list, zip(*given)), places=places)
 
-    def share(self, value: Any) -> Any:
-        n_tasks = len(self.futures) if self.places is None else min(len(self.futures), self.session.n_threads())
-        if n_tasks <= FAN_IN:  # sent with each task, which saves one task to wait for
-            return value
-        if isinstance(value, ScoreTable):
-            return self.session.submit(ScoreTable, self.session.send(value.values), value.bits)
-        return self.session.submit(same, value)
+    def _with_sent(self, value: Any, sent: dict[int, Any]) -> Any:
+        """`value` with the tables in it replaced by tasks that hold them: sent once, not with each task."""
+        if isinstance(value, tuple):
+            return tuple(self._with_sent(part, sent) for part in value)
+        if isinstance(value, (ScoreTable, MoveTable)) and id(value) not in sent:
+            score = isinstance(value, ScoreTable)
+            sent[id(value)] = (
+                self.session.submit(ScoreTable, self.session.send(value.values), value.bits)
+                if score
+                else self.session.submit(same, value)
+            )
+        return sent.get(id(value), value)
 
     def abandon(self) -> None:
         self.session.cancel()
@@ -371,9 +359,8 @@ class DaskChunks(Chunks):
 
     def gather(self, labelling: ChunkedLabelling) -> Any:
         if not self.distributed:
-            found = self.each(chunk_labels, *labelling.arguments, per_chunk=labelling.pieces)
-            return np.concatenate(found).astype(np.int32)
-        return self._present(self._tasks(presented_labels, *labelling.arguments, per_chunk=labelling.pieces))
+            return np.concatenate(self.each(chunk_labels, labelling.at)).astype(np.int32)
+        return self._present(self._tasks(presented_labels, labelling.at, range(len(self.futures))))
 
     def _present(self, futures: list) -> Any:
         """Label arrays on the workers as one Dask array with the input's chunks."""
@@ -394,23 +381,21 @@ class DaskChunks(Chunks):
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
         # (chunks, 2, k): rows and copies of each label
-        shares = np.array(self.each(label_shares, *labelling.arguments, per_chunk=labelling.pieces))
+        shares = np.array(self.each(label_shares, labelling.at))
         starts = np.cumsum(self.sizes) - self.sizes
-        spans = [(c, c) for c in range(len(self.futures))] if self.spans is None else self.spans
         children = []
         for side in range(labelling.n_clusters):
             groups = groups_of(shares[:, 0, side], self.target_rows)
             futures = []
             for group in groups:
                 pieces = [
-                    self.session.submit(take_label, self.futures[c], *labelling.arguments_of(c), side, int(starts[c]))
+                    self.session.submit(take_label, self.futures[c], *labelling.at(c), side, int(starts[c]))
                     for c in group
                 ]
                 futures.append(pieces[0] if len(pieces) == 1 else self.session.submit(join_chunks, pieces))
             rows = [int(shares[g, 0, side].sum()) for g in groups]
             copies = [int(shares[g, 1, side].sum()) for g in groups]
-            covered = [(spans[g[0]][0], spans[g[-1]][1]) for g in groups]
-            child = DaskChunks(self.session, futures, rows, copies, self.layout, covered)
+            child = DaskChunks(self.session, futures, rows, copies, self.layout)
             child.distributed, child.target_rows = self.distributed, self.target_rows
             children.append(child)
         return children  # type: ignore[return-value]
@@ -421,10 +406,9 @@ class DaskChunks(Chunks):
         found: list[tuple[int, Any]] = []
         for position, leaf in enumerate(leaves):
             assert isinstance(leaf, DaskChunks)
-            if leaf.spans is None:
-                zeros = [np.zeros(0, np.int64)] * len(self.futures)
-                return self._shown([self.session.submit(fill_positions, c, [z]) for c, z in zip(self.futures, zeros)])
-            found += [(position, self.session.submit(own_ids, chunk)) for chunk in leaf.futures]
+            starts = np.cumsum(leaf.sizes) - leaf.sizes
+            numbers = self.session.map(row_numbers, leaf.futures, starts.tolist())
+            found += [(position, ids) for ids in numbers]
         width = max(FAN_IN, -(-len(found) // max(1, len(self.futures))))
         groups = [found[i : i + width] for i in range(0, len(found), width)]
         sorted_ = [
@@ -435,10 +419,7 @@ class DaskChunks(Chunks):
         for c, chunk in enumerate(self.futures):
             parts = [self.session.submit(getitem, group, c) for group in sorted_]
             filled.append(self.session.submit(fill_positions, chunk, parts, self.distributed))
-        return self._shown(filled)
-
-    def _shown(self, futures: list) -> Any:
-        return self._present(futures) if self.distributed else np.concatenate(self.session.gather(futures))
+        return self._present(filled) if self.distributed else np.concatenate(self.session.gather(filled))
 
     def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
         """The new labels are tasks, from which chunks compute from now on."""
@@ -446,8 +427,8 @@ class DaskChunks(Chunks):
         for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
             here = (indices >= end - size) & (indices < end)
             where, to = indices[here] - (end - size), targets[here].astype(smallest_unsigned(labelling.n_clusters))
-            pieces.append(self.session.submit(moved_labels, chunk, *labelling.arguments_of(c), where, to))
-        labelling.past, labelling.pieces = (new_version(), None, EACH), pieces
+            pieces.append(self.session.submit(moved_labels, chunk, *labelling.at(c), where, to))
+        labelling.set(new_version(), pieces=pieces)
 
 
 def _has_future(value: Any) -> bool:

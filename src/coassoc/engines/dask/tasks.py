@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...core.counts import Layout
-from ..stream.chunked import ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import Chunk, Past, add_results, chunk_describe, chunk_labels
+from ..contract import Fit, Labelling
+from ..stream.chunks import Chunk, Past, State, add_results, chunk_labels
 
 
 def same(value: Any) -> Any:
@@ -84,10 +84,9 @@ def label_shares(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
 
 
 def take_label(chunk: Chunk, key: str, k: int, past: Past, side: int, start: int) -> Chunk:
-    """The rows of one label as a chunk; `start` is the number of the first row of a chunk without row numbers."""
+    """The rows of one label as a chunk; `start` as for `row_numbers`."""
     rows = np.flatnonzero(chunk_labels(chunk, key, k, past) == side)
-    last = start + len(chunk)
-    ids = (start + rows).astype(np.uint32 if last <= 1 << 32 else np.int64) if chunk.ids is None else chunk.ids[rows]
+    ids = row_numbers(chunk, start)[rows].astype(np.uint32 if start + len(chunk) <= 1 << 32 else np.int64, copy=False)
     copies = None if chunk.copies is None else chunk.copies[rows]
     return Chunk(
         chunk.codes[rows], chunk.layout, copies, ids, missing=chunk.missing, engine=chunk.engine, slots=chunk.slots
@@ -102,9 +101,9 @@ def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
     return Chunk(codes, first.layout, copies, ids, missing=first.missing, engine=first.engine, slots=first.slots)
 
 
-def own_ids(chunk: Chunk) -> np.ndarray:
-    assert chunk.ids is not None
-    return chunk.ids
+def row_numbers(chunk: Chunk, start: int) -> np.ndarray:
+    """Row numbers in the rows first loaded; `start` is that of the first row of a chunk which was never split."""
+    return np.arange(start, start + len(chunk)) if chunk.ids is None else chunk.ids
 
 
 def sort_ids(ids: Sequence[np.ndarray], positions: Sequence[int], ends: np.ndarray) -> list:
@@ -119,24 +118,23 @@ def sort_ids(ids: Sequence[np.ndarray], positions: Sequence[int], ends: np.ndarr
     return [(every[a:b] - begin, leaf[a:b]) for a, b, begin in zip(starts, cuts, begins)]
 
 
-def fill_positions(chunk: Chunk, parts: Sequence, marked: bool = False) -> np.ndarray:
+def fill_positions(chunk: Chunk, parts: Sequence, marked: bool) -> np.ndarray:
     labels = np.zeros(len(chunk), dtype=np.int32)
-    for part in parts:
-        if len(part):
-            labels[part[0]] = part[1]
+    for rows, leaves in parts:
+        labels[rows] = leaves
     return _marked(chunk, labels) if marked else labels
 
 
 # -- several chunks at once ----------------------------------------------------------------------------------------
 
 
-def on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, pieces: Sequence) -> list:
-    """``function(chunk, *args)`` for each chunk; `EACH` among the arguments is replaced by the chunk's piece."""
-    return [function(chunk, *arguments_for(args, piece)) for chunk, piece in zip(chunks, pieces)]
+def on_chunks(chunks: Sequence[Chunk], function: Callable, arguments: Sequence[tuple]) -> list:
+    """``function(chunk, *arguments)`` for each chunk."""
+    return [function(chunk, *own) for chunk, own in zip(chunks, arguments)]
 
 
-def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, pieces: Sequence) -> tuple:
-    return add_results(on_chunks(chunks, function, args, pieces))
+def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, arguments: Sequence[tuple]) -> tuple:
+    return add_results(on_chunks(chunks, function, arguments))
 
 
 async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) -> list | None:
@@ -151,36 +149,11 @@ async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) 
 # -- whole tasks on one chunk --------------------------------------------------------------------------------------
 
 
-class _OneChunk(Chunks):
-    """A single chunk in this process, for tasks that run entirely on its worker."""
-
-    def __init__(self, chunk: Chunk):
-        super().__init__(chunk.layout)
-        self.chunk = chunk
-        n_rows, n_copies = chunk_describe(chunk)
-        self.sizes, self.copies = np.array([n_rows]), np.array([n_copies])
-
-    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which: Any = None) -> list:
-        return [function(self.chunk, *arguments_for(args, None if per_chunk is None else per_chunk[0]))]
-
-    def forget(self, key: str) -> None:
-        pass  # the caller, who gets the labelling, will ask for its labels
-
-    def gather(self, labelling: Any) -> np.ndarray:
-        return chunk_labels(self.chunk, *labelling.arguments_of(0)).astype(np.int32)
-
-    def divide(self, labelling: Any) -> list[Chunks]:
-        raise NotImplementedError("a task on one chunk returns a labelling; its caller splits the rows.")
-
-    def scatter(self, leaves: Sequence[Chunks]) -> Any:
-        raise NotImplementedError("a task on one chunk returns a labelling; its caller gathers the leaves.")
-
-    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
-        raise NotImplementedError("a task on one chunk labels rows by tables only.")
-
-
-def run_on_chunk(chunk: Chunk, function: Callable, task: Any) -> Any:
-    """``function(task)`` with ``task.rows`` the rows of the chunk, in this process."""
-    task = copy.copy(task)  # Dask may pass the same argument again
-    task.rows = ChunkedRows(_OneChunk(chunk))
-    return function(task)
+def run_on_chunk(chunk: Chunk, function: Callable, task: Any, key: str, version: str) -> Any:
+    """``function(task)`` with ``task.rows`` the rows of the chunk; a fit leaves its labels here, under `key`."""
+    with chunk.lock:
+        found = function(replace(task, rows=chunk.rows()))
+        if not isinstance(found, Fit):
+            return found
+        chunk.remember(key, State(version, found.labelling))
+        return replace(found, labelling=Labelling(found.counts.n_clusters))

@@ -32,7 +32,6 @@ from ..numpy import Numpy
 # The labels a call starts from: (version, table, labels). They are the argmax of the table, or given, or (both None)
 # not set yet.
 Past = tuple[str, "ScoreTable | None", "np.ndarray | None"]
-UNLABELLED: Past = ("", None, None)
 
 _gpu_lock = threading.RLock()  # chunks of one process share its GPU
 _numbers = itertools.count()
@@ -63,7 +62,7 @@ def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = F
 
 
 @dataclass
-class _State:
+class State:
     """Cached labels of a chunk, with the version they belong to."""
 
     version: str
@@ -197,7 +196,7 @@ class Chunk:
                 if labels is None and table is not None:
                     rows.assign(labelling, table)
             yield rows, labelling
-            state = _State(before if version is None else version, labelling, packed)
+            state = State(before if version is None else version, labelling, packed)
             if self.lean is not None and state.version:
                 if packed is None:
                     state.packed = self.lean(len(self), smallest_unsigned(k))

@@ -11,15 +11,8 @@ from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
 from ..contract import Engine, missing_in
 from ..memory import Budget, format_size, parse_size, trim
-from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from .chunks import (
-    Chunk,
-    chunk_describe,
-    chunk_labels,
-    chunk_relabel,
-    local_engine,
-    new_version,
-)
+from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
+from .chunks import Chunk, add_results, chunk_describe, chunk_labels, chunk_relabel, local_engine, new_version
 
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
@@ -136,19 +129,23 @@ class StreamChunks(Chunks):
         self.sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
         self.copies = self.sizes
         if copies is not None or plan.missing.all():
-            self.copies = np.array([n for _, n in self.each(chunk_describe)], dtype=np.int64)
+            self.copies = np.array([n for _, n in self.each(chunk_describe, lambda c: ())], dtype=np.int64)
 
-    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
-        order = list(range(len(self.parts))) if which is None else [int(c) for c in which]
-        results: list[Any] = [None] * len(order)
-        places = list(range(len(order)))
-        if self._backwards:  # every other sweep runs backwards and starts with pages still in the system's cache
-            places.reverse()
-        self._backwards = not self._backwards and len(order) > 1
-        for place in places:
-            piece = None if per_chunk is None else per_chunk[place]
-            results[place] = function(self.parts[order[place]], *arguments_for(args, piece))
-        return results
+    def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
+        wanted = range(len(self.parts)) if which is None else which
+        # every other sweep runs backwards and starts with pages still in the system's cache
+        order = -1 if self._backwards else 1
+        self._backwards = not self._backwards and len(wanted) > 1
+        return [function(self.parts[c], *arguments(c)) for c in wanted[::order]][::order]
+
+    def total(self, function: Callable, arguments: Arguments) -> tuple:
+        sums: list[tuple] = []
+
+        def add(chunk: Chunk, *given: Any) -> None:  # one sum and one result are in memory
+            sums[:] = [add_results([*sums, function(chunk, *given)])]
+
+        self.each(add, arguments)
+        return sums[0]
 
     def forget(self, key: str) -> None:
         for part in self.parts:
@@ -175,7 +172,7 @@ class StreamChunks(Chunks):
         in_place = labelling.recomputable and self.plan.warm and 4 * n <= self.plan.budget.total
         labels = np.empty(n, np.int32) if in_place else self.plan.budget.allocate(n, np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            labels[span] = chunk_labels(part, *labelling.arguments_of(c))
+            labels[span] = chunk_labels(part, *labelling.at(c))
             if labelling.recomputable:
                 part.forget(labelling.key)
                 self._trim()
@@ -184,7 +181,7 @@ class StreamChunks(Chunks):
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
         k, total = labelling.n_clusters, int(self.sizes.sum())
         sizes = np.zeros(k, dtype=np.int64)
-        for labels in self.each(chunk_labels, *labelling.arguments, per_chunk=labelling.pieces):
+        for labels in self.each(chunk_labels, labelling.at):
             sizes += np.bincount(labels, minlength=k)
         allocate, id_type = self.plan.budget.allocate, np.uint32 if total < 1 << 32 else np.int64
         counts = sizes.tolist()
@@ -193,7 +190,7 @@ class StreamChunks(Chunks):
         copies = [None if self.row_copies is None else allocate(size, np.int64) for size in counts]
         filled = np.zeros(k, dtype=np.int64)
         for c, span in enumerate(self.spans):  # in row order
-            labels = chunk_labels(self.parts[c], *labelling.arguments_of(c))
+            labels = chunk_labels(self.parts[c], *labelling.at(c))
             for side in range(k):
                 inside = np.flatnonzero(labels == side)
                 place = slice(filled[side], filled[side] + len(inside))
@@ -216,5 +213,5 @@ class StreamChunks(Chunks):
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
             here = (indices >= span.start) & (indices < span.stop)
             where = indices[here] - span.start
-            chunk_relabel(part, *labelling.arguments_of(c), version, where, targets[here])
-        labelling.past, labelling.pieces = (version, None, None), None  # from now on the chunks hold the labels
+            chunk_relabel(part, *labelling.at(c), version, where, targets[here])
+        labelling.set(version)  # from now on the chunks hold the labels
