@@ -84,11 +84,6 @@ class Moves:
         """These moves in host memory, for engines whose moves are elsewhere."""
         return self
 
-    def some(self, mask: np.ndarray) -> Moves:
-        return Moves(
-            self.indices[mask], self.sources[mask], self.targets[mask], self.codes[mask], self.copies[mask], self.stop
-        )
-
 
 # -- x log x in fixed point --------------------------------------------------------------------------------
 

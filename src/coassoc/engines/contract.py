@@ -182,9 +182,8 @@ class Rows(ABC):
         Runs in the caller's process: counts are small and the moves carry their codes.
         """
         accepted = settle(state, moves, threshold)
-        kept = moves.some(accepted)
-        self.relabel(labelling, kept.indices, kept.targets)
-        return len(kept)
+        self.relabel(labelling, moves.indices[accepted], moves.targets[accepted])
+        return int(np.count_nonzero(accepted))
 
     def distinct(self, n_starts: int) -> Rows:
         """The different rows, with their multiplicities, where that makes k-means starts faster; else these rows.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,6 @@ from ..core.counts import Counts, Layout, ScoreTable
 from ..core.moves import Moves, MoveTable, propose_chunk
 from ..core.overlaps import RowShares
 from .contract import Engine, Labelling, Rows, Seeding, participating_copies
-
-OVERLAP_ROWS = 1 << 20  # float64 sums of this many numbers below 2**31 are exact
 
 
 class Numpy(Engine):
@@ -88,16 +86,12 @@ class NumpyRows(Rows):
         return labelling.labels
 
     def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        values, found = self._pad(cost.values), []
-        for part in self._chunks():
-            costs = own_scores_chunk(self.codes[part], self._padded, values, labelling.labels[part])
-            taking_part = np.arange(part.start, part.stop)
-            if self.copies is not None:
-                taking_part = taking_part[self.copies[part] > 0]
-            found.append(first_different(self.codes, taking_part, costs[taking_part - part.start], m))
-        rows, costs = (np.concatenate(x) for x in zip(*found))
-        rows, costs = first_different(self.codes, rows, costs, m)
-        return self.codes[rows], costs
+        values = self._pad(cost.values)
+
+        def costs_of(part: slice) -> np.ndarray:
+            return own_scores_chunk(self.codes[part], self._padded, values, labelling.labels[part])
+
+        return find_worst(self, self._chunks(), costs_of, m)
 
     def seeding(self, weights: np.ndarray) -> NumpySeeding:
         return NumpySeeding(self, weights)
@@ -121,23 +115,18 @@ class NumpyRows(Rows):
 
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d, padded = self.layout.n_codes, self._padded
-        total = np.zeros((d + len(padded), d + len(padded)), dtype=np.int64)
-        for part in self._chunks(min(self.chunk_rows, OVERLAP_ROWS)):
-            columns = self.codes[part] + padded
-            factor = self._copies(part)
+        width = d + len(padded)
+        total = np.zeros(width * width, dtype=np.int64)
+        for part in self._chunks():
+            columns, factor = self.codes[part] + padded, self._copies(part)
             if shares is not None:
-                units = self._pad(shares.units[:, None])[:, 0]
-                share = shares.of_sums(units[columns].sum(axis=1))
+                share = shares.of_sums(self._pad(shares.units)[columns].sum(axis=1))
                 factor = share if factor is None else factor * share
             for j in range(len(padded)):
                 for g in range(len(padded)):
-                    first, second = padded[j], padded[g]
-                    kj, kg = self.layout.n_clusters[j] + 1, self.layout.n_clusters[g] + 1
-                    pairs = (columns[:, j] - first) * kg + (columns[:, g] - second)
-                    block = _exact_bincount(pairs, factor, kj * kg).reshape(kj, kg)
-                    total[first : first + kj, second : second + kg] += block
+                    np.add.at(total, columns[:, j] * width + columns[:, g], 1 if factor is None else factor)
         missing = padded + self.layout.n_clusters
-        return np.delete(np.delete(total, missing, axis=0), missing, axis=1)
+        return np.delete(np.delete(total.reshape(width, width), missing, axis=0), missing, axis=1)
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices])
@@ -175,10 +164,8 @@ class NumpyRows(Rows):
     def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
         labelling.labels[indices] = targets
 
-    def _chunks(self, rows: int | None = None) -> Iterator[slice]:
-        step = self.chunk_rows if rows is None else rows
-        for start in range(0, self.n_rows, step):
-            yield slice(start, min(start + step, self.n_rows))
+    def _chunks(self) -> Iterator[slice]:
+        return chunks_of(self.n_rows, self.chunk_rows)
 
     def _copies(self, part: slice) -> np.ndarray | None:
         return None if self.copies is None else self.copies[part]
@@ -272,23 +259,34 @@ def _bincount(values: np.ndarray, copies: np.ndarray | None, n: int) -> np.ndarr
     return np.bincount(values, weights=copies, minlength=n).astype(np.int64)
 
 
-def _exact_bincount(values: np.ndarray, factor: np.ndarray | None, n: int) -> np.ndarray:
-    """Sums of whole numbers below 2**62, in two halves that float64 holds exactly."""
-    if factor is None:
-        return np.bincount(values, minlength=n)
-    return _bincount(values, factor & ((1 << 31) - 1), n) + (_bincount(values, factor >> 31, n) << 31)
+def chunks_of(n: int, step: int) -> Iterator[slice]:
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
 
 
-def first_different(codes, rows, costs, m) -> tuple[np.ndarray, np.ndarray]:
-    """Of `rows`, the m with the largest cost whose codes differ; lowest index on ties."""
-    order = np.lexsort((rows, -costs))
-    kept: list[int] = []
-    seen: set[bytes] = set()
-    for position in order:
-        key = codes[rows[position]].tobytes()
-        if key not in seen:
-            seen.add(key)
-            kept.append(position)
-            if len(kept) == m:
-                break
-    return rows[kept], costs[kept]
+def find_worst(rows: Any, chunks: Iterable[slice], costs_of: Callable, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """The verb `worst_rows` for rows with `copies`, given the costs of the rows of a chunk."""
+    worst = costs = np.empty(0, np.int64)
+    for part in chunks:
+        here, own = np.arange(part.start, part.stop), costs_of(part)
+        if rows.copies is not None:
+            taking_part = rows.copies[part] > 0
+            here, own = here[taking_part], own[taking_part]
+        worst, costs = np.concatenate([worst, here]), np.concatenate([costs, own])
+        best = first_different(lambda at, worst=worst: rows.codes_at(worst[at]), costs, m)
+        worst, costs = worst[best], costs[best]
+    return rows.codes_at(worst), costs
+
+
+def first_different(codes_at: Callable, costs: np.ndarray, m: int) -> np.ndarray:
+    """Positions of the m largest costs whose codes differ, the first of equals; looks at a few top ones first."""
+    top = 4 * m
+    while True:
+        high = np.arange(len(costs))
+        if top < len(costs):
+            high = np.flatnonzero(costs >= np.partition(costs, len(costs) - top)[len(costs) - top])
+        high = high[np.argsort(-costs[high], kind="stable")]
+        _, first = np.unique(codes_at(high), axis=0, return_index=True)
+        if len(first) >= m or len(high) == len(costs):
+            return high[np.sort(first)[:m]]
+        top = max(8 * top, len(high) + 1)

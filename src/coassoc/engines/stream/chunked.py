@@ -147,8 +147,8 @@ class ChunkedRows(Rows):
         found = self.chunks.each(chunk_worst, lambda c: (*labelling.at(c), cost, m))
         rows, costs = (np.concatenate(part) for part in zip(*found))
         # chunks come in row order and each is sorted, so that the lowest index is first among equals
-        best, costs = first_different(rows, np.arange(len(rows)), costs, m)
-        return rows[best], costs
+        best = first_different(rows.__getitem__, costs, m)
+        return rows[best], costs[best]
 
     def seeding(self, weights: np.ndarray) -> ChunkedSeeding:
         return ChunkedSeeding(self.chunks, weights)
