@@ -21,7 +21,7 @@ from ...core.counts import Layout, ScoreTable, check_total_copies, smallest_unsi
 from ...core.moves import MoveTable
 from ..contract import Engine, Fit, missing_in
 from ..stream.chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
-from ..stream.chunks import add_results, chunk_describe, chunk_labels, new_version
+from ..stream.chunks import add_results, chunk_copies, chunk_labels, new_version
 from .session import FAN_IN, Session, balanced, by_place, groups_of
 from .tasks import (
     fill_positions,
@@ -143,9 +143,9 @@ class Dask(Engine):
                 sizes, places, rows = self._code_blocks(session, ensemble)
             else:
                 sizes, places, rows = self._cut_codes(session, ensemble.codes)
-            layout = Layout.of(ensemble)
-            settings = {"missing": missing_in(ensemble), "engine": self.local, "slots": 2 * (self.n_starts or 4) + 2}
-            chunks = DaskChunks.build(session, rows, sizes, places, layout, multiplicity, settings)
+            slots = 2 * (self.n_starts or 4) + 2
+            shared = {"layout": Layout.of(ensemble), "missing": missing_in(ensemble), "engine": self.local}
+            chunks = DaskChunks.build(session, rows, sizes, places, multiplicity, {**shared, "slots": slots})
             chunks.distributed = source is not None
             chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
             check_total_copies(int(chunks.copies.sum()))
@@ -258,30 +258,21 @@ class DaskChunks(Chunks):
 
     @classmethod
     def build(
-        cls,
-        session: Session,
-        rows: list,
-        sizes: list,
-        places: list[str] | None,
-        layout: Layout,
-        multiplicity: np.ndarray | None,
-        settings: dict[str, Any],
+        cls, session: Session, rows: list, sizes: list, places: list[str] | None, multiplicity: Any, settings: dict
     ) -> DaskChunks:
         """Chunks of the codes in `rows` (futures), without the empty ones; `settings` go to `Chunk`."""
         ends = np.cumsum(sizes)
-        kept = [c for c, size in enumerate(sizes) if size]
+        kept = np.flatnonzero(sizes).tolist()
         copies: list[Any] = [None] * len(kept)
         if multiplicity is not None:
             copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
         places = None if places is None else [places[c] for c in kept]
-        columns = [rows[c] for c in kept], [layout] * len(kept), copies, [settings] * len(kept)
-        futures = session.map(make_chunk, *columns, places=places)
-        copies_of = kept_sizes = np.array([sizes[c] for c in kept], dtype=np.int64)
+        futures = session.map(make_chunk, [rows[c] for c in kept], copies, [settings] * len(kept), places=places)
+        counted = kept_sizes = [sizes[c] for c in kept]
         if multiplicity is not None or settings["missing"].all():
-            copies_of = np.array([n for _, n in session.gather(session.map(chunk_describe, futures))])
-        self = cls(session, futures, kept_sizes, copies_of, layout)
-        self.all_sizes = list(sizes)
-        self.places = places
+            counted = session.gather(session.map(chunk_copies, futures))
+        self = cls(session, futures, kept_sizes, counted, settings["layout"])
+        self.all_sizes, self.places = list(sizes), places
         return self
 
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Layout
 from ..contract import Fit, Labelling
 from ..stream.chunks import Chunk, Past, State, add_results, chunk_labels
 
@@ -42,8 +41,8 @@ def read_rows(path: str, dtype: str, offset: int, rows: int, p: int) -> np.ndarr
     return np.fromfile(path, dtype=kind, count=rows * p, offset=offset).reshape(rows, p)
 
 
-def make_chunk(codes: np.ndarray, layout: Layout, copies: np.ndarray | None, settings: dict[str, Any]) -> Chunk:
-    return Chunk(np.ascontiguousarray(codes), layout, copies, **settings)
+def make_chunk(codes: np.ndarray, copies: np.ndarray | None, settings: dict[str, Any]) -> Chunk:
+    return Chunk(np.ascontiguousarray(codes), copies=copies, ids=None, **settings)
 
 
 # -- labels --------------------------------------------------------------------------------------------------------
@@ -69,15 +68,8 @@ def moved_labels(chunk: Chunk, key: str, k: int, past: Past, where: np.ndarray, 
 
 def label_shares(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
     """Rows and participating copies of each label, shape (2, k)."""
-    labels = chunk_labels(chunk, key, k, past)
-    rows = np.bincount(labels, minlength=k)
-    unlabelled = chunk.unlabelled()
-    if chunk.copies is None and unlabelled is None:
-        return np.array([rows, rows])
-    copies = np.ones(len(labels), np.int64) if chunk.copies is None else chunk.copies.copy()
-    if unlabelled is not None:
-        copies[unlabelled] = 0
-    return np.array([rows, np.bincount(labels, weights=copies, minlength=k).astype(np.int64)])
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        return np.array([np.bincount(np.asarray(rows.labels(labelling)), minlength=k), rows.counts(labelling).sizes])
 
 
 # -- subsets -------------------------------------------------------------------------------------------------------
@@ -88,17 +80,13 @@ def take_label(chunk: Chunk, key: str, k: int, past: Past, side: int, start: int
     rows = np.flatnonzero(chunk_labels(chunk, key, k, past) == side)
     ids = row_numbers(chunk, start)[rows].astype(np.uint32 if start + len(chunk) <= 1 << 32 else np.int64, copy=False)
     copies = None if chunk.copies is None else chunk.copies[rows]
-    return Chunk(
-        chunk.codes[rows], chunk.layout, copies, ids, missing=chunk.missing, engine=chunk.engine, slots=chunk.slots
-    )
+    return replace(chunk, codes=chunk.codes[rows], copies=copies, ids=ids)
 
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
-    first = chunks[0]
-    copies = None if first.copies is None else np.concatenate([c.copies for c in chunks])
-    ids = np.concatenate([c.ids for c in chunks])
-    codes = np.concatenate([c.codes for c in chunks])
-    return Chunk(codes, first.layout, copies, ids, missing=first.missing, engine=first.engine, slots=first.slots)
+    copies = None if chunks[0].copies is None else np.concatenate([c.copies for c in chunks])
+    codes, ids = (np.concatenate([getattr(c, name) for c in chunks]) for name in ("codes", "ids"))
+    return replace(chunks[0], codes=codes, copies=copies, ids=ids)
 
 
 def row_numbers(chunk: Chunk, start: int) -> np.ndarray:

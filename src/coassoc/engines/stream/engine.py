@@ -12,7 +12,7 @@ from ...core.counts import Layout, check_total_copies
 from ..contract import Engine, missing_in
 from ..memory import Budget, format_size, parse_size, trim
 from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
-from .chunks import Chunk, add_results, chunk_describe, chunk_labels, chunk_relabel, local_engine, new_version
+from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabel, local_engine, new_version
 
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
@@ -103,16 +103,8 @@ class _Plan:
         self.chunk_rows = engine.chunk_rows or rows
 
     def chunk(self, codes: np.ndarray, copies: np.ndarray | None) -> Chunk:
-        return Chunk(
-            codes,
-            self.layout,
-            copies,
-            missing=self.missing,
-            engine=self.engine,
-            slots=None,
-            lean=None if self.warm else self.budget.allocate,
-            keep_distances=self.keep_distances,
-        )
+        lean = None if self.warm else self.budget.allocate
+        return Chunk(codes, self.layout, copies, None, self.missing, self.engine, None, lean, self.keep_distances)
 
 
 class StreamChunks(Chunks):
@@ -129,7 +121,7 @@ class StreamChunks(Chunks):
         self.sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
         self.copies = self.sizes
         if copies is not None or plan.missing.all():
-            self.copies = np.array([n for _, n in self.each(chunk_describe, lambda c: ())], dtype=np.int64)
+            self.copies = np.array(self.each(chunk_copies, lambda c: ()), dtype=np.int64)
 
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
         wanted = range(len(self.parts)) if which is None else which
