@@ -157,7 +157,6 @@ class CudaRows(Rows):
         self.pinned = streaming and self.device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
-        self._scratch: np.ndarray | None = None
         # a missing label reads a zero row after its partition's part of a table
         self.starts = (layout.offsets[:-1] + np.arange(layout.n_partitions)).astype(np.int32)
         self.table_rows = layout.n_codes + layout.n_partitions
@@ -226,15 +225,9 @@ class CudaRows(Rows):
         if old is None or not 0 <= table.bits + labelling.unit <= 31:
             return None
         before = np.ceil(labelling.drifted)
-        labelling.drifted = labelling.drifted + self._table_drift(table, old) * 2.0**-labelling.unit
+        labelling.drifted = labelling.drifted + table_drift(table, old, self.layout.offsets) * 2.0**-labelling.unit
         # bytes are rounded down by up to one step: rounding the running sum up, not each drift, stays safe
         return np.minimum(np.ceil(labelling.drifted) - before, 255).astype(np.uint8)
-
-    def _table_drift(self, table: ScoreTable, old: ScoreTable) -> np.ndarray:
-        shape = table.values.shape[::-1]
-        if self._scratch is None or self._scratch.shape != shape:  # reused: new pages take longer than the arithmetic
-            self._scratch = np.empty(shape)
-        return table_drift(table, old, self.layout.offsets, self._scratch)
 
     def counts(self, labelling: Any) -> Counts:
         if not labelling.counted:
