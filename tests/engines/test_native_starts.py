@@ -262,7 +262,3 @@ def test_arguments_that_do_not_fit_are_refused():
             call()
     with pytest.raises(ValueError, match="negative"):
         engine.kmeans_fits([start, Start(other, np.random.default_rng(1))], 2, 2, -ones, v, 5)
-    with pytest.raises(ValueError, match="must have 2 clusters, got 3"):
-        engine.kmeans_fits([start], 2, 2, ones, v, 5, rows.labelling(3))
-    with pytest.raises(ValueError, match="one start, got 2"):
-        engine.kmeans_fits([start, start], 2, 2, ones, v, 5, rows.labelling(2))

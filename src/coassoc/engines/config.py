@@ -41,30 +41,6 @@ def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
     >>> config["engine"] in ("native", "numpy")
     True
     """
-    config = _config()
-    if as_dict:
-        return config
-    simd = config["simd"]
-    if simd is not None:
-        simd += f" (available: {', '.join(config['simd_available'])})"
-    lines = {
-        "coassoc": config["coassoc"],
-        "python": f"{config['python']} on {config['platform']}",
-        "engine": f"{config['engine']} (what engine='auto' picks)",
-        "compiled kernels": config["kernels"],
-        "SIMD level": simd or "none",
-        "threads": config["n_threads"],
-        "GPU": config["gpu"],
-        **config["versions"],
-        "optional": ", ".join(f"{k} {v}" for k, v in config["optional"].items() if v) or "none",
-        "not installed": ", ".join(k for k, v in config["optional"].items() if not v) or "none",
-    }
-    for name, value in lines.items():
-        print(f"{name:>16}: {value}")
-    return None
-
-
-def _config() -> dict[str, Any]:
     why_not = kernels_missing()
     simd: str | None = None
     if why_not is None:
@@ -72,7 +48,7 @@ def _config() -> dict[str, Any]:
             simd = simd_level()
         except ValueError as error:
             simd = f"error: {error}"
-    return {
+    config = {
         "coassoc": coassoc.__version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
@@ -85,6 +61,13 @@ def _config() -> dict[str, Any]:
         "versions": {name: version_of(name) for name in _REQUIRED},
         "optional": {name: _optional_version(name) for name in _OPTIONAL},
     }
+    if as_dict:
+        return config
+    for name, value in config.items():
+        if isinstance(value, dict):
+            value = [f"{package} {version or 'not installed'}" for package, version in value.items()]
+        print(f"{name:>14}: {', '.join(value) if isinstance(value, list) else value}")
+    return None
 
 
 def version_of(distribution: str) -> str | None:

@@ -112,11 +112,7 @@ class Native(Engine):
         max_iter: int,
         labelling: Labelling | None = None,
     ) -> list[Fit | int] | None:
-        if labelling is not None and len(starts) != 1:
-            raise ValueError(f"a labelling serves one start, got {len(starts)} starts.")
         labellings: list[Any] = [start.rows.labelling(k) for start in starts] if labelling is None else [labelling]
-        if any(own.n_clusters != k for own in labellings):
-            raise ValueError(f"the labelling must have {k} clusters, got {labellings[0].n_clusters}.")
         parts = [(start.rows.core, own.core, start.rng.integers) for start, own in zip(starts, labellings)]
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         seeding_weights = np.ascontiguousarray(seeding_weights, dtype=np.int64)
