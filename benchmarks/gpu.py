@@ -150,7 +150,7 @@ def settled_kernel(outcome: dict, skip: bool, in_bytes: bool = True) -> float:
     exact_shift = fit.table.bits + labelling.unit
     drift = np.zeros(labelling.n_clusters, np.uint8) if skip else None
     job = rows.device.assign_job(
-        rows._pad(narrow), rows._pad(fit.table.values), rows.starts, bound, max(exact_shift - shift, -8), exact_shift,
+        rows.layout.pad(narrow), rows.layout.pad(fit.table.values), rows.starts, bound, max(exact_shift - shift, -8), exact_shift,
         drift, count=True, fresh=False, few=True,
     )  # fmt: skip
     return timed(

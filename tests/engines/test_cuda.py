@@ -124,7 +124,7 @@ def test_gap_bytes_never_exceed_the_exact_gap():
         scores += scale * rng.normal(size=scores.shape)
         table = fix_table(scores, rows.layout)
         rows.assign(labelling, table)
-        sums = rows._pad(table.values)[ensemble.codes + rows.starts].astype(np.int64).sum(axis=1)
+        sums = rows.layout.pad(table.values)[ensemble.codes + rows.starts].astype(np.int64).sum(axis=1)
         two = np.sort(sums, axis=1)[:, -2:]
         gap = (two[:, 1] - two[:, 0]) * 2.0**-table.bits
         kept = np.asarray(labelling.gaps).astype(float)
@@ -140,7 +140,7 @@ def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed, in_bytes):
     scores = rng.normal(size=(ensemble.n_codes, 5)) * rng.choice([1e-3, 1.0, 40.0], size=(ensemble.n_codes, 1))
     table = fix_table(scores, rows.layout)
     narrow, bound, shift = narrow_table(table.values, rows.layout.offsets, lambda bound: in_bytes)
-    narrow, values = rows._pad(narrow), rows._pad(table.values)
+    narrow, values = rows.layout.pad(narrow), rows.layout.pad(table.values)
     columns = ensemble.codes + rows.starts
     sums, exact = (t[columns].astype(np.int64).sum(axis=1) for t in (narrow, values))
     assert sums.max() <= 0xFFFF

@@ -87,14 +87,15 @@ SEARCHES = [
 def test_chunks_are_spread_evenly_and_stay_where_they_are():
     from coassoc.engines.dask.session import balanced
 
-    first = balanced([None] * 7, ["a", "b"])
+    ones = [1] * 7
+    first = balanced([None] * 7, ["a", "b"], ones)
     assert sorted(first.count(w) for w in "ab") == [3, 4]
-    joined = balanced(first, ["a", "b", "c"])
+    joined = balanced(first, ["a", "b", "c"], ones)
     assert sorted(joined.count(w) for w in "abc") == [2, 2, 3]
     assert sum(x != y for x, y in zip(first, joined)) == joined.count("c")  # only what the new one took has moved
-    left = balanced(joined, ["b", "c"])
+    left = balanced(joined, ["b", "c"], ones)
     assert all(y == x for x, y in zip(joined, left) if x != "a") and "a" not in left
-    assert balanced([None], []) is None
+    assert balanced([None], [], [1]) is None
     uneven = balanced([None] * 4, ["a", "b"], [5, 1, 2, 2])  # shared out by rows
     assert [sum(size for size, w in zip([5, 1, 2, 2], uneven) if w == x) for x in "ab"] == [5, 5]
     assert balanced(["a", "a", "a"], ["a", "b"], [3, 3, 4]) == ["a", "a", "b"]

@@ -45,6 +45,25 @@ class Layout:
     def n_codes(self) -> int:
         return int(self.offsets[-1])
 
+    @cached_property
+    def padded_starts(self) -> np.ndarray:
+        """Where each partition starts in a padded table, in which a row of zeros, for missing labels, follows each."""
+        return self.offsets[:-1] + np.arange(self.n_partitions)
+
+    @cached_property
+    def _in_padded(self) -> np.ndarray:
+        return np.arange(self.n_codes) + np.repeat(np.arange(self.n_partitions), self.n_clusters)
+
+    def pad(self, values: np.ndarray) -> np.ndarray:
+        """A padded copy of a table (d, ...)."""
+        padded = np.zeros((self.n_codes + self.n_partitions, *values.shape[1:]), values.dtype)
+        padded[self._in_padded] = values
+        return padded
+
+    def unpad(self, padded: np.ndarray) -> np.ndarray:
+        """The table (d, ...) in a padded one, which may be longer."""
+        return padded.take(self._in_padded, axis=0)
+
     def columns_of(self, codes: np.ndarray) -> np.ndarray:
         """Columns of H of one row of codes, missing labels left out."""
         seen = codes < self.n_clusters

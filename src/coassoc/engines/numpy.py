@@ -42,12 +42,6 @@ class Numpy(Engine):
         return NumpyRows(ensemble.codes, Layout.of(ensemble), copies, self.chunk_rows)
 
 
-class NumpyLabelling(Labelling):
-    def __init__(self, n_clusters: int, labels: np.ndarray):
-        super().__init__(n_clusters)
-        self.labels = labels
-
-
 class NumpyRows(Rows):
     def __init__(self, codes, layout, copies, chunk_rows, ids=None):
         self.codes = codes
@@ -57,16 +51,15 @@ class NumpyRows(Rows):
         self.ids = ids  # row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
-        # a missing label reads a zero row after its partition's part of a table
-        self._padded = layout.offsets[:-1] + np.arange(layout.n_partitions)
+        self._starts = layout.padded_starts
 
-    def labelling(self, k: int, labels: Any = None) -> NumpyLabelling:
-        return NumpyLabelling(k, np.full(self.n_rows, -1, np.int32) if labels is None else np.array(labels, np.int32))
+    def labelling(self, k: int, labels: Any = None) -> Labelling:
+        return Labelling(k, np.full(self.n_rows, -1, np.int32) if labels is None else np.array(labels, np.int32))
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:
-        values, moved = self._pad(table.values), 0
+        values, moved = self.layout.pad(table.values), 0
         for part in self._chunks():
-            new = assign_chunk(self.codes[part], self._padded, values)
+            new = assign_chunk(self.codes[part], self._starts, values)
             moved += int(np.count_nonzero(new != labelling.labels[part]))
             labelling.labels[part] = new
         return moved
@@ -77,19 +70,18 @@ class NumpyRows(Rows):
         sizes = np.zeros(k, dtype=np.int64)
         for part in self._chunks():
             labels, copies = labelling.labels[part], self._copies(part)
-            count_chunk(self.codes[part], self._padded, labels, copies, alpha)
+            count_chunk(self.codes[part], self._starts, labels, copies, alpha)
             sizes += _bincount(labels, copies, k)
-        missing = self._padded + self.layout.n_clusters
-        return Counts(np.delete(alpha, missing, axis=0), sizes, self.layout)
+        return Counts(self.layout.unpad(alpha), sizes, self.layout)
 
     def labels(self, labelling: Labelling) -> np.ndarray:
         return labelling.labels
 
     def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        values = self._pad(cost.values)
+        values = self.layout.pad(cost.values)
 
         def costs_of(part: slice) -> np.ndarray:
-            return own_scores_chunk(self.codes[part], self._padded, values, labelling.labels[part])
+            return own_scores_chunk(self.codes[part], self._starts, values, labelling.labels[part])
 
         return find_worst(self, self._chunks(), costs_of, m)
 
@@ -114,27 +106,23 @@ class NumpyRows(Rows):
         return labels
 
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
-        d, padded = self.layout.n_codes, self._padded
-        width = d + len(padded)
+        p, width = self.layout.n_partitions, self.layout.n_codes + self.layout.n_partitions
         total = np.zeros(width * width, dtype=np.int64)
         for part in self._chunks():
-            columns, factor = self.codes[part] + padded, self._copies(part)
+            columns, factor = self.codes[part] + self._starts, self._copies(part)
             if shares is not None:
-                share = shares.of_sums(self._pad(shares.units)[columns].sum(axis=1))
+                share = shares.of_sums(self.layout.pad(shares.units)[columns].sum(axis=1))
                 factor = share if factor is None else factor * share
-            for j in range(len(padded)):
-                for g in range(len(padded)):
+            for j in range(p):
+                for g in range(p):
                     np.add.at(total, columns[:, j] * width + columns[:, g], 1 if factor is None else factor)
-        missing = padded + self.layout.n_clusters
-        return np.delete(np.delete(total.reshape(width, width), missing, axis=0), missing, axis=1)
+        return self.layout.unpad(self.layout.unpad(total.reshape(width, width)).T)
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices])
 
     def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
-        rows: list[np.ndarray] = []
-        targets: list[np.ndarray] = []
-        found, stop = 0, self.n_rows
+        rows, targets, found, stop = [], [], 0, self.n_rows
         for first in range(start, self.n_rows, self.chunk_rows):
             part = slice(first, min(first + self.chunk_rows, self.n_rows))
             target = propose_chunk(self.codes[part], labelling.labels[part], self._copies(part), table, self.layout)
@@ -145,16 +133,9 @@ class NumpyRows(Rows):
             if found == limit:
                 stop = int(rows[-1][-1]) + 1
                 break
-        indices = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        indices = np.concatenate(rows)
         copies = np.ones(len(indices), np.int64) if self.copies is None else self.copies[indices]
-        return Moves(
-            indices,
-            labelling.labels[indices],
-            np.concatenate(targets) if targets else np.zeros(0, dtype=np.int32),
-            self.codes[indices],
-            copies,
-            stop,
-        )
+        return Moves(indices, labelling.labels[indices], np.concatenate(targets), self.codes[indices], copies, stop)
 
     def apply_moves(self, labelling: Labelling, state: Any, moves: Moves, threshold: float) -> int:
         accepted = state.settle(moves, threshold)  # the plain loop, the reference for the compiled one
@@ -170,50 +151,30 @@ class NumpyRows(Rows):
     def _copies(self, part: slice) -> np.ndarray | None:
         return None if self.copies is None else self.copies[part]
 
-    def _pad(self, values: np.ndarray) -> np.ndarray:
-        return np.insert(values, self.layout.offsets[1:], 0, axis=0)
-
 
 class NumpySeeding(Seeding):
     def __init__(self, rows: NumpyRows, weights: np.ndarray):
-        self.rows = rows
-        self.weights = weights
+        self.rows, self.weights = rows, weights
         self.total = rows.n_copies
         self._distance: np.ndarray | None = None  # None: no row chosen yet
 
     def locate(self, targets: np.ndarray) -> np.ndarray:
-        found = np.full(len(targets), -1)
-        before = 0
-        for part in self.rows._chunks():
-            running = before + np.cumsum(self._terms(part, self._now(part)))
-            here = (found < 0) & (targets < running[-1])
-            found[here] = part.start + np.searchsorted(running, targets[here], side="right")
-            before = int(running[-1])
-        return self.rows.codes_at(found)
+        now = np.ones(self.rows.n_rows, np.int64) if self._distance is None else self._distance
+        return self.rows.codes_at(np.searchsorted(np.cumsum(self._terms(now)), targets, side="right"))
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
-        totals = np.zeros(len(candidates), dtype=np.int64)
-        for part in self.rows._chunks():
-            now = self._now(part)
-            for c, row in enumerate(candidates):
-                totals[c] += self._terms(part, self._nearer(part, now, row)).sum()
-        return totals
+        return np.array([self._terms(self._nearer(row)).sum() for row in candidates])
 
     def add(self, row: np.ndarray) -> None:
-        nearer = [self._nearer(part, self._now(part), row) for part in self.rows._chunks()]
-        self._distance = np.concatenate(nearer)
-        self.total = int(sum(self._terms(p, self._distance[p]).sum() for p in self.rows._chunks()))
+        self._distance = self._nearer(row)
+        self.total = int(self._terms(self._distance).sum())
 
-    def _now(self, part: slice) -> np.ndarray:
-        return np.ones(part.stop - part.start, np.int64) if self._distance is None else self._distance[part]
+    def _nearer(self, row: np.ndarray) -> np.ndarray:
+        distance = distances(self.rows.codes, row, self.rows.layout.n_clusters, self.weights)
+        return distance if self._distance is None else np.minimum(self._distance, distance)
 
-    def _nearer(self, part: slice, now: np.ndarray, row: np.ndarray) -> np.ndarray:
-        distance = distance_chunk(self.rows.codes[part], row, self.rows.layout.n_clusters, self.weights)
-        return distance if self._distance is None else np.minimum(now, distance)
-
-    def _terms(self, part: slice, distance: np.ndarray) -> np.ndarray:
-        copies = self.rows._copies(part)
-        return distance if copies is None else distance * copies
+    def _terms(self, distance: np.ndarray) -> np.ndarray:
+        return distance if self.rows.copies is None else distance * self.rows.copies
 
 
 # -- kernels: plain functions on arrays --------------------------------------------------------------------
@@ -245,7 +206,7 @@ def count_chunk(codes, padded, labels, copies, alpha) -> None:
         part += _bincount(cell, copies, part.size).reshape(part.shape)
 
 
-def distance_chunk(codes, row, n_clusters, weights) -> np.ndarray:
+def distances(codes, row, n_clusters, weights) -> np.ndarray:
     """Sum of `weights` over partitions that label both each row and `row`, differently (int64)."""
     distance = np.zeros(len(codes), dtype=np.int64)
     for j in range(codes.shape[1]):

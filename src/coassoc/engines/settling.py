@@ -21,12 +21,11 @@ def settle(state: DensityState | AgreementState, moves: Moves, threshold: float)
         np.ascontiguousarray(moves.copies, dtype=np.int64),
         np.ascontiguousarray(layout.n_clusters, dtype=np.int64),
     )
+    rules = state.v, state.least, state.vanish, threshold
     if isinstance(state, DensityState):
-        counts = (state.alpha, state.cells, state.squares, state.sizes)
-        kernels.settle_density(*given, *counts, state.values(), state.v, state.least, state.vanish, threshold, accepted)
+        counts = state.alpha, state.cells, state.squares, state.sizes
+        kernels.settle_density(*given, *counts, state.values(), *rules, accepted)
     else:
-        parts = (state.alpha, state.cells, state.sizes, state.shared, state.entropy)
-        kernels.settle_agreement(
-            *given, *parts, state.values(), state.v, state.least, state.vanish, threshold, state.bits, accepted
-        )
+        parts = state.alpha, state.cells, state.sizes, state.shared, state.entropy
+        kernels.settle_agreement(*given, *parts, state.values(), *rules, state.bits, accepted)
     return accepted.astype(bool)

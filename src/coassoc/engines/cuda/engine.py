@@ -125,8 +125,7 @@ class CudaLabelling(Labelling):
     """Labels on the GPU, with the counts and gap bounds that save work in the next pass."""
 
     def __init__(self, n_clusters: int, labels: Any, alpha: Any, fresh: bool):
-        super().__init__(n_clusters)
-        self.labels = labels
+        super().__init__(n_clusters, labels)
         self.gaps: Any = None  # a byte per row from the first pass on
         self.alpha = alpha  # (table rows + 1, k) uint32; the last row holds sizes
         self.counted = False  # whether alpha holds the counts of labels
@@ -157,13 +156,8 @@ class CudaRows(Rows):
         self.pinned = streaming and self.device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
-        # a missing label reads a zero row after its partition's part of a table
-        self.starts = (layout.offsets[:-1] + np.arange(layout.n_partitions)).astype(np.int32)
+        self.starts = layout.padded_starts.astype(np.int32)
         self.table_rows = layout.n_codes + layout.n_partitions
-        self._zeros = self.starts + layout.n_clusters
-        self._real = np.delete(np.arange(self.table_rows), self._zeros)
-        self._padding = np.zeros(self.table_rows, np.int64)  # the row of the table that each padded row is taken from
-        self._padding[self._real] = np.arange(layout.n_codes)
 
     # -- passes --------------------------------------------------------------------------------------------
 
@@ -188,8 +182,8 @@ class CudaRows(Rows):
             labelling.drifted[:] = 0
         device, exact_shift = self.device, table.bits + labelling.unit
         job = device.assign_job(
-            self._pad(narrow),
-            self._pad(table.values),
+            self.layout.pad(narrow),
+            self.layout.pad(table.values),
             self.starts,
             bound,
             max(exact_shift - shift, -8),
@@ -238,7 +232,7 @@ class CudaRows(Rows):
                 )
             labelling.counted = True
         alpha = self.device.get(labelling.alpha)
-        return Counts(alpha.take(self._real, axis=0).astype(np.int64), alpha[-1].astype(np.int64), self.layout)
+        return Counts(self.layout.unpad(alpha).astype(np.int64), alpha[-1].astype(np.int64), self.layout)
 
     def whole_counts(self) -> Counts:
         return self.counts(self._labelling(1, self.device.zeros(self.n_rows, _label_type(1))))
@@ -247,7 +241,7 @@ class CudaRows(Rows):
         return self._answer(labelling.labels)
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        table = self.device.put(self._pad(cost.values))
+        table = self.device.put(self.layout.pad(cost.values))
         rows: list[np.ndarray] = []
         costs: list[int] = []
         p = self.layout.n_partitions
@@ -331,7 +325,7 @@ class CudaRows(Rows):
         ends = np.cumsum(widths[first] * widths[second])
         pairs = np.stack([first, second, widths[second], ends - widths[first] * widths[second]], axis=1)
         flat = self.device.zeros(int(ends[-1]), np.uint32 if shares is None else np.uint64)
-        units = None if shares is None else self._pad(shares.units)
+        units = None if shares is None else self.layout.pad(shares.units)
         for part, codes in self._pieces():
             for start in range(0, len(codes), _SHARE_ROWS):
                 here = codes[start : start + _SHARE_ROWS]
@@ -358,26 +352,27 @@ class CudaRows(Rows):
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> DeviceMoves:  # type: ignore[override]
         device, stop, left = self.device, self.n_rows, limit
         found: list[tuple[Any, ...]] = []
-        job = device.propose_job(table, self._pad, self.starts, self.layout.n_clusters)
-        for part, codes in self._pieces(start):
-            for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
-                here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
-                inside = codes[here.start - part.start : here.stop - part.start]
-                rows, targets = device.propose_rows(job, inside, labelling.labels[here], self._copies(here))
-                rows, targets = rows[:left], targets[:left]
-                if len(rows):  # the next piece overwrites a streamed one: keep the codes of these rows
-                    codes_of = (device.take(inside, rows),) if self.streaming else ()
-                    found.append((rows + first, targets, *codes_of))
-                left -= len(rows)
-                if left == 0:
-                    stop = int(device.get(rows[-1:])[0]) + first + 1 if len(rows) else first
-                    break
-            else:
-                continue
-            break
+        job = device.propose_job(table, self.layout.pad, self.starts, self.layout.n_clusters)
+        for here, codes in self._windows(start):
+            rows, targets = device.propose_rows(job, codes, labelling.labels[here], self._copies(here))
+            rows, targets = rows[:left], targets[:left]
+            if len(rows):  # the next piece overwrites a streamed one: keep the codes of these rows
+                codes_of = (device.take(codes, rows),) if self.streaming else ()
+                found.append((rows + here.start, targets, *codes_of))
+            left -= len(rows)
+            if left == 0:
+                stop = int(device.get(rows[-1:])[0]) + here.start + 1 if len(rows) else here.start
+                break
         rows, into, *kept = self._joined_moves(found)
         table_of = kept[0] if self.streaming else self.codes
         return DeviceMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
+
+    def _windows(self, start: int) -> Iterator[tuple[slice, Any]]:
+        """Codes on the GPU from row `start` on, as many as one launch examines."""
+        for part, codes in self._pieces(start):
+            for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
+                here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
+                yield here, codes[here.start - part.start : here.stop - part.start]
 
     def _joined_moves(self, found: list[tuple[Any, ...]]) -> list[Any]:
         """Row numbers and targets of all proposals, with the codes of streamed rows."""
@@ -415,11 +410,6 @@ class CudaRows(Rows):
 
     def _copies(self, part: slice) -> Any:
         return None if self.copies is None else self.copies[part]
-
-    def _pad(self, values: np.ndarray) -> np.ndarray:
-        padded = values.take(self._padding, axis=0)
-        padded[self._zeros] = 0
-        return padded
 
     def _answer(self, labels: Any) -> Any:
         return self.device.get(labels).astype(np.int32) if self.on_host else labels.astype(np.int32)

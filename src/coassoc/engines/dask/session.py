@@ -224,27 +224,22 @@ def local_cluster(n_workers: int) -> Any:
         return LocalCluster(n_workers=n_workers, silence_logs=50, **settings)
 
 
-def balanced(places: Sequence[str | None], workers: list[str], sizes: Sequence[int] | None = None) -> list[str] | None:
-    """A worker for each chunk: its present one where possible, with the rows spread evenly over the workers."""
+def balanced(places: Sequence[str | None], workers: Sequence[str], sizes: Sequence[int]) -> list[str] | None:
+    """A worker for each chunk: its present one up to an equal share of the rows, then the one with the fewest rows."""
     if not workers:
         return None
-    rows = [1] * len(places) if sizes is None else [int(size) for size in sizes]
-    kept = [place if place in workers else None for place in places]
-    held = dict.fromkeys(workers, 0)
-    for place, size in zip(kept, rows):
-        if place is not None:
+    held, share = dict.fromkeys(workers, 0), sum(sizes) / len(workers)
+    kept = list(places)
+    for c, (place, size) in enumerate(zip(places, sizes)):
+        if place in held and held[place] + size / 2 <= share:
             held[place] += size
-    for c, place in enumerate(kept):
-        if place is None:
-            kept[c] = min(workers, key=lambda worker: held[worker])
-            held[kept[c]] += rows[c]  # type: ignore[index]
-    while True:
-        most, least = max(workers, key=lambda w: held[w]), min(workers, key=lambda w: held[w])
-        last = len(kept) - 1 - kept[::-1].index(most) if most in kept else 0
-        if most == least or rows[last] >= held[most] - held[least]:
-            return kept  # type: ignore[return-value]
-        kept[last] = least
-        held[most], held[least] = held[most] - rows[last], held[least] + rows[last]
+        else:
+            kept[c] = None
+    for c, size in enumerate(sizes):
+        if kept[c] is None:
+            kept[c] = least = min(held, key=held.__getitem__)
+            held[least] += size
+    return kept  # type: ignore[return-value]
 
 
 def by_place(places: Sequence[str]) -> dict[str, list[int]]:

@@ -144,4 +144,4 @@ def run_on_chunk(chunk: Chunk, function: Callable, task: Any, key: str, version:
         if not isinstance(found, Fit):
             return found
         chunk.remember(key, State(version, found.labelling))
-        return replace(found, labelling=Labelling(found.counts.n_clusters))
+        return replace(found, labelling=Labelling(found.counts.n_clusters, None))

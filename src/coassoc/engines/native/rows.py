@@ -24,8 +24,7 @@ _LEAST_COPIES_ONCE = 64  # the same with a single start
 
 class NativeLabelling(Labelling):
     def __init__(self, n_clusters: int, labels: np.ndarray, labelled: bool):
-        super().__init__(n_clusters)
-        self.labels = labels
+        super().__init__(n_clusters, labels)
         self.core = _kernels.Labelling(labels, n_clusters, labelled)
 
 

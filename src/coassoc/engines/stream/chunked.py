@@ -89,7 +89,7 @@ class ChunkedLabelling(Labelling):
     """The table or given labels from which the labels of any chunk can be computed again."""
 
     def __init__(self, chunks: Chunks, n_clusters: int, key: str | None = None):
-        super().__init__(n_clusters)
+        super().__init__(n_clusters, None)
         self.key = key or new_version()
         self.set("")
         chunks.labellings.add(self)
@@ -177,9 +177,6 @@ class ChunkedRows(Rows):
                     stop = first + moves.stop
                     break
             first += size
-        if not found:
-            empty = np.zeros(0, np.int64)
-            return Moves(empty, empty, empty, np.zeros((0, self.layout.n_partitions), np.uint8), empty, stop)
         indices, sources, targets, codes, copies = (np.concatenate(part) for part in zip(*found))
         return Moves(indices, sources, targets, codes, copies, stop)
 
