@@ -1,4 +1,4 @@
-"""Whole k-means starts in one compiled call against the NumPy engine and against seeding by brute force."""
+"""Whole k-means starts in one compiled call against the NumPy engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, lloyd, seeded_fits
-from coassoc.core.checks import stream
 from coassoc.core.counts import ScoreTable
 from coassoc.core.tables import ECCObjective, KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
@@ -195,36 +194,6 @@ def test_only_plain_k_means_without_reports_goes_in_one_call(monkeypatch):
         starts = [Start(engine.load(ensemble), np.random.default_rng(0))]
         seeded_fits(engine, starts, objective, 3, ones, 20, None, report)
         assert len(calls) == n
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_first_of_equally_good_starts_is_kept(threads):
-    codes = np.repeat(np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]], np.uint8), 40, axis=0)
-    ensemble = ca.Ensemble.from_codes(codes, [3, 3, 3])
-    for engine in (Native(n_threads=threads), Numpy()):
-        orders = []
-        for seed in range(6):
-            one = ca.KMeansConsensus(3, n_init=1, random_state=seed, engine=engine).fit(ensemble)
-            many = ca.KMeansConsensus(3, n_init=7, random_state=seed, engine=engine).fit(ensemble)
-            assert many.labels_.tolist() == one.labels_.tolist() and many.loss_ == one.loss_ == 0
-            orders.append(one.labels_[::40].tolist())
-        assert len({tuple(order) for order in orders}) > 2
-
-
-def test_a_split_is_the_best_of_its_starts():
-    ensemble = make_ensemble(np.random.default_rng(8), 400, 5, 6, noise=0.9)
-    objective, ones = KMeansObjective(np.ones(5)), np.ones(5, int)
-    firsts = []
-    for seed in range(5):
-        plain = Numpy()
-        starts = [Start(plain.load(ensemble), stream(seed, restart)) for restart in range(6)]
-        fits = seeded_fits(plain, starts, objective, 2, ones, 300)
-        best = min(range(6), key=lambda i: fits[i].loss)
-        firsts.append(best)
-        for engine in (plain, Native(n_threads=1), Native(n_threads=3)):
-            tree = ca.BisectingConsensus(max_leaves=2, n_clusters=2, n_init=6, random_state=seed, engine=engine)
-            assert np.array_equal(tree.fit(ensemble).labels_, fits[best].labelling.labels)
-    assert max(firsts) > 0
 
 
 # -- too few rows, wrong arguments -------------------------------------------------------------------------
