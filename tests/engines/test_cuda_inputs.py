@@ -44,7 +44,7 @@ def check_same_fit(make, method, where, monkeypatch, host, weight=None, **init):
     init = {name: device.put(labels) for name, labels in init.items()}
     if where != "device":
         mine = {"twin": device} if make.kind is twin.Twin else {}
-        engine = make(stream=where == "streamed", piece_rows=8192, **mine)
+        engine = make(stream=where == "streamed", **mine)
     with monkeypatch.context() as patch:
         as_if_on_device(make, patch, device)
         watch = Watch(device, patch)

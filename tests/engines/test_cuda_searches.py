@@ -45,7 +45,7 @@ def test_only_tables_counts_and_scalars_cross_during_a_search(make, method, wher
     if resident:
         init = {name: device.put(labels) for name, labels in init.items()}
     else:
-        given, engine = host, make(stream=where == "streamed", piece_rows=8192)
+        given, engine = host, make(stream=where == "streamed")
         device = engine.open()
     with monkeypatch.context() as patch:
         if resident:
@@ -76,7 +76,7 @@ def test_moves_settled_on_the_gpu_equal_the_plain_loop(make, state, p, k, monkey
             copies = copies * 1_000_000  # sums over partitions on both sides of 2**53
         v = rng.random(p) + 0.1 if weighted else np.ones(p)
         labels = rng.integers(k, size=host.n_samples)
-        engine = make(stream=case == 2, piece_rows=8192)
+        engine = make(stream=case == 2)
         monkeypatch.setattr(engine.open(), "settle_limit", 0 if case == 0 else 232_448, raising=False)
         ours, theirs = engine.load(host, copies), Numpy().load(host, copies)
         mine, yours = ours.labelling(k, labels), theirs.labelling(k, labels)

@@ -193,7 +193,7 @@ def test_workers_use_their_gpu(dask_client, monkeypatch, has_gpu):
     twins = []
 
     def make():
-        twins.append(Twin(skip=True))
+        twins.append(Twin())
         return twins[-1]
 
     monkeypatch.setattr(chunks, "has_device", lambda: has_gpu)

@@ -102,10 +102,7 @@ class Counts:
     def with_rows(self, clusters: np.ndarray, rows: np.ndarray) -> Counts:
         """A copy in which each of `clusters` holds just one row of codes, which places its center on that row."""
         alpha, sizes = self.alpha.copy(), self.sizes.copy()
-        for cluster, codes in zip(clusters, rows):
-            alpha[:, cluster] = 0
-            alpha[self.layout.columns_of(codes), cluster] = 1
-            sizes[cluster] = 1
+        alpha[:, clusters], sizes[clusters] = Counts.of_rows(rows, self.layout).alpha, 1
         return Counts(alpha, sizes, self.layout)
 
     @classmethod

@@ -130,9 +130,7 @@ class Budget:
 
     def allocate(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array of undefined content."""
-        shape = (int(shape),) if np.isscalar(shape) else tuple(shape)  # type: ignore[arg-type]
-        dtype = np.dtype(dtype)
-        n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        n_bytes = _bytes_of(shape, dtype)
         with self._lock:
             fits = n_bytes < _SMALL or self.used + n_bytes <= self.total
             self.used += n_bytes if fits else 0
@@ -148,9 +146,13 @@ class Budget:
             self.used -= n_bytes
 
 
-def file_array(shape: tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
+def _bytes_of(shape: int | tuple[int, ...], dtype: Any) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+
+
+def file_array(shape: int | tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
     """An array in an unnamed temporary file; its disk space is freed with the last reference."""
-    n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    n_bytes = _bytes_of(shape, dtype)
     with tempfile.TemporaryFile(dir=directory, prefix="coassoc-") as file:
         if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash at the first write
             os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))

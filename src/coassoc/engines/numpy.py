@@ -65,14 +65,15 @@ class NumpyRows(Rows):
         return moved
 
     def counts(self, labelling: Labelling) -> Counts:
-        k, d = labelling.n_clusters, self.layout.n_codes
-        alpha = np.zeros((d + self.layout.n_partitions, k), dtype=np.int64)
+        k = labelling.n_clusters
+        alpha = np.zeros((self.layout.n_codes + self.layout.n_partitions) * k, dtype=np.int64)
         sizes = np.zeros(k, dtype=np.int64)
         for part in self._chunks():
-            labels, copies = labelling.labels[part], self._copies(part)
-            count_chunk(self.codes[part], self._starts, labels, copies, alpha)
-            sizes += _bincount(labels, copies, k)
-        return Counts(self.layout.unpad(alpha), sizes, self.layout)
+            labels, copies = labelling.labels[part].astype(np.int64), 1 if self.copies is None else self.copies[part]
+            for j, start in enumerate(self._starts):
+                np.add.at(alpha, (self.codes[part, j] + start) * k + labels, copies)
+            np.add.at(sizes, labels, copies)
+        return Counts(self.layout.unpad(alpha.reshape(-1, k)), sizes, self.layout)
 
     def labels(self, labelling: Labelling) -> np.ndarray:
         return labelling.labels
@@ -81,7 +82,8 @@ class NumpyRows(Rows):
         values = self.layout.pad(cost.values)
 
         def costs_of(part: slice) -> np.ndarray:
-            return own_scores_chunk(self.codes[part], self._starts, values, labelling.labels[part])
+            own = values[self.codes[part] + self._starts, labelling.labels[part, None]]
+            return own.sum(axis=1, dtype=np.int64)
 
         return find_worst(self, self._chunks(), costs_of, m)
 
@@ -188,24 +190,6 @@ def assign_chunk(codes: np.ndarray, padded: np.ndarray, values: np.ndarray) -> n
     return scores.argmax(axis=1).astype(np.int32)
 
 
-def own_scores_chunk(codes, padded, values, labels) -> np.ndarray:
-    """Score of each row under its own label (int64)."""
-    scores = np.zeros(len(codes), dtype=np.int64)
-    for j in range(codes.shape[1]):
-        scores += values[padded[j] + codes[:, j], labels]
-    return scores
-
-
-def count_chunk(codes, padded, labels, copies, alpha) -> None:
-    """Add to `alpha` (padded d, k) how many copies of each base cluster each label holds."""
-    k = alpha.shape[1]
-    for j in range(codes.shape[1]):
-        stop = padded[j + 1] if j + 1 < len(padded) else len(alpha)
-        part = alpha[padded[j] : stop]
-        cell = codes[:, j].astype(np.int64) * k + labels
-        part += _bincount(cell, copies, part.size).reshape(part.shape)
-
-
 def distances(codes, row, n_clusters, weights) -> np.ndarray:
     """Sum of `weights` over partitions that label both each row and `row`, differently (int64)."""
     distance = np.zeros(len(codes), dtype=np.int64)
@@ -213,11 +197,6 @@ def distances(codes, row, n_clusters, weights) -> np.ndarray:
         if row[j] < n_clusters[j]:
             distance += weights[j] * ((codes[:, j] != row[j]) & (codes[:, j] < n_clusters[j]))
     return distance
-
-
-def _bincount(values: np.ndarray, copies: np.ndarray | None, n: int) -> np.ndarray:
-    # float64 sums of integers below 2**53 are exact
-    return np.bincount(values, weights=copies, minlength=n).astype(np.int64)
 
 
 def chunks_of(n: int, step: int) -> Iterator[slice]:

@@ -38,6 +38,7 @@ _SETTLING = np.dtype(
 )  # fmt: skip
 _i4, _i8 = np.int32, np.int64
 _TARGETS = np.dtype([("at", "i8", (_MAX_SEEDS,))])
+_STARTS = np.dtype([("at", "i4", (32,))])
 _PASS = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("rows", "i4"), ("tiles", "i4"), ("tile0", "i4"), ("bound", "u4"),
      ("narrow_shift", "i4"), ("exact_shift", "i4"), ("filter", "i4"), ("first_group", "i4"), ("last_group", "i4")],
@@ -92,7 +93,6 @@ class Job:
     fresh: bool
     shared: int
     n_moved: Any
-    counted: bool
 
 
 class CupyDevice(DeviceMemory):
@@ -130,18 +130,16 @@ class CupyDevice(DeviceMemory):
             per_group = min(tiles, available // tile_bytes)
             way, shared = (2 if few and not fresh else 0), per_group * tile_bytes
         way = way if count else 0
-        settings = np.zeros(1, _PASS)
-        settings["p"], settings["k"], settings["rows"], settings["bound"] = len(starts), k, rows, bound
-        settings["narrow_shift"], settings["exact_shift"] = narrow_shift, exact_shift
-        settings["filter"] = drift is not None
-        fixed = np.zeros(1, np.dtype([("at", "i4", (32,))]))
+        settings = _struct(_PASS, p=len(starts), k=k, rows=rows, bound=bound, narrow_shift=narrow_shift)
+        settings["exact_shift"], settings["filter"] = exact_shift, drift is not None
+        fixed = _struct(_STARTS)
         fixed["at"][0, : min(32, len(starts))] = starts[:32]
         n_moved, narrow, exact, *rest = self.put_together(
             [np.zeros(1, np.uint64), packed.view(np.uint32), values] + ([] if drift is None else [drift])
         )
         return Job(
             self._constant(starts), fixed, narrow, exact, rest[0] if rest else None, settings, width, a_word == 4,
-            tiles, per_group, way, fresh, shared + _QUEUE_BYTES, n_moved, bool(count and way),
+            tiles, per_group, way, fresh, shared + _QUEUE_BYTES, n_moved,
         )  # fmt: skip
 
     def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
@@ -198,10 +196,8 @@ class CupyDevice(DeviceMemory):
 
     def propose_job(self, table, pad, starts, n_clusters) -> tuple:
         """The tables of a frozen state on the GPU."""
-        settings = np.zeros(1, _MOVING)
-        settings["p"], settings["k"], settings["bits"] = len(starts), len(table.sizes), table.bits
-        settings["vanish"], settings["least"] = table.vanish, table.least
-        settings["threshold"], settings["unit"] = table.threshold, table.unit
+        same = {name: getattr(table, name) for name in ("bits", "vanish", "least", "threshold", "unit")}
+        settings = _struct(_MOVING, p=len(starts), k=len(table.sizes), **same)
         arrays = [starts, n_clusters.astype(np.uint32)]
         tables = [pad(table.alpha), table.cells, table.sizes]
         if table.kind == "density":
@@ -226,13 +222,13 @@ class CupyDevice(DeviceMemory):
     def settle_moves(self, state, moves, labels, copies, threshold) -> int:
         """Make in order the moves that still gain on the live counts of `state`, which change; how many did."""
         layout, words = state.layout, pack_counts(state)
-        settings = np.zeros(1, _SETTLING)
-        settings["n"], settings["p"], settings["k"] = len(moves), layout.n_partitions, len(state.sizes)
-        settings["d"], settings["bits"], settings["vanish"] = layout.n_codes, getattr(state, "bits", 0), state.vanish
-        settings["gathered"], settings["least"], settings["words"] = moves.gathered, state.least, len(words)
         unit, total = sums_are_integers(state, len(moves), copies is not None), int(state.sizes.sum())
         plain = state.kind == "density" and unit and copies is None and total * layout.n_partitions < 1 << 32
-        settings["threshold"], settings["unit"] = threshold, unit
+        settings = _struct(
+            _SETTLING, n=len(moves), p=layout.n_partitions, k=len(state.sizes), d=layout.n_codes, words=len(words),
+            bits=getattr(state, "bits", 0), vanish=state.vanish, gathered=moves.gathered, least=state.least,
+            threshold=threshold, unit=unit,
+        )  # fmt: skip
         on_chip = _PROGRESS_BYTES + words.nbytes <= self.settle_limit
         shared = _PROGRESS_BYTES + (words.nbytes if on_chip else 0)
         counts = "DensityCounts" if state.kind == "density" else "AgreementCounts"
@@ -285,7 +281,7 @@ class CupyDevice(DeviceMemory):
     def locate_rows(self, running, targets, distance, copies, n, codes=None) -> Any:
         """Row numbers where the running sums exceed each target, or the codes of those rows where `codes` are given."""
         few, m = len(targets) <= _MAX_SEEDS, len(targets)
-        given = np.zeros(1, _TARGETS)
+        given = _struct(_TARGETS)
         if few:
             given["at"][0, :m] = targets
         kind, p = ("unsigned char", 0) if codes is None else (_type(codes), codes.shape[1])
@@ -412,6 +408,14 @@ class CupyDevice(DeviceMemory):
         if shared > 48 * 1024:
             kernel.max_dynamic_shared_size_bytes = shared
         kernel((grid,), (threads,), tuple(np.uint64(0) if a is None else a for a in args), shared_mem=shared)
+
+
+def _struct(dtype: np.dtype, **values: Any) -> np.ndarray:
+    """A structure for a kernel, zero where no value is given."""
+    struct = np.zeros(1, dtype)
+    for name, value in values.items():
+        struct[name] = value
+    return struct
 
 
 def _type(array: Any) -> str:

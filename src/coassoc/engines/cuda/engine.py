@@ -23,7 +23,7 @@ from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows
 from .device import open_device
 from .moves import DeviceMoves
-from .seeding import SEED_ROWS, CudaSeeding
+from .seeding import CudaSeeding
 from .tables import narrow_table, table_drift
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
@@ -47,11 +47,6 @@ class Cuda(Engine):
     stream : {"auto", True, False}, default="auto"
         Whether codes stay in host memory and are copied in pieces at every pass, while kernels run.
         ``"auto"`` does so when they do not fit on the GPU.
-    skip : {"auto", True, False}, default="auto"
-        Leave rows out of a pass whose label provably stays. ``"auto"`` does so when there are enough items for it to
-        be faster. Never changes a label.
-    piece_rows : int, default=4194304
-        Rows per piece when streaming; a multiple of 8192.
 
     Notes
     -----
@@ -65,26 +60,20 @@ class Cuda(Engine):
     --------
     >>> import coassoc as ca
     >>> ca.engines.Cuda(device=1, stream=True)
-    Cuda(device=1, stream=True, skip='auto', piece_rows=4194304)
+    Cuda(device=1, stream=True)
     """
 
     name = "cuda"
+    skip: bool | None = None  # leave rows out of a pass whose label provably stays; None: where that is faster
+    piece_rows = 1 << 22  # rows per piece when streaming; a multiple of `SEED_ROWS`
 
-    def __init__(
-        self, device: int = 0, *, stream: bool | str = "auto", skip: bool | str = "auto", piece_rows: int = 1 << 22
-    ):
-        for name, value in (("stream", stream), ("skip", skip)):
-            if value not in ("auto", True, False):
-                raise ValueError(f"{name} must be 'auto', True or False, got {value!r}.")
-        if piece_rows < SEED_ROWS or piece_rows % SEED_ROWS:
-            raise ValueError(f"piece_rows must be a positive multiple of {SEED_ROWS}, got {piece_rows}.")
-        self.device = int(device)
-        self.stream = stream
-        self.skip = skip
-        self.piece_rows = int(piece_rows)
+    def __init__(self, device: int = 0, *, stream: bool | str = "auto"):
+        if stream not in ("auto", True, False):
+            raise ValueError(f"stream must be 'auto', True or False, got {stream!r}.")
+        self.device, self.stream = int(device), stream
 
     def __repr__(self) -> str:
-        return f"Cuda(device={self.device}, stream={self.stream!r}, skip={self.skip!r}, piece_rows={self.piece_rows})"
+        return f"Cuda(device={self.device}, stream={self.stream!r})"
 
     def open(self) -> Any:
         """The device object the rows work with."""
@@ -152,7 +141,7 @@ class CudaRows(Rows):
         self.streaming = streaming
         # bounds take the host about 10 ns per table entry, scores take an H200 0.1 ps per row, partition and cluster
         enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
-        self.skipping = enough if self.engine.skip == "auto" else bool(self.engine.skip)
+        self.skipping = enough if self.engine.skip is None else self.engine.skip
         self.pinned = streaming and self.device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
@@ -198,7 +187,7 @@ class CudaRows(Rows):
                 job, codes, labelling.labels[part], labelling.gaps[part], self._copies(part), labelling.alpha
             )
         labelling.moved = device.moved(job)
-        labelling.counted = job.counted
+        labelling.counted = bool(job.count)
         labelling.table, labelling.fresh = table, False
         return labelling.moved
 
@@ -424,20 +413,19 @@ class CudaRows(Rows):
 
 def _copies_on_device(device: Any, ensemble: Any, multiplicity: Any) -> tuple[Any, int]:
     """`participating_copies` on the GPU, and their sum."""
-    n, unlabelled = ensemble.n_samples, ensemble.unlabelled()
-
-    def there(array: Any) -> Any:
-        return array if device.owns(array) else device.put(np.asarray(array))
-
-    copies, total = None, n
+    copies, total = None, ensemble.n_samples
+    multiplicity, unlabelled = (
+        array if array is None or device.owns(array) else device.put(np.asarray(array))
+        for array in (multiplicity, ensemble.unlabelled())
+    )
     if multiplicity is not None:
-        copies = there(multiplicity).astype(np.uint32)  # a copy, in which rows without a label are set to 0
+        copies = multiplicity.astype(np.uint32)  # a copy, in which rows without a label are set to 0
     elif unlabelled is not None:
-        copies = device.zeros(n, np.uint32)
+        copies = device.zeros(total, np.uint32)
         copies.fill(1)
     if copies is not None:
         if unlabelled is not None:
-            copies[there(unlabelled)] = 0
+            copies[unlabelled] = 0
         total = int(device.get(copies.sum(dtype=np.uint64)))
     check_total_copies(total)
     return copies, total

@@ -143,12 +143,21 @@ class Dask(Engine):
                 sizes, places, rows = self._code_blocks(session, ensemble)
             else:
                 sizes, places, rows = self._cut_codes(session, ensemble.codes)
-            slots = 2 * (self.n_starts or 4) + 2
-            shared = {"layout": Layout.of(ensemble), "missing": missing_in(ensemble), "engine": self.local}
-            chunks = DaskChunks.build(session, rows, sizes, places, multiplicity, {**shared, "slots": slots})
-            chunks.distributed = source is not None
+            kept, ends = np.flatnonzero(sizes).tolist(), np.cumsum(sizes)  # without empty blocks
+            copies: list[Any] = [None] * len(kept)
+            if multiplicity is not None:
+                copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
+            layout, missing, slots = Layout.of(ensemble), missing_in(ensemble), 2 * (self.n_starts or 4) + 2
+            settings = {"layout": layout, "missing": missing, "engine": self.local, "slots": slots}
+            places = None if places is None else [places[c] for c in kept]
+            futures = session.map(make_chunk, [rows[c] for c in kept], copies, [settings] * len(kept), places=places)
+            counted = kept_sizes = [sizes[c] for c in kept]
+            if multiplicity is not None or missing.all():
+                counted = session.gather(session.map(chunk_copies, futures))
+            check_total_copies(sum(counted))
+            chunks = DaskChunks(session, futures, kept_sizes, counted, layout)
+            chunks.all_sizes, chunks.places, chunks.distributed = list(sizes), places, source is not None
             chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
-            check_total_copies(int(chunks.copies.sum()))
             return ChunkedRows(chunks)
 
     def _code_blocks(self, session: Session, ensemble: Any) -> tuple[list[int], list[str] | None, list]:
@@ -185,9 +194,9 @@ class Dask(Engine):
         places = session.place(sizes)
         path = getattr(codes, "filename", None)
         if path is not None and codes.flags.c_contiguous and isinstance(codes, np.memmap):
-            where = [(str(path), codes.dtype.str, codes.offset + s * row_bytes, size) for s, size in zip(starts, sizes)]
-            columns = [list(column) for column in zip(*((*place, codes.shape[1]) for place in where))]
-            return sizes, places, session.map(read_rows, *columns, places=places)
+            begins = [codes.offset + start * row_bytes for start in starts]
+            fixed = [[value] * len(sizes) for value in (str(path), codes.dtype.str, codes.shape[1])]
+            return sizes, places, session.map(read_rows, *fixed, begins, sizes, places=places)
         return sizes, places, [session.send(np.asarray(codes[s : s + size])) for s, size in zip(starts, sizes)]
 
     def _step(self, session: Session, n: int) -> int:
@@ -255,25 +264,6 @@ class DaskChunks(Chunks):
         self.copies = np.asarray(copies, dtype=np.int64)
         self.all_sizes: list[int] = self.sizes.tolist()  # including empty blocks of the input
         self.places: list[str] | None = None  # the worker of each chunk; None: the scheduler chooses
-
-    @classmethod
-    def build(
-        cls, session: Session, rows: list, sizes: list, places: list[str] | None, multiplicity: Any, settings: dict
-    ) -> DaskChunks:
-        """Chunks of the codes in `rows` (futures), without the empty ones; `settings` go to `Chunk`."""
-        ends = np.cumsum(sizes)
-        kept = np.flatnonzero(sizes).tolist()
-        copies: list[Any] = [None] * len(kept)
-        if multiplicity is not None:
-            copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
-        places = None if places is None else [places[c] for c in kept]
-        futures = session.map(make_chunk, [rows[c] for c in kept], copies, [settings] * len(kept), places=places)
-        counted = kept_sizes = [sizes[c] for c in kept]
-        if multiplicity is not None or settings["missing"].all():
-            counted = session.gather(session.map(chunk_copies, futures))
-        self = cls(session, futures, kept_sizes, counted, settings["layout"])
-        self.all_sizes, self.places = list(sizes), places
-        return self
 
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
         wanted = range(len(self.futures)) if which is None else which

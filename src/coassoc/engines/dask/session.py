@@ -9,12 +9,12 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 
-from .tasks import answer, join_pieces, same
+from .tasks import answer, same
 
 FAN_IN = 8  # partial results added by one task
 _PIECE_BYTES = 1 << 23  # data inside one task; Dask warns about larger ones
@@ -43,10 +43,10 @@ class Session:
         if kind is not None:
             self.cancel()
 
-    def submit(self, function: Callable, *args: Any, **kwargs: Any) -> Any:
+    def submit(self, function: Callable, *args: Any) -> Any:
         key = f"coassoc-{function.__name__}-{self._name}-{next(self._numbers)}"
         with self:  # an interrupt may come at any moment
-            future = self.client.submit(function, *args, key=key, pure=False, **kwargs)
+            future = self.client.submit(function, *args, key=key, pure=False)
         self._sent()
         return future
 
@@ -105,7 +105,7 @@ class Session:
         if n_pieces == 1:
             return self.submit(same, array)
         pieces = [self.submit(same, piece) for piece in np.array_split(array, n_pieces)]
-        return self.submit(join_pieces, pieces)
+        return self.submit(np.concatenate, pieces)
 
     def gather(self, futures: Any) -> Any:
         """The results."""
@@ -202,16 +202,12 @@ def open_client(address: str | None, n_workers: int | None) -> Iterator[Any]:
         from distributed import Client
     except ImportError:
         raise ImportError("a Dask cluster needs dask and distributed: pip install 'coassoc[dask]'.") from None
-    if address is not None:
-        with Client(address) as client:
-            yield client
-        return
-    assert n_workers is not None
-    with local_cluster(n_workers) as cluster, Client(cluster) as client:
-        yield client
+    with ExitStack() as stack:
+        where = stack.enter_context(local_cluster(n_workers)) if address is None else address
+        yield stack.enter_context(Client(where))
 
 
-def local_cluster(n_workers: int) -> Any:
+def local_cluster(n_workers: int | None) -> Any:
     """A cluster of processes here, of one thread each, that leaves the cores to them.
 
     By default Dask looks at itself and at every thread 50 to 100 times a second: 12 % of a core with two workers.

@@ -19,14 +19,10 @@ def same(value: Any) -> Any:
     return value
 
 
-def join_pieces(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(pieces)
-
-
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-def read_rows(path: str, dtype: str, offset: int, rows: int, p: int) -> np.ndarray:
+def read_rows(path: str, dtype: str, p: int, offset: int, rows: int) -> np.ndarray:
     """Codes from a file of codes."""
     kind = np.dtype(dtype)
     try:

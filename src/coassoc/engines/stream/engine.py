@@ -38,8 +38,6 @@ class Stream(Engine):
         Folder for temporary files; the system's default when None. It should not be a file system in memory.
     local : {"auto", "native", "numpy"}, default="auto"
         Engine that works on a chunk.
-    n_threads : int, optional
-        Threads of the compiled kernels; all cores when None.
 
     Notes
     -----
@@ -65,12 +63,10 @@ class Stream(Engine):
         chunk_rows: int | None = None,
         directory: str | None = None,
         local: str = "auto",
-        n_threads: int | None = None,
     ):
         self.memory = parse_size(memory)
         self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
-        self.directory = directory
-        self.local, self.n_threads = local, n_threads
+        self.directory, self.local = directory, local
 
     def __repr__(self) -> str:
         rows = "" if self.chunk_rows is None else f", chunk_rows={self.chunk_rows}"
@@ -88,7 +84,7 @@ class _Plan:
     """How one ensemble is streamed: rows per chunk, state kept per row, where arrays are allocated."""
 
     def __init__(self, engine: Stream, codes: np.ndarray, missing: np.ndarray, layout: Layout):
-        self.engine = local_engine(engine.local, engine.n_threads)
+        self.engine = local_engine(engine.local)
         self.budget = Budget(engine.memory, engine.directory)
         self.layout, self.missing = layout, missing
         n = len(codes)
