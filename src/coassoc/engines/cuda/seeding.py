@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,12 +38,7 @@ class SeedRule:
         chosen = np.asarray(chosen, dtype=np.uint8)
         seen = (chosen < self.n_clusters).view(np.uint8) << 7
         packed = np.concatenate((chosen, seen, self._missing), axis=None)
-        return packed.view(_one_struct(packed.nbytes))
-
-
-@cache
-def _one_struct(size: int) -> np.dtype:
-    return np.dtype([("bytes", np.uint8, (size,))])
+        return packed.view([("bytes", np.uint8, (packed.nbytes,))])
 
 
 class CudaSeeding(Seeding):

@@ -162,15 +162,14 @@ class Dask(Engine):
 
     def _code_blocks(self, session: Session, ensemble: Any) -> tuple[list[int], list[str] | None, list]:
         """Sizes of the chunks, their workers, and their codes, which the workers compute from labels in two passes."""
-        source, groups, places = ensemble.source, [], None
-        if source.kind != "dask":  # chunks of a collection are its blocks; those of a file can be chosen
-            groups = self._groups(session, source)
-            sizes = [sum(block.rows for block in group) for group in groups]
-            places = session.place(sizes)
+        source = ensemble.source
+        # chunks of a collection are its blocks; those of a file can be chosen
+        groups = [] if source.kind == "dask" else self._groups(session, source)
+        sizes = [sum(block.rows for block in group) for group in groups]
+        places = session.place(sizes)
         ensemble.scan(lambda source, missing: session.tally(source, missing, groups, places))
         if source.kind == "dask":
-            sizes = ensemble.block_sizes
-            places = session.place(sizes)
+            places = session.place(sizes := ensemble.block_sizes)
         return sizes, places, session.over_blocks(ensemble.scan().codes_of_blocks, source, groups, places)
 
     def _groups(self, session: Session, source: Any) -> list[list]:
@@ -321,12 +320,7 @@ class DaskChunks(Chunks):
         if isinstance(value, tuple):
             return tuple(self._with_sent(part, sent) for part in value)
         if isinstance(value, (ScoreTable, MoveTable)) and id(value) not in sent:
-            score = isinstance(value, ScoreTable)
-            sent[id(value)] = (
-                self.session.submit(ScoreTable, self.session.send(value.values), value.bits)
-                if score
-                else self.session.submit(same, value)
-            )
+            sent[id(value)] = self.session.submit(same, value)
         return sent.get(id(value), value)
 
     def abandon(self) -> None:

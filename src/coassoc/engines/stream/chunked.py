@@ -194,12 +194,15 @@ class ChunkedSeeding(Seeding):
     def __init__(self, chunks: Chunks, weights: np.ndarray):
         self.chunks, self.weights = chunks, weights
         self.key = new_version()
-        self.total = int(chunks.copies.sum())
         self._totals = chunks.copies.astype(np.int64)  # of each chunk
         self._chosen = np.zeros((0, chunks.layout.n_partitions), np.uint8)
         self._measured: dict[bytes, np.ndarray] = {}  # the totals of each chunk with a candidate added
         chunks.begin_seeding()
         weakref.finalize(self, chunks.forget, self.key).atexit = False
+
+    @property
+    def total(self) -> int:  # type: ignore[override]
+        return int(self._totals.sum())
 
     def locate(self, targets: np.ndarray) -> np.ndarray:
         return _look_up(self.chunks, self._totals, targets, chunk_locate, self.key, self.weights, self._chosen)
@@ -213,7 +216,6 @@ class ChunkedSeeding(Seeding):
         known = self._measured.get(row.tobytes())
         self._measured, self._chosen = {}, np.vstack([self._chosen, row])
         self._totals = self._measure(None)[:, 0] if known is None else known
-        self.total = int(self._totals.sum())
 
     def _measure(self, candidates: np.ndarray | None) -> np.ndarray:
         asked = self.key, self.weights, self._chosen, candidates

@@ -128,7 +128,6 @@ class Chunk:
             n_clusters=self.layout.n_clusters,
             offsets=self.layout.offsets,
             n_samples=len(self),
-            n_partitions=self.layout.n_partitions,
             sizes=sizes,
             exact_sizes=False,
             has_missing=bool(self.missing.any()),
@@ -205,10 +204,6 @@ def chunk_counts(chunk: Chunk, key: str, k: int, past: Past) -> tuple:
 
 def chunk_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
     """The labels, in the smallest type that holds them."""
-    with chunk.lock:
-        state = chunk.states.get(key)
-        if state is not None and state.version == past[0] and state.labelling is None:
-            return state.packed  # without reading the codes
     with chunk.labelled(key, k, past) as (rows, labelling):
         return np.asarray(rows.labels(labelling)).astype(smallest_unsigned(k))
 
@@ -263,8 +258,4 @@ def chunk_copies(chunk: Chunk) -> int:
 
 def add_results(parts: Sequence[tuple]) -> tuple:
     """Element by element sums of results."""
-    total = list(parts[0])
-    for part in parts[1:]:
-        for i, value in enumerate(part):
-            total[i] = total[i] + value
-    return tuple(total)
+    return tuple(sum(column[1:], start=column[0]) for column in zip(*parts))

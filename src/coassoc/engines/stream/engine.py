@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
 from ..contract import Engine, missing_in
 from ..memory import Budget, format_size, parse_size, trim
+from ..numpy import chunks_of
 from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
 from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabel, local_engine, new_version
 
@@ -86,7 +88,6 @@ class _Plan:
     def __init__(self, engine: Stream, codes: np.ndarray, missing: np.ndarray, layout: Layout):
         self.engine = local_engine(engine.local)
         self.budget = Budget(engine.memory, engine.directory)
-        self.layout, self.missing = layout, missing
         n = len(codes)
         labels, seeding = _STATE.get(self.engine.name, (8, 16))
         self.warm = n * max(labels, seeding) <= engine.memory
@@ -97,26 +98,23 @@ class _Plan:
         else:  # the state computed again for each chunk must be small beside the budget
             rows = min(max(engine.memory // 256, 1), 1 << 22)
         self.chunk_rows = engine.chunk_rows or rows
-
-    def chunk(self, codes: np.ndarray, copies: np.ndarray | None) -> Chunk:
         lean = None if self.warm else self.budget.allocate
-        return Chunk(codes, self.layout, copies, None, self.missing, self.engine, None, lean, self.keep_distances)
+        self.nothing = Chunk(codes[:0], layout, None, None, missing, self.engine, None, lean, self.keep_distances)
 
 
 class StreamChunks(Chunks):
     """Chunks of one array of codes, in memory or mapped from a file."""
 
     def __init__(self, plan: _Plan, codes: np.ndarray, copies: np.ndarray | None, ids: np.ndarray | None):
-        super().__init__(plan.layout)
-        self.plan, self.codes, self.ids = plan, codes, ids
-        self.row_copies = copies
-        starts = range(0, len(codes), plan.chunk_rows)
-        self.spans = [slice(start, min(start + plan.chunk_rows, len(codes))) for start in starts]
-        self.parts = [plan.chunk(codes[s], None if copies is None else copies[s]) for s in self.spans]
+        super().__init__(plan.nothing.layout)
+        self.plan, self.codes, self.ids, self.row_copies = plan, codes, ids, copies
+        self.spans = list(chunks_of(len(codes), plan.chunk_rows))
+        own = [None if copies is None else copies[s] for s in self.spans]
+        self.parts = [replace(plan.nothing, codes=codes[s], copies=c) for s, c in zip(self.spans, own)]
         self._backwards = False
         self.sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
         self.copies = self.sizes
-        if copies is not None or plan.missing.all():
+        if copies is not None or plan.nothing.missing.all():
             self.copies = np.array(self.each(chunk_copies, lambda c: ()), dtype=np.int64)
 
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
