@@ -340,7 +340,8 @@ class CudaRows(Rows):
 
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> DeviceMoves:  # type: ignore[override]
         device, stop, left = self.device, self.n_rows, limit
-        found: list[tuple[Any, ...]] = []
+        empty_codes = [device.empty((0, self.layout.n_partitions), self.codes.dtype)] if self.streaming else []
+        found: list[tuple[Any, ...]] = [(device.empty(0, np.int64), device.empty(0, np.int32), *empty_codes)]
         job = device.propose_job(table, self.layout.pad, self.starts, self.layout.n_clusters)
         for here, codes in self._windows(start):
             rows, targets = device.propose_rows(job, codes, labelling.labels[here], self._copies(here))
@@ -352,7 +353,7 @@ class CudaRows(Rows):
             if left == 0:
                 stop = int(device.get(rows[-1:])[0]) + here.start + 1 if len(rows) else here.start
                 break
-        rows, into, *kept = self._joined_moves(found)
+        rows, into, *kept = (device.joined(parts) for parts in zip(*found))
         table_of = kept[0] if self.streaming else self.codes
         return DeviceMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
 
@@ -362,14 +363,6 @@ class CudaRows(Rows):
             for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
                 here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
                 yield here, codes[here.start - part.start : here.stop - part.start]
-
-    def _joined_moves(self, found: list[tuple[Any, ...]]) -> list[Any]:
-        """Row numbers and targets of all proposals, with the codes of streamed rows."""
-        if not found:
-            shape = (0, self.layout.n_partitions)
-            kinds = ((0, np.int64), (0, np.int32), *([(shape, self.codes.dtype)] if self.streaming else []))
-            return [self.device.empty(*kind) for kind in kinds]
-        return [parts[0] if len(parts) == 1 else self.device.joined(parts) for parts in zip(*found)]
 
     def apply_moves(self, labelling: Any, state: Any, moves: Any, threshold: float) -> int:
         if not isinstance(moves, DeviceMoves) or state.alpha.size >= 1 << 31:  # indices of the kernel are 32 bits

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...core.checks import check_integer
-from ...core.counts import Layout, ScoreTable, check_total_copies, smallest_unsigned
+from ...core.counts import Layout, ScoreTable, check_total_copies
 from ...core.moves import MoveTable
 from ..contract import Engine, Fit, missing_in
 from ..stream.chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
@@ -377,18 +377,17 @@ class DaskChunks(Chunks):
 
     def scatter(self, leaves: Sequence[Chunks]) -> Any:
         """Row numbers of the leaves are sorted by the chunk that holds the row; each chunk then fills in its labels."""
-        ends = np.cumsum(self.sizes)
-        found: list[tuple[int, Any]] = []
+        numbers: list[Any] = []
+        positions: list[int] = []
         for position, leaf in enumerate(leaves):
             assert isinstance(leaf, DaskChunks)
             starts = np.cumsum(leaf.sizes) - leaf.sizes
-            numbers = self.session.map(row_numbers, leaf.futures, starts.tolist())
-            found += [(position, ids) for ids in numbers]
-        width = max(FAN_IN, -(-len(found) // max(1, len(self.futures))))
-        groups = [found[i : i + width] for i in range(0, len(found), width)]
+            numbers += self.session.map(row_numbers, leaf.futures, starts.tolist())
+            positions += [position] * len(leaf.futures)
+        width = max(FAN_IN, -(-len(numbers) // max(1, len(self.futures))))
+        ends, groups = np.cumsum(self.sizes), range(0, len(numbers), width)
         sorted_ = [
-            self.session.submit(sort_ids, [ids for _, ids in group], [position for position, _ in group], ends)
-            for group in groups
+            self.session.submit(sort_ids, numbers[i : i + width], positions[i : i + width], ends) for i in groups
         ]
         filled = []
         for c, chunk in enumerate(self.futures):
@@ -396,13 +395,12 @@ class DaskChunks(Chunks):
             filled.append(self.session.submit(fill_positions, chunk, parts, self.distributed))
         return self._present(filled) if self.distributed else np.concatenate(self.session.gather(filled))
 
-    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
+    def relabel(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
         """The new labels are tasks, from which chunks compute from now on."""
-        ends, pieces = np.cumsum(self.sizes), []
-        for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
-            here = (indices >= end - size) & (indices < end)
-            where, to = indices[here] - (end - size), targets[here].astype(smallest_unsigned(labelling.n_clusters))
-            pieces.append(self.session.submit(moved_labels, chunk, *labelling.at(c), where, to))
+        pieces = [
+            self.session.submit(moved_labels, chunk, *labelling.at(c), *moves[c])
+            for c, chunk in enumerate(self.futures)
+        ]
         labelling.set(new_version(), pieces=pieces)
 
 

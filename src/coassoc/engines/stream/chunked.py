@@ -81,8 +81,8 @@ class Chunks(ABC):
         """For each row, the position in `leaves` of the one that holds it."""
 
     @abstractmethod
-    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
-        """Give some rows other labels and update ``labelling.past``."""
+    def relabel(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Give some rows of each chunk other labels, and set the labelling."""
 
 
 class ChunkedLabelling(Labelling):
@@ -182,7 +182,11 @@ class ChunkedRows(Rows):
 
     def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         if len(indices):
-            self.chunks.relabel(labelling, indices, targets)
+            ends, sizes = np.cumsum(self.chunks.sizes), self.chunks.sizes
+            where = np.searchsorted(ends, indices, side="right")
+            chosen = [where == c for c in range(len(ends))]
+            inside = indices - (ends - sizes)[where]
+            self.chunks.relabel(labelling, [(inside[here], targets[here]) for here in chosen])
 
 
 class ChunkedSeeding(Seeding):

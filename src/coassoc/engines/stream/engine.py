@@ -154,9 +154,7 @@ class StreamChunks(Chunks):
         The state of a chunk is dropped as soon as its labels are copied, if they can be computed again. The memory of
         the states then serves for the labels.
         """
-        n = int(self.sizes.sum())
-        in_place = labelling.recomputable and self.plan.warm and 4 * n <= self.plan.budget.total
-        labels = np.empty(n, np.int32) if in_place else self.plan.budget.allocate(n, np.int32)
+        labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
             labels[span] = chunk_labels(part, *labelling.at(c))
             if labelling.recomputable:
@@ -194,10 +192,7 @@ class StreamChunks(Chunks):
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
         return labels
 
-    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
+    def relabel(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
         version = new_version()
-        for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            here = (indices >= span.start) & (indices < span.stop)
-            where = indices[here] - span.start
-            chunk_relabel(part, *labelling.at(c), version, where, targets[here])
+        self.each(chunk_relabel, lambda c: (*labelling.at(c), version, *moves[c]))
         labelling.set(version)  # from now on the chunks hold the labels
