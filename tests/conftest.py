@@ -57,14 +57,11 @@ def make_engine(name: str, client=None):
     from coassoc.engines.native import engine as _native
 
     kind, arguments = ENGINES[name]
-    if kind == "Twin":
+    if kind in ("Twin", "Toy"):
         from twins.fixtures import Twin
-
-        return Twin(**arguments)
-    if kind == "Toy":
         from twins.toy import Toy
 
-        return Toy()
+        return Twin(**arguments) if kind == "Twin" else Toy()
     if kind == "Dask":
         return engines.Dask(client, **arguments)
     if kind == "Cuda" and not has_device():

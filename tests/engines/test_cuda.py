@@ -44,23 +44,6 @@ def test_settings_change_no_label(make, options):
         assert found[2].losses == expected[2].losses
 
 
-def test_codes_on_the_gpu_stay_there_and_labels_too(make):
-    host, copies = planted(2, n=5000, p=8, width=np.uint8, most=40, missing=0.3)
-    device = make().open()
-    there = device.put(host.codes)
-    ensemble = ensemble_from_device(there, host.n_clusters, device)
-    assert ensemble.codes is there
-    np.testing.assert_array_equal(ensemble.sizes, host.sizes)
-    assert ensemble.has_missing == host.has_missing
-    mine = {"twin": device} if make.kind is Twin else {}
-    rows = make(**mine).load(ensemble, copies)
-    assert rows.codes is there
-    expected = fitted(Numpy(), host, copies, 7, 0)
-    _, labels, _ = fitted(make(**mine), ensemble, copies, 7, 0)
-    assert device.owns(labels)
-    np.testing.assert_array_equal(device.get(labels), expected[1])
-
-
 def test_tables_of_labels_on_the_gpu_become_ensembles(make):
     device, rng = make().open(), np.random.default_rng(0)
     for dtype in (np.int8, np.int32, np.int64, np.uint8, np.uint16):

@@ -273,9 +273,7 @@ def state(model, ensemble):
 KMEANS = {  # arguments, each on ensembles of all kinds
     "one start": {"n_init": 1},
     "random": {"init": "random"},
-    "one random": {"n_init": 1, "init": "random"},
     "one cluster": {"n_clusters": 1},
-    "two clusters": {"n_clusters": 2},
     "many clusters": {"n_clusters": 25},
     "few passes": {"n_init": 4, "max_iter": 2},
     "weights": {"partition_weights": [0.2, 1.7, 1.0, 0.3, 2.0, 0.8]},
