@@ -367,10 +367,10 @@ def from_host(at_home, fit: dict, native: bool, streamed: bool, copied: bool) ->
     `fit` holds the loss, the passes and, for the CPU, the labels of the fit on the GPU, which may be gone.
     """
     from coassoc.engines import Cuda, Native
-    from coassoc.engines.native.engine import kernels_missing
+    from coassoc.engines.compiled import why_missing
 
     row: dict = {}
-    if native and kernels_missing() is None:
+    if native and why_missing is None:
         engine = Native(blocked_copy=at_home.n_samples <= 10**8)
         of_cpu = whole_fit(at_home, engine)
         row["native_seconds"], row["native"] = of_cpu["seconds"], repr(engine)

@@ -66,7 +66,7 @@ def make_engine(name: str, client=None):
         return engines.Dask(client, **arguments)
     if kind == "Cuda" and not has_device():
         pytest.skip("no CUDA device, or no CuPy")
-    if kind == "Native" and _native.kernels_missing() is not None:
+    if kind == "Native" and _native._kernels is None:
         reason = "the compiled kernels are not installed (build the package with a C++ compiler)"
         if os.environ.get("COASSOC_REQUIRE_NATIVE") == "1":
             pytest.fail(f"COASSOC_REQUIRE_NATIVE=1, but {reason}")

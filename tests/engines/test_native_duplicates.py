@@ -19,7 +19,7 @@ from coassoc.engines.native import rows as _native_rows
 from coassoc.ensemble import Ensemble
 from coassoc.ensemble import ensemble as _ensemble
 
-pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 kernels = _native._kernels
 

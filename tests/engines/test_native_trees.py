@@ -11,7 +11,7 @@ from coassoc.consensus import bisecting as _bisecting
 from coassoc.engines import Numpy
 from coassoc.engines.native import engine as _native
 
-pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 LEVELS = _native.simd_levels()
 

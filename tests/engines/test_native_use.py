@@ -22,7 +22,7 @@ from coassoc.engines.memory import anonymous_bytes
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
-needs_kernels = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+needs_kernels = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 
 def make_rows(engine, n=20_000, seed=0):

@@ -14,7 +14,7 @@ from coassoc.core.counts import ScoreTable
 from coassoc.core.tables import KMeansObjective
 from coassoc.engines.native import engine as _native
 
-pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 # -- tasks side by side ----------------------------------------------------------------------------------------
 

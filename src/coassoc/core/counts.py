@@ -20,10 +20,9 @@ def check_total_copies(total: int) -> None:
 
 def smallest_unsigned(n_values: int) -> np.dtype:
     """Smallest unsigned type that holds `n_values` different codes or labels."""
-    for name in ("uint8", "uint16", "uint32"):
-        if n_values - 1 <= np.iinfo(name).max:
-            return np.dtype(name)
-    raise ValueError(f"a partition has {n_values} clusters; at most 2**32 - 1 are supported.")
+    if n_values > 1 << 32:
+        raise ValueError(f"a partition has {n_values} clusters; at most 2**32 - 1 are supported.")
+    return np.min_scalar_type(max(int(n_values) - 1, 0))
 
 
 @dataclass(frozen=True)

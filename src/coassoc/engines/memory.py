@@ -86,33 +86,22 @@ class PeakMemory:
     True
     """
 
-    def __init__(self, every: float = 0.005):
-        self.every = every
-        self.start: int | None = None
-        self.peak: int | None = None
-
     def __enter__(self) -> PeakMemory:
         self.start = self.peak = anonymous_bytes()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._sample_often, daemon=True)
-        if self.start is not None:
-            self._thread.start()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._done.set()
-        if self.start is not None:
-            self._thread.join()
-            self._sample()
-
-    def _sample_often(self) -> None:
-        while not self._done.wait(self.every):
-            self._sample()
+        self._thread.join()
 
     def _sample(self) -> None:
-        now = anonymous_bytes()
-        if now is not None:
-            self.peak = max(self.peak or 0, now)
+        done = self.peak is None
+        while not done:
+            done = self._done.wait(0.005)
+            self.peak = max(self.peak or 0, anonymous_bytes() or 0)
 
 
 _SMALL = 1 << 16  # bytes; smaller arrays are always kept in memory

@@ -170,17 +170,10 @@ class CudaRows(Rows):
             labelling.unit = _GAP_BITS - table.bits
             labelling.drifted[:] = 0
         device, exact_shift = self.device, table.bits + labelling.unit
+        tables, shifts = map(self.layout.pad, (narrow, table.values)), (max(exact_shift - shift, -8), exact_shift)
+        known, few = labelling.fresh or labelling.counted, labelling.moved * 20 < self.n_rows
         job = device.assign_job(
-            self.layout.pad(narrow),
-            self.layout.pad(table.values),
-            self.starts,
-            bound,
-            max(exact_shift - shift, -8),
-            exact_shift,
-            drift,
-            count=labelling.fresh or labelling.counted,
-            fresh=labelling.fresh,
-            few=labelling.moved * 20 < self.n_rows,
+            *tables, self.starts, bound, *shifts, drift, count=known, fresh=labelling.fresh, few=few
         )
         for part, codes in self._pieces():
             device.assign_rows(
@@ -267,18 +260,9 @@ class CudaRows(Rows):
                 stops = np.cumsum(sizes)
                 for i, (part, piece) in enumerate(self._pieces()):
                     into = slice(int(stops[i]) - sizes[i], int(stops[i]))
-                    device.compact_rows(
-                        piece,
-                        part.start,
-                        labelling.labels[part],
-                        cluster,
-                        ends[i],
-                        None if self.ids is None else self.ids[part],
-                        self._copies(part),
-                        codes[into],
-                        ids[into],
-                        None if copies is None else copies[into],
-                    )
+                    own = None if self.ids is None else self.ids[part], self._copies(part)
+                    out = codes[into], ids[into], None if copies is None else copies[into]
+                    device.compact_rows(piece, part.start, labelling.labels[part], cluster, ends[i], *own, *out)
             n_copies = size if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
             leaves.append(CudaRows(self.shared, codes, copies, n_copies, ids=ids))
         return leaves

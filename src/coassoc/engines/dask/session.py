@@ -115,10 +115,7 @@ class Session:
         return results
 
     def _sent(self) -> None:
-        """Release results gathered a while ago; called after tasks were sent.
-
-        A client sends at most one message every 10 ms. A release sent at once would delay the next tasks.
-        """
+        """Release results gathered a while ago: a client sends one message every 10 ms, and new tasks go first."""
         if self._closed:  # another thread of this fit was stopped in the meantime
             self.cancel()
             raise CancelledError("this fit was cancelled")

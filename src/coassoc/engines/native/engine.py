@@ -179,11 +179,6 @@ def _threads(n: int) -> ThreadPoolExecutor:
 # -- what is at hand ---------------------------------------------------------------------------------------
 
 
-def kernels_missing() -> str | None:
-    """Why the compiled kernels cannot be used; None when they can."""
-    return None if _kernels is not None else _why_not
-
-
 def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """First index of each different row (ascending), its count, and for each row its rank; None without kernels."""
     if _kernels is None or len(codes) >= (1 << 32) - 1:

@@ -182,10 +182,8 @@ class ChunkedRows(Rows):
 
     def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         if len(indices):
-            ends, sizes = np.cumsum(self.chunks.sizes), self.chunks.sizes
-            where = np.searchsorted(ends, indices, side="right")
-            chosen = [where == c for c in range(len(ends))]
-            inside = indices - (ends - sizes)[where]
+            where, inside = _place(self.chunks.sizes, indices)
+            chosen = [where == c for c in range(len(self.chunks.sizes))]
             self.chunks.relabel(labelling, [(inside[here], targets[here]) for here in chosen])
 
 
@@ -226,14 +224,20 @@ class ChunkedSeeding(Seeding):
         return np.array(self.chunks.each(chunk_potentials, lambda c: asked))
 
 
+def _place(sizes: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The chunk of each target, and its place there."""
+    ends = np.cumsum(sizes)
+    where = np.searchsorted(ends, targets, side="right")
+    return where, targets - (ends - sizes)[where]
+
+
 def _look_up(chunks: Chunks, sizes: np.ndarray, targets: np.ndarray, function: Callable, *args: Any) -> np.ndarray:
     """Rows found by ``function(chunk, *args, targets)``, in the order of the targets, which count over all chunks.
 
     `sizes` says how many of the targets belong to each chunk.
     """
-    targets, ends = np.asarray(targets, dtype=np.int64), np.cumsum(sizes)
-    where = np.searchsorted(ends, targets, side="right")
-    inside, which = targets - (ends - sizes)[where], np.unique(where)
+    where, inside = _place(sizes, np.asarray(targets, dtype=np.int64))
+    which = np.unique(where)
     found = chunks.each(function, lambda c: (*args, inside[where == c]), which.tolist())
     out = np.empty((len(where), found[0].shape[1]), dtype=found[0].dtype)
     for c, rows in zip(which, found):

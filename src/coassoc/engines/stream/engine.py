@@ -149,11 +149,7 @@ class StreamChunks(Chunks):
                     self.forget(labelling.key)
 
     def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
-        """Labels as int32, as the in-memory engines return them; in a file when the budget is used up.
-
-        The state of a chunk is dropped as soon as its labels are copied, if they can be computed again. The memory of
-        the states then serves for the labels.
-        """
+        """Labels as int32; the state of a chunk is dropped once they are copied, if it can be computed again."""
         labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
             labels[span] = chunk_labels(part, *labelling.at(c))
