@@ -7,8 +7,6 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-
 import coassoc as ca
 from coassoc.consensus import registry
 from coassoc.engines import Numpy

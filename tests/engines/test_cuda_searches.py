@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-
 import coassoc as ca
 from coassoc.core.moves import AgreementState, DensityState
 from coassoc.engines import Numpy

@@ -18,7 +18,10 @@ from sklearn.base import clone
 
 import coassoc as ca
 from coassoc.engines import Numpy
+from coassoc.engines.dask import engine as _dask
+from coassoc.engines.dask.session import Session, balanced
 from coassoc.engines.stream import chunks
+from coassoc.ensemble.io import table as _table
 from twins.cases import noisy_table
 from twins.fixtures import Twin
 
@@ -85,8 +88,6 @@ SEARCHES = [
 
 
 def test_chunks_are_spread_evenly_and_stay_where_they_are():
-    from coassoc.engines.dask.session import balanced
-
     ones = [1] * 7
     first = balanced([None] * 7, ["a", "b"], ones)
     assert sorted(first.count(w) for w in "ab") == [3, 4]
@@ -103,9 +104,6 @@ def test_chunks_are_spread_evenly_and_stay_where_they_are():
 
 
 def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypatch):
-    from coassoc.engines.dask import engine as _dask
-    from coassoc.ensemble.io import table as _table
-
     table = noisy_table(12, 1003)
     np.save(tmp_path / "table.npy", table)
     monkeypatch.setattr(_dask, "_LEAST_ROWS", 10)
@@ -118,12 +116,10 @@ def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("trouble", [None, "worker out of reach", "chunk elsewhere", "error"])
-def test_short_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatch, trouble):
-    from coassoc.engines.dask import session as _dask_session
-
+def test_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatch, trouble):
     table, asked = noisy_table(13, 500, missing=0.1), []
 
-    class Asking(_dask_session.Session):
+    class Asking(Session):
         def ask(self, how, jobs):
             if trouble == "chunk elsewhere":  # each worker is asked for what the other one has
                 jobs = dict(zip(jobs, list(jobs.values())[::-1]))
@@ -140,7 +136,7 @@ def test_short_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatc
             raise OSError("no way there")
         return await connect(address, timeout)
 
-    monkeypatch.setattr(ca.engines.dask.engine, "Session", Asking)
+    monkeypatch.setattr(_dask, "Session", Asking)
     if trouble == "worker out of reach":
         monkeypatch.setattr(client.rpc, "connect", to_scheduler_only)
     estimator = ca.KMeansConsensus(4, n_init=3, max_iter=4, random_state=1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
-from coassoc.consensus.lloyd import TooFewRows, lloyd, seeded_fits
+from coassoc.consensus.lloyd import TooFewRows, seeded_fits
 from coassoc.core.counts import ScoreTable
 from coassoc.core.tables import ECCObjective, KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
@@ -140,19 +140,6 @@ def test_a_start_that_leaves_a_cluster_empty_is_carried_on(monkeypatch):
                 found.append(facts(rows, fit))
             assert found[0] == found[1] == found[2]
     assert resumed
-
-
-def test_resuming_a_fit_is_one_long_fit(engine):
-    rng = np.random.default_rng(2)
-    ensemble = make_ensemble(rng, 400, 6, 6, noise=0.8)
-    rows, objective = engine.load(ensemble), KMeansObjective(np.ones(6))
-    begin = rows.counts(rows.labelling(5, rng.integers(5, size=400)))
-    whole = facts(rows, lloyd(rows, objective, begin, 300))
-    assert len(whole[1]) > 5
-    for first in (1, 3, len(whole[1])):
-        half = lloyd(rows, objective, begin, first)
-        assert half.stop == "max_iter"
-        assert facts(rows, lloyd(rows, objective, half, 300)) == whole
 
 
 # -- one call ----------------------------------------------------------------------------------------------
