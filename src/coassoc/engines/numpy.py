@@ -111,13 +111,12 @@ class NumpyRows(Rows):
         p, width = self.layout.n_partitions, self.layout.n_codes + self.layout.n_partitions
         total = np.zeros(width * width, dtype=np.int64)
         for part in self._chunks():
-            columns, factor = self.codes[part] + self._starts, self._copies(part)
+            columns, factor = self.codes[part] + self._starts, 1 if self.copies is None else self.copies[part]
             if shares is not None:
-                share = shares.of_sums(self.layout.pad(shares.units)[columns].sum(axis=1))
-                factor = share if factor is None else factor * share
+                factor = factor * shares.of_sums(self.layout.pad(shares.units)[columns].sum(axis=1))
             for j in range(p):
                 for g in range(p):
-                    np.add.at(total, columns[:, j] * width + columns[:, g], 1 if factor is None else factor)
+                    np.add.at(total, columns[:, j] * width + columns[:, g], factor)
         return self.layout.unpad(self.layout.unpad(total.reshape(width, width)).T)
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
@@ -127,7 +126,8 @@ class NumpyRows(Rows):
         rows, targets, found, stop = [], [], 0, self.n_rows
         for first in range(start, self.n_rows, self.chunk_rows):
             part = slice(first, min(first + self.chunk_rows, self.n_rows))
-            target = propose_chunk(self.codes[part], labelling.labels[part], self._copies(part), table, self.layout)
+            copies = None if self.copies is None else self.copies[part]
+            target = propose_chunk(self.codes[part], labelling.labels[part], copies, table, self.layout)
             moving = np.flatnonzero(target >= 0)[: limit - found]
             rows.append(moving + first)
             targets.append(target[moving])
@@ -149,9 +149,6 @@ class NumpyRows(Rows):
 
     def _chunks(self) -> Iterator[slice]:
         return chunks_of(self.n_rows, self.chunk_rows)
-
-    def _copies(self, part: slice) -> np.ndarray | None:
-        return None if self.copies is None else self.copies[part]
 
 
 class NumpySeeding(Seeding):

@@ -122,17 +122,14 @@ def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, arguments: Sequen
 
 
 async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) -> list | None:
-    """``how(chunks, *arguments)`` of each job, run in the worker's task threads; None if a chunk is not held here.
-
-    Sums are added up, so that one comes back from each worker.
-    """
+    """``how(chunks, *arguments)`` of each job, run in the worker's task threads; None if a chunk is not held here."""
     held, loop = dask_worker.data, asyncio.get_running_loop()
     if not all(key in held for keys, *_ in jobs for key in keys):
         return None
     threads = dask_worker.executors["default"]
     calls = [loop.run_in_executor(threads, how, [held[key] for key in keys], *args) for keys, *args in jobs]
     found = await asyncio.gather(*calls)
-    return [add_results(found)] if how is sum_on_chunks else found
+    return [add_results(found)] if how is sum_on_chunks else found  # one sum comes back from each worker
 
 
 # -- whole tasks on one chunk --------------------------------------------------------------------------------------
