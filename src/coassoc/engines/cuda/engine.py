@@ -12,7 +12,6 @@ This module is the host side and contains no CUDA. It works through a small devi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,19 +94,8 @@ class Cuda(Engine):
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
         copies, n_copies = _copies_on_device(device, ensemble, multiplicity)
-        shared = _Shared(self, device, Layout.of(ensemble), ensemble.has_missing, on_host)
+        shared = self, device, Layout.of(ensemble), ensemble.has_missing, on_host
         return CudaRows(shared, codes, copies, n_copies, streaming=streaming)
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """What rows have in common with the subsets they are split into."""
-
-    engine: Cuda
-    device: Any
-    layout: Layout
-    has_missing: bool
-    on_host: bool  # results go to the host
 
 
 class CudaLabelling(Labelling):
@@ -130,14 +118,13 @@ class CudaLabelling(Labelling):
 
 
 class CudaRows(Rows):
-    def __init__(self, shared: _Shared, codes: Any, copies: Any, n_copies: int, *, streaming=False, ids: Any = None):
-        self.shared = shared
-        self.engine, self.device, layout = shared.engine, shared.device, shared.layout
+    def __init__(self, shared: tuple, codes: Any, copies: Any, n_copies: int, *, streaming=False, ids: Any = None):
+        self.shared = shared  # with the subsets that these rows are split into
+        self.engine, self.device, self.layout, self.has_missing, self.on_host = shared  # on_host: where results go
+        layout = self.layout
         self.codes = codes  # on the GPU, or on the host when streaming
-        self.layout = layout
         self.copies = copies  # uint32 on the GPU; None: one each
         self.n_copies = n_copies
-        self.has_missing, self.on_host = shared.has_missing, shared.on_host
         self.streaming = streaming
         # bounds take the host about 10 ns per table entry, scores take an H200 0.1 ps per row, partition and cluster
         enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
