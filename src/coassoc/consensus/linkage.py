@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..engines.native import linkage as compiled
+from ..engines.compiled import kernels as compiled
 
 LINKAGES = ("single", "average", "complete")
 _JOIN = {"single": np.maximum, "average": np.add, "complete": np.minimum}  # of two entries of the triangle
@@ -70,7 +70,7 @@ def agglomerate(
     product of the `weights`, the items at each point. `kernels` allows compiled code, with the same result.
     """
     weights = np.ascontiguousarray(weights, dtype=np.float64)
-    if kernels and observed is None and compiled.has_kernels():
+    if kernels and observed is None and compiled is not None:
         return Merges(*compiled.agglomerate(triangle, weights, LINKAGES.index(linkage)))
     return _agglomerate(triangle, weights, linkage, observed)
 

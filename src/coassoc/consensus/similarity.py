@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.counts import Layout, smallest_unsigned
-from ..engines.native import linkage as compiled
+from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
 from .linkage import row_starts
 
@@ -122,7 +122,7 @@ def row_similarities(
     start = row_starts(n)
     columns = np.ascontiguousarray(codes.T)
     counting = blocks is None and cluster_weights is None and bool((v == 1.0).all())
-    if counting and not has_missing and kernels and compiled.has_kernels() and p <= np.iinfo(codes.dtype).max:
+    if counting and not has_missing and kernels and compiled is not None and p <= np.iinfo(codes.dtype).max:
         compiled.co_occurrences(columns, triangle)
         return triangle, float(p)
     kind = smallest_unsigned(p + 1) if counting else np.dtype(np.float64)
