@@ -8,6 +8,7 @@ import io
 import json
 import os
 import zipfile
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,8 @@ def same(a, b) -> bool:
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict):
         return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
-    if hasattr(a, "__dict__") and type(a).__module__.startswith("coassoc"):
-        return type(a) is type(b) and same(vars(a), vars(b))
+    if is_dataclass(a):  # what they cache is not stored
+        return type(a) is type(b) and all(same(getattr(a, one.name), getattr(b, one.name)) for one in fields(a))
     return type(a) is type(b) if hasattr(a, "__slots__") else a == b
 
 
