@@ -239,6 +239,14 @@ def planted(rng, n=60, p=6, k=3, noise=0.2, most=5) -> np.ndarray:
     return table
 
 
+def blocks(seed=0, n=300, p=10, k=4, noise=0.2, missing=0.0) -> tuple[np.ndarray, np.ndarray]:
+    """A table of p noisy copies of one partition under its own names, and that partition."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, k, size=n)
+    table = np.stack([np.where(rng.random(n) < noise, rng.integers(0, k + 2, size=n), truth) for _ in range(p)], axis=1)
+    return np.where(rng.random(table.shape) < missing, -1, table), truth
+
+
 def table_with_holes(rng, n=80, p=6, *, holes=True) -> np.ndarray:
     """A planted table; with holes, some labels are missing and item 7 has none."""
     table = planted(rng, n=n, p=p, k=4, noise=0.35, most=6)

@@ -58,15 +58,6 @@ def test_sizes_densities_and_gains_of_every_node_are_brute_force():
                 assert math.isnan(nodes.gain[node])
 
 
-def test_density_of_a_cut_is_the_sum_of_gains():
-    tree = fit(oracle.table_with_holes(np.random.default_rng(1)), max_leaves=10)
-    table = oracle.table_with_holes(np.random.default_rng(1))
-    gains = {rank: gain for rank, gain in zip(tree.tree_.rank, tree.tree_.gain) if rank}
-    for k in range(1, tree.n_leaves_ + 1):
-        expected = tree.tree_.density[0] + sum(gains[r] for r in range(1, k))
-        assert ca.density(table, tree.cut(k), engine="numpy") == pytest.approx(expected, abs=1e-9)
-
-
 @pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
 def test_the_leaf_split_next_is_the_one_the_criterion_names(criterion):
     for seed in range(15):

@@ -151,24 +151,10 @@ def test_with_ties_every_merge_is_the_lowest_greedy_one(seed, method):
     assert is_valid_linkage(model.linkage_) or model.n_leaves_ == 1
 
 
-@settings(max_examples=60)
-@given(st.integers(0, 10**6))
-def test_single_linkage_of_a_square_is_the_lowest_greedy_one_too(seed):
-    """The way of many rows, and of installations without kernels."""
-    rng = np.random.default_rng(seed)
-    table = with_duplicates(rng, int(rng.integers(2, 9)), 12, int(rng.integers(1, 5)), most=3)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_eac, "_FEW_ROWS", 0)
-        patch.setattr(_eac, "agglomerate", None)  # the triangle is not touched
-        model = ca.EAC(1, linkage="single", engine="numpy").fit(table)
-    check_greedy(full_matrix(table), "single", model)
-
-
 @pytest.mark.parametrize(
     "arguments", [{"enhanced": True}, {"partition_weights": [1, 2, 1, 3]}, {"cluster_weights": "uncertainty"}]
 )
 def test_single_linkage_of_other_than_counts_keeps_the_triangle(monkeypatch, arguments):
-    monkeypatch.setattr(_eac, "_FEW_ROWS", 0)
     monkeypatch.setattr(_eac, "row_counts", None)
     table = oracle.planted(np.random.default_rng(3), n=20, p=4, noise=0.4)
     assert ca.EAC(2, linkage="single", engine="numpy", **arguments).fit(table).labels_.max() == 1

@@ -21,7 +21,8 @@ def fitted(**settings):
 def test_it_is_make_ensemble_and_a_consensus_method():
     ensemble = ca.make_ensemble(X, 8, n_classes=4, n_init=1, random_state=3)
     answer = ca.Consensus(4, random_state=3, engine="numpy").fit(ensemble)
-    assert (fitted().labels_ == answer.labels_).all()
+    for n_jobs in (None, 2):
+        assert (fitted(n_jobs=n_jobs).labels_ == answer.labels_).all()
     model = fitted(method="kmeans")
     assert (model.ensemble_.codes == ensemble.codes).all()
     direct = ca.KMeansConsensus(4, random_state=3, engine="numpy").fit(ensemble)
@@ -35,10 +36,6 @@ def test_the_number_of_clusters_may_be_chosen():
     assert model.consensus_.supported_
     with pytest.raises(TypeError, match="n_clusters"):
         ca.ConsensusClustering("auto", method="density").fit(X)
-
-
-def test_jobs_change_nothing():
-    assert (fitted(n_jobs=2).labels_ == fitted().labels_).all()
 
 
 @pytest.mark.parametrize("method", [None, "bisecting", "sec", ca.BisectingConsensus(refine="kmeans", engine="numpy")])

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
-from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
@@ -106,66 +105,31 @@ def test_association_beyond_int32_falls_back_to_rounding():
     np.testing.assert_allclose(table.values.max(axis=0) / 2.0**table.bits, 1 / np.array(sizes), atol=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_mcla_returns_as_many_clusters_as_asked_for(seed):
-    rng = np.random.default_rng(seed)
-    table = oracle.planted(rng, n=60, p=5, noise=0.3, most=6)
-    if seed % 2:
-        table[rng.random(table.shape) < 0.2] = -1
-    fewer = ca.MCLA(9, at_most=True, random_state=seed).fit(table)
-    model = ca.MCLA(9, random_state=seed).fit(table)
-    assert model.n_clusters_ == 9 and (model.cluster_sizes_ > 0).all()
-    assert (model.predict(table) == model.labels_).all()
-    if fewer.n_clusters_ == 9:
-        assert (model.labels_ == fewer.labels_).all()
-
-
-def test_mcla_fills_clusters_in_some_of_these_tables():
-    found = [
-        ca.MCLA(9, at_most=True, random_state=seed)
-        .fit(oracle.planted(np.random.default_rng(seed), n=60, p=5, noise=0.3, most=6))
-        .n_clusters_
-        for seed in range(0, 12, 2)
-    ]
+def test_mcla_returns_as_many_clusters_as_asked_for():
+    found = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        table = oracle.planted(rng, n=60, p=5, noise=0.3, most=6)
+        if seed % 2:
+            table[rng.random(table.shape) < 0.2] = -1
+        fewer = ca.MCLA(9, at_most=True, random_state=seed).fit(table)
+        model = ca.MCLA(9, random_state=seed).fit(table)
+        assert model.n_clusters_ == 9 and (model.cluster_sizes_ > 0).all()
+        assert (model.predict(table) == model.labels_).all()
+        assert fewer.n_clusters_ < 9 or (model.labels_ == fewer.labels_).all()
+        found.append(fewer.n_clusters_)
     assert min(found) < 9
-
-
-def test_mcla_warns_when_too_few_items_differ():
-    table = [[0, 0, 0]] * 3 + [[1, 1, 1]] * 3
-    with pytest.warns(ConvergenceWarning, match="n_clusters=3 is larger than .* 2 clusters are returned"):
-        model = ca.MCLA(3, random_state=0).fit(table)
-    assert model.n_clusters_ == 2
-
-
-def test_finds_what_is_planted():
-    rng = np.random.default_rng(1)
-    table = oracle.planted(rng, n=300, p=12, k=4, noise=0.1)
-    truth = np.random.default_rng(1).integers(4, size=300)
-    for method in (ca.MCLA, ca.CSPA):
-        labels = method(4, random_state=0).fit(table).labels_
-        assert ca.nmi(labels, truth) > 0.8, method
 
 
 @pytest.mark.parametrize("method", [ca.MCLA, ca.CSPA])
 def test_seeded_and_untouched_by_other_random_state(method):
     table = oracle.planted(np.random.default_rng(2), n=200, p=8, noise=0.4, most=9)
     first = method(6, random_state=3).fit(table).labels_
-    np.random.default_rng(0).random(10)
     assert (method(6, random_state=3).fit(table).labels_ == first).all()
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     seeds = {method(6, random_state=s).fit(table).labels_.tobytes() for s in range(6)}
     assert len(seeds) > 1
     assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
-
-
-def test_multiplicity_is_repetition_for_mcla():
-    rng = np.random.default_rng(9)
-    table = oracle.planted(rng, n=50, p=5, most=6)
-    copies = rng.integers(0, 4, size=50)
-    model = ca.MCLA(4, random_state=0, engine="numpy")
-    weighted = model.fit(table, sample_weight=copies).labels_
-    repeated = model.fit(np.repeat(table, copies, axis=0)).labels_
-    assert (np.repeat(weighted, copies) == repeated).all()
 
 
 def test_multiplicity_is_repetition_for_cspa_with_equal_rows_together():
@@ -191,16 +155,6 @@ def test_pieces_add_up_and_stay_small():
     assert parts.max() <= 251 // 40 and parts.min() >= 1
 
 
-def test_cspa_leaves_out_items_of_weight_zero():
-    table = oracle.planted(np.random.default_rng(4), n=40, p=5)
-    copies = np.ones(40, np.int64)
-    copies[::5] = 0
-    model = ca.CSPA(3, random_state=0).fit(table, sample_weight=copies)
-    without = ca.CSPA(3, random_state=0).fit(table[copies > 0])
-    assert (model.labels_[copies == 0] == -1).all()
-    assert (model.labels_[copies > 0] == without.labels_).all() and model.density_ == without.density_
-
-
 @settings(max_examples=60)
 @given(st.integers(0, 10**6))
 def test_any_graph_survives(seed):
@@ -221,21 +175,6 @@ def test_a_graph_without_edges_is_balanced():
     parts = _metis.partition_graph(csr_matrix((5, 5), dtype=np.int64), np.array([4, 1, 1, 1, 1]), 2, 0)
     loads = np.bincount(parts, weights=[4, 1, 1, 1, 1])
     assert loads.tolist() == [4, 4]
-
-
-@pytest.mark.parametrize(
-    "graph, weights, k, message",
-    [
-        (np.array([[0, 1], [1, 0]]), [1, 1], 3, "cannot be cut into 3"),
-        (np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "symmetric"),
-        (np.array([[1, 1, 0], [1, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "loops"),
-        (np.array([[0, -1, 0], [-1, 0, 1], [0, 1, 0]]), [1, 1, 1], 2, "positive"),
-        (np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]), [1, 0, 1], 2, "positive"),
-    ],
-)
-def test_a_bad_graph_is_refused_before_metis_sees_it(graph, weights, k, message):
-    with pytest.raises(ValueError, match=message):
-        _metis.partition_graph(csr_matrix(graph), np.array(weights), k, 0)
 
 
 def test_weights_too_large_for_32_bit_are_scaled_never_to_zero():
@@ -285,7 +224,8 @@ def test_cspa_cuts_micro_clusters_where_the_graph_of_rows_is_too_large(missing, 
     monkeypatch.setattr(_graph, "MANY", 80)
     model = ca.CSPA(4, max_bytes=1000, random_state=0).fit(table, sample_weight=copies)
     assert (exact.n_micro_clusters_, model.n_micro_clusters_, model.n_vertices_) == (0, 80, 80)
-    assert model.labels_[3] == -1 and (model.labels_[copies == 0] == -1).all()
+    for found in (exact, model):
+        assert found.labels_[3] == -1 and (found.labels_[copies == 0] == -1).all()
     here = (copies > 0) & (np.arange(600) != 3)
     assert ca.nmi(model.labels_[here], truth[here]) > ca.nmi(exact.labels_[here], truth[here]) - 0.03
 
@@ -295,8 +235,3 @@ def test_cspa_cuts_micro_clusters_where_the_graph_of_rows_is_too_large(missing, 
     counts = rows.counts(rows.labelling(plain.n_samples, np.arange(plain.n_samples)))
     expected = _graph.cspa_graph(plain, np.ones(plain.n_samples, np.int64))
     assert (_graph.micro_graph(counts) != expected).nnz == 0
-
-
-def test_no_more_parts_than_items():
-    with pytest.warns(ConvergenceWarning, match="number of items, 3"):
-        assert ca.CSPA(4).fit([[0, 1], [1, 0], [1, 1]]).n_clusters_ == 3

@@ -6,14 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
-
-SYMMETRIC = ("labels_", "loss_", "losses_", "n_iter_", "density_", "stop_reason_", "converged_")
 
 
 def fit(table, k=3, *, copies=None, **options):
@@ -26,26 +22,6 @@ def fit_any(*arguments, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return fit(*arguments, **options)
-
-
-def assert_same(a, b, names=SYMMETRIC):
-    for name in names:
-        assert np.array_equal(getattr(a, name), getattr(b, name)), name
-    assert np.array_equal(a.cluster_sizes_, b.cluster_sizes_)
-
-
-def test_kind_of_labels_does_not_matter():
-    table = oracle.table_with_holes(np.random.default_rng(0))
-    plain = fit(table)
-    text = [[None if x < 0 else f"c{x}" for x in row] for row in table.tolist()]
-    floats = np.where(table < 0, np.nan, table.astype(float))
-    for other in (text, floats, np.where(table < 0, None, table.astype(object)), table.astype(np.int8)):
-        assert_same(plain, fit(other))
-    pd = pytest.importorskip("pandas")
-    assert_same(plain, fit(pd.DataFrame(text)))
-    assert_same(plain, fit(pd.DataFrame(text).astype("category")))
-    binary = np.random.default_rng(1).random((40, 5)) < 0.5
-    assert_same(fit(binary), fit(binary.astype(int)))
 
 
 def test_scores_and_attributes_are_those_of_the_labels():
@@ -62,6 +38,7 @@ def test_scores_and_attributes_are_those_of_the_labels():
         assert km.loss_ == pytest.approx(oracle.loss(table, labels, case.v), abs=1e-9)
         assert km.density_ == pytest.approx(oracle.density(table, labels, case.v), abs=1e-9)
         k = len(km.cluster_sizes_)
+        assert km.n_clusters_ == len(set(labels[labels >= 0].tolist())) <= k
         assert km.cluster_sizes_.tolist() == [labels.tolist().count(c) for c in range(k)]
         named = dict(zip(oracle.clusters_of(table, labels), oracle.densities(table, labels, case.v)))
         assert km.cluster_density_.tolist() == pytest.approx([named.get(c, 0.0) for c in range(k)], abs=1e-9)
@@ -92,15 +69,6 @@ def test_the_best_of_fifty_starts_is_nearly_always_the_exhaustive_minimum():
     assert reached >= 95
 
 
-def test_the_doubled_worked_example():
-    """Two groups of three, and the row that leans to the second."""
-    table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    km = fit(table, 2)
-    assert oracle.same_partition(km.labels_, [0, 0, 0, 1, 1, 1])
-    assert km.loss_ == pytest.approx(4 / 3)
-    assert km.density_ == pytest.approx((3 * 1 + 3 * 4 / 6) / 6)
-
-
 # -- starts --------------------------------------------------------------------------------------------------
 
 
@@ -109,25 +77,9 @@ def test_a_given_start_is_where_the_passes_begin(engine):
         rng = np.random.default_rng(seed)
         table = oracle.table_with_holes(rng, holes=False)
         start = rng.integers(4, size=80)
+        start[:: 3 if seed % 2 else 100] = -1  # items without a start do not pull a center
         km = fit(table, 4, init=start, max_iter=1, engine=engine)
         assert (km.labels_ == oracle.Dense(table).step(start, 4)).all()
-
-
-def test_items_without_a_start_do_not_pull_a_centre():
-    rng = np.random.default_rng(1)
-    table = oracle.table_with_holes(rng, holes=False)
-    start = rng.integers(3, size=80)
-    start[::3] = -1
-    km = fit(table, 3, init=start, max_iter=1)
-    assert (km.labels_ == oracle.Dense(table).step(start, 3)).all()
-
-
-def test_a_start_with_too_few_clusters_is_filled_up():
-    table = np.repeat([[0, 0, 0, 0], [1, 1, 1, 1], [2, 2, 2, 2]], [5, 4, 3], axis=0)
-    km = fit(table, 3, init=[0] * 12)
-    assert km.cluster_sizes_.min() == 3
-    assert km.loss_ == 0.0
-    assert km.converged_
 
 
 def test_as_many_clusters_as_rows():
@@ -142,44 +94,20 @@ def test_as_many_clusters_as_rows():
         fit(table, 4)
 
 
-# -- prediction ----------------------------------------------------------------------------------------------
-
-
 # -- manners -------------------------------------------------------------------------------------------------
 
 
 def test_global_random_state_is_not_touched():
-    before = np.random.get_state()  # noqa: NPY002
+    before = str(np.random.get_state())  # noqa: NPY002
     table = oracle.table_with_holes(np.random.default_rng(0))
     for seed in (None, 0, np.random.default_rng(1), np.random.RandomState(2), np.random.SeedSequence(3)):
         fit(table, 3, random_state=seed)
         ca.BisectingConsensus(3, random_state=seed, engine="numpy").fit(table)
-    after = np.random.get_state()  # noqa: NPY002
-    assert before[0] == after[0]
-    assert (before[1] == after[1]).all()
-    assert before[2:] == after[2:]
+    assert before == str(np.random.get_state())  # noqa: NPY002
 
 
-def test_verbose_prints_falling_losses(capsys):
-    km = fit(oracle.table_with_holes(np.random.default_rng(0)), 5, verbose=1, n_init=1)
+def test_verbose_prints_a_line_per_start(capsys):
+    km = fit(oracle.table_with_holes(np.random.default_rng(0)), 5, verbose=1, n_init=3)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == km.n_iter_ - 1
-    assert all(line.startswith("KMeansConsensus: start 0, pass") for line in lines)
-
-
-ROW = st.lists(st.integers(-1, 3), min_size=3, max_size=3)
-
-
-@settings(max_examples=60)
-@given(st.lists(ROW, min_size=1, max_size=14), st.integers(1, 4), st.integers(0, 9))
-def test_any_small_table_gives_a_partition(table, k, seed):
-    table = np.array(table)
-    if any((c < 0).all() for c in table.T):
-        return
-    km = fit_any(table, k, random_state=seed)
-    if km.n_clusters_ < k:
-        assert len({tuple(r) for r in table.tolist()}) < k or (table < 0).any()
-    assert km.labels_.shape == (len(table),)
-    assert km.labels_.max() + 1 == km.n_clusters_ == len(km.cluster_sizes_) <= k
-    assert (km.cluster_sizes_ > 0).all()
-    assert 0.0 <= km.density_ <= 1.0
+    assert [line.split(",")[0] for line in lines] == [f"KMeansConsensus: start {r}" for r in range(3)]
+    assert f"{km.n_iter_} passes, loss {km.loss_:.6g}" in "".join(lines)

@@ -19,10 +19,11 @@ EXCEPTIONS = {
     ("R-SL", "user_knowledge"): (-3.0, "Single linkage of raw counts"),
     ("R-SL", "breastcancer"): (-9.0, "Single linkage of raw counts"),
 }
-needs_data = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not os.environ.get("COASSOC_DATA"), reason="set COASSOC_DATA to the folder of the data files"),
-]
+
+
+def slow(test):
+    no_data = not os.environ.get("COASSOC_DATA")
+    return pytest.mark.slow(pytest.mark.skipif(no_data, reason="set COASSOC_DATA to the folder of data files")(test))
 
 
 def benchmark(name):
@@ -50,12 +51,6 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def result(compared, cache):
     return compared.run(REPEATS, cache)
-
-
-def slow(test):
-    for mark in needs_data:
-        test = mark(test)
-    return test
 
 
 @slow

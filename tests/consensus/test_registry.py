@@ -37,24 +37,19 @@ def toy(package):
     return registry.register("toy", "toys.method:Toy", optimises="fun", time="none", memory="none", quick=True)
 
 
-@pytest.fixture
-def labels_file(tmp_path):
-    path = tmp_path / "labels.csv"
-    path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in TABLE))
-    return path
-
-
 def test_a_registered_method_is_known_by_name_and_class(toy):
     assert registry.make_method("toy", n_clusters=2, n_init=None, absent=1).n_clusters == 2
     assert registry.find_method("TOY") is toy
-    assert consensus.Toy is toy.estimator is registry.estimators()["Toy"]
+    assert consensus.Toy is toy.estimator
     assert "| `Toy` | `toy` | fun |" in registry.methods_table()
 
 
-def test_a_registered_method_runs_from_the_command_line(toy, labels_file, tmp_path, capsys):
+def test_a_registered_method_runs_from_the_command_line(toy, tmp_path, capsys):
+    path = tmp_path / "labels.csv"
+    path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in TABLE))
     for command in ("fit", "report", "compare"):
         assert "toy" in cli.command_parser(command, cli.load(command)).format_help()
-    assert cli.main(["fit", str(labels_file), "-k", "2", "-m", "toy"]) == 0
+    assert cli.main(["fit", str(path), "-k", "2", "-m", "toy"]) == 0
     assert "Toy" in capsys.readouterr().out
 
 

@@ -18,15 +18,6 @@ def grown(rng, n_splits):
     return tree
 
 
-def test_a_tree_without_splits_is_one_leaf():
-    tree = grown(np.random.default_rng(0), 0)
-    assert (tree.n_leaves, tree.n_nodes, tree.n_splits) == (1, 1, 0)
-    assert tree.leaves() == [0]
-    assert tree.cut(1).tolist() == [0]
-    assert tree.linkage().shape == (0, 4)
-    assert tree.newick() == "leaf0;"
-
-
 def test_leaves_run_from_left_to_right():
     tree = Tree()
     tree.add(-1, 9, 0.5)

@@ -60,44 +60,31 @@ def shown(value: object) -> set[str]:
 
 
 @pytest.mark.parametrize("name", callables())
-def test_every_public_thing_has_a_docstring(name):
-    text = inspect.getdoc(resolve(name)) or ""
-    assert text.strip(), f"{name} has no docstring"
-    assert text.strip().splitlines()[0].rstrip().endswith((".", "?")), f"{name}: the first line is a sentence"
-
-
-@pytest.mark.parametrize("name", callables())
-def test_engines_are_listed_alike(name):
-    kind = documented(inspect.getdoc(resolve(name)) or "").get("engine")
-    assert kind in (None, "", '{"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"')
-
-
-@pytest.mark.parametrize("name", callables())
-def test_documented_defaults_are_those_of_the_signature(name):
+def test_docstrings_begin_with_a_sentence_and_give_the_defaults_of_the_signature(name):
     thing = resolve(name)
     text = inspect.getdoc(thing) or ""
-    entries = documented(text)
-    if not entries:
-        assert (
-            "Parameters are those of" in text
-            or not [n for n in defaults_of(thing) if n not in ("X", "labels")]
-            or not inspect.isclass(thing)
-        ), f"{name} documents no parameter"
-        return
-    defaults = defaults_of(thing)
+    assert text.strip(), f"{name} has no docstring"
+    assert text.strip().splitlines()[0].rstrip().endswith((".", "?")), f"{name}: the first line is a sentence"
+    entries, defaults = documented(text), defaults_of(thing)
+    assert entries.get("engine") in (
+        None, "", '{"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"'
+    )  # fmt: skip
+    assert (
+        entries
+        or "Parameters are those of" in text
+        or not inspect.isclass(thing)
+        or not [n for n in defaults if n not in ("X", "labels")]
+    ), f"{name} documents no parameter"
     for parameter, kind in entries.items():
         assert parameter in defaults, f"{name} documents {parameter!r}, which it does not take"
-        default = defaults[parameter]
         written = re.search(r"default=(.*)$", kind)
-        if written is None:
-            continue
-        assert any(text in written.group(1) for text in shown(default)), (
-            f"{name}: {parameter} is documented as default={written.group(1)}, the signature says {default!r}"
+        assert written is None or any(text in written.group(1) for text in shown(defaults[parameter])), (
+            f"{name}: {parameter} is documented as {kind}, the signature says {defaults[parameter]!r}"
         )
 
 
 @pytest.mark.parametrize("name", [n for n in callables() if inspect.isclass(resolve(n)) and hasattr(resolve(n), "fit")])
-def test_estimators_document_every_parameter_with_its_default(name):
+def test_estimators_document_every_parameter_and_attribute_and_show_an_example(name):
     cls = resolve(name)
     entries = documented(inspect.getdoc(cls) or "")
     defaults = defaults_of(cls)
@@ -108,11 +95,6 @@ def test_estimators_document_every_parameter_with_its_default(name):
             assert any(other.get(parameter, defaults) == defaults[parameter] for other in others)
         else:
             assert "default=" in kind, f"{name}: {parameter} has no documented default"
-
-
-@pytest.mark.parametrize("name", [n for n in callables() if inspect.isclass(resolve(n)) and hasattr(resolve(n), "fit")])
-def test_estimators_show_an_example_and_their_attributes(name):
-    text = inspect.getdoc(resolve(name)) or ""
     for heading in ("Parameters", "Attributes", "Examples", "Notes"):
-        assert re.search(rf"^{heading}\n-+$", text, re.MULTILINE), f"{name} has no section {heading}"
-    assert ">>> " in text
+        assert re.search(rf"^{heading}\n-+$", inspect.getdoc(cls), re.MULTILINE), f"{name} has no section {heading}"
+    assert ">>> " in cls.__doc__

@@ -166,20 +166,16 @@ def test_reused_labelling_is_as_good_as_a_new_one():
                     assert again.labelling is used and facts(rows, again) == fresh
 
 
-def test_only_plain_k_means_without_reports_goes_in_one_call(monkeypatch):
+def test_only_plain_k_means_goes_in_one_call(monkeypatch):
     calls = []
     real = Native.kmeans_fits
     monkeypatch.setattr(Native, "kmeans_fits", lambda self, *rest: calls.append(rest) or real(self, *rest))
     ensemble = make_ensemble(np.random.default_rng(1), 90, 4, 5)
     engine, ones = Native(), np.ones(4, int)
-    for objective, report, n in (
-        (KMeansObjective(np.ones(4)), None, 1),
-        (KMeansObjective(np.ones(4)), lambda *_: None, 0),
-        (ECCObjective(np.ones(4), 0.5), None, 0),
-    ):
+    for objective, n in ((KMeansObjective(np.ones(4)), 1), (ECCObjective(np.ones(4), 0.5), 0)):
         calls.clear()
         starts = [Start(engine.load(ensemble), np.random.default_rng(0))]
-        seeded_fits(engine, starts, objective, 3, ones, 20, None, report)
+        seeded_fits(engine, starts, objective, 3, ones, 20)
         assert len(calls) == n
 
 

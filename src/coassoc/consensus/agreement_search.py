@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..core.checks import check_integer
-from .search import AgreementGoal, Found, Search, SearchConsensus
+from .exchange import Found
+from .search import AgreementGoal, Search, SearchConsensus
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -25,14 +25,8 @@ class AgreementConsensus(SearchConsensus):
     n_clusters : int, default=8
         Number of clusters.
     n_init : int, default=1
-        Number of over-segmentations; the one with the best result is kept.
-    micro_clusters : int or "auto", default="auto"
-        Clusters of an over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more.
-    init : array-like of shape (n_samples,), default=None
-        A partition to start from instead of over-segmentations.
-    max_iter : int, default=300
-        Largest number of passes of the over-segmentation, and of sweeps of one exchange.
-    max_rounds, n_trials, partition_weights, random_state, engine, verbose
+        Number of over-segmentations, at least one; the one with the best result is kept.
+    micro_clusters, init, max_iter, max_rounds, n_trials, partition_weights, random_state, engine, verbose
         As for `DensityConsensus`.
     at_most : bool, default=False
         Allow fewer clusters when they agree better. Otherwise there are exactly `n_clusters`.
@@ -42,20 +36,10 @@ class AgreementConsensus(SearchConsensus):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
+    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_, loss_, n_iter_, n_rounds_, n_sampled_
+        As for `DensityConsensus`.
     ensemble_nmi_ : float
         Mean NMI with the base partitions.
-    n_clusters_ : int
-        Clusters found.
-    density_, cluster_density_, cluster_sizes_, loss_
-        Other scores of ``labels_``.
-    n_iter_ : int
-        Sweeps of the last exchange.
-    n_rounds_ : int
-        Split–merge rounds, all starts together.
-    n_sampled_ : int
-        Items that starts and rounds were searched on.
     converged_ : bool
         True when no move of a single item that `min_cluster_size` allows raises the agreement.
 
@@ -91,14 +75,10 @@ class AgreementConsensus(SearchConsensus):
             raise TypeError(f"at_most must be True or False, got {self.at_most!r}.")
         return AgreementGoal(v, check_integer(self.min_cluster_size, "min_cluster_size"), bool(self.at_most))
 
-    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
-        if micro is None:
+    def _starts(self, search: Search, k: int) -> list[Found]:
+        if search.micro is None:
             raise TypeError("micro_clusters must be an integer or 'auto', got None.")
-        return [search.merged_start(k, micro, "average", restart) for restart in range(n_init)]
+        return [search.merged_start(k, "average", restart) for restart in range(search.n_init)]
 
-    def _score(self, found: Found, v: np.ndarray) -> float:
-        """Mean NMI over partitions, from Σ_j v_j NMI_j."""
-        return min(1.0, found.objective / math.fsum(v.tolist()))
-
-    def _store_scores(self, steps: list[float]) -> None:
-        self.ensemble_nmi_ = steps[-1]
+    def _store_scores(self, scores: list[float]) -> None:
+        self.ensemble_nmi_ = scores[-1]

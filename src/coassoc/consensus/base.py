@@ -103,21 +103,6 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         self._keep_model(ensemble, None)
         self._store_partition(ensemble, labels, counts_of(ensemble, labels, k, None, self.engine), v)
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
-        """Fit and return the consensus labels.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Consensus labels; −1 for items without a label in any partition.
-        """
-        return self.fit(X, y, sample_weight=sample_weight).labels_
-
     @contextmanager
     def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
         """Check the input and load it into the engine; sets ``n_features_in_`` and ``feature_names_in_``."""
@@ -153,21 +138,15 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return ensemble
 
     def _check_new_rows(self, X: Any) -> Any:
-        """Check that new rows have the partitions of `fit`, under the same names."""
+        """Check that new rows have the partitions of `fit`, under the same names; of lists, the vocabulary does."""
         check_is_fitted(self)
-        if isinstance(X, Ensemble):
-            n_partitions = X.n_partitions
-        else:
+        if not isinstance(X, Ensemble):
             X = _check_table(X)
             if hasattr(X, "shape") and len(X.shape) == 2:
                 validate_data(self, X, reset=False, skip_check_array=True)
-                return X
-            n_partitions = len(X[0]) if len(X) and hasattr(X[0], "__len__") else self.n_features_in_
-        if n_partitions != self.n_features_in_:
-            raise ValueError(
-                f"X has {n_partitions} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
-                "as input: one label (or None) for each base partition."
-            )
+        elif X.n_partitions != self.n_features_in_:
+            name, asked = type(self).__name__, self.n_features_in_
+            raise ValueError(f"X has {X.n_partitions} features, but {name} is expecting {asked} features as input.")
         return X
 
     def _keep_model(self, ensemble: Ensemble, table: ScoreTable | None) -> None:
@@ -177,9 +156,8 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _store_partition(self, ensemble: Ensemble, labels: Any, counts: Counts, v: np.ndarray) -> None:
         """Set ``labels_`` and the scores that follow from counts."""
-        if not is_dask(labels):  # Dask's workers have marked the items without a label already
-            labels = _mark_unlabelled(labels if is_on_gpu(labels) else np.asarray(labels), ensemble)
-        self.labels_ = labels
+        # Dask's workers have marked the items without a label already
+        self.labels_ = labels if is_dask(labels) else _mark_unlabelled(labels, ensemble)
         self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
         self.n_clusters_ = int(np.count_nonzero(counts.sizes))
@@ -216,26 +194,6 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         """Columns of `transform`, which scikit-learn names after the class."""
         return self._alpha.shape[1]
 
-    def _predict(self, X: Any) -> Any:
-        """Labels of new rows, in the memory where the rows are."""
-        on_gpu = is_on_gpu(X)
-        X = self._check_new_rows(X)
-        ensemble = known_rows(self._vocabulary, X) if on_gpu else self._vocabulary.ensemble_of(X)
-        if ensemble is None:  # no label of these rows was seen at fit
-            return no_labels(X) if on_gpu else np.full(_n_rows(X), -1, dtype=np.int32)
-        engine = resolve(self.engine, ensemble)
-        _check_memory_place(engine, X=X)
-        with engine.load(ensemble) as rows:
-            return _mark_unlabelled(self._labels_of(rows), ensemble)
-
-    def _labels_of(self, rows: Rows) -> Any:
-        """Labels of rows by the score table."""
-        assert self._table is not None
-        labelling = rows.labelling(self._table.n_clusters)
-        rows.assign(labelling, self._table)
-        labels = rows.labels(labelling)
-        return labels if is_on_gpu(labels) else np.asarray(labels)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
@@ -244,7 +202,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return tags
 
 
-class PredictMixin:
+class PredictMixin(ConsensusEstimator):
     """`predict` for estimators that can label new rows."""
 
     def predict(self, X: Any) -> np.ndarray:
@@ -260,7 +218,22 @@ class PredictMixin:
         ndarray of shape (n_samples,)
             −1 for rows without a single known label.
         """
-        return self._framed(self._predict(X), X)  # type: ignore[attr-defined]
+        on_gpu = is_on_gpu(X)
+        given = self._check_new_rows(X)
+        ensemble = known_rows(self._vocabulary, given) if on_gpu else self._vocabulary.ensemble_of(given)
+        if ensemble is None:  # no label of these rows was seen at fit
+            return self._framed(no_labels(X) if on_gpu else np.full(_n_rows(given), -1, dtype=np.int32), X)
+        engine = resolve(self.engine, ensemble)
+        _check_memory_place(engine, X=X)
+        with engine.load(ensemble) as rows:
+            return self._framed(_mark_unlabelled(self._labels_of(rows), ensemble), X)
+
+    def _labels_of(self, rows: Rows) -> Any:
+        """Labels of rows by the score table."""
+        assert self._table is not None
+        labelling = rows.labelling(self._table.n_clusters)
+        rows.assign(labelling, self._table)
+        return rows.labels(labelling)
 
 
 def fit_to(model: Any, ensemble: Ensemble) -> Any:
@@ -279,6 +252,7 @@ def fitted_counts(model: Any, ensemble: Ensemble, labels: np.ndarray, order: np.
 
 def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:
     """`labels` with −1 for the items without a label in any partition; a copy where there are such items."""
+    labels = labels if is_on_gpu(labels) else np.asarray(labels)
     unlabelled = ensemble.unlabelled()
     if unlabelled is not None:
         labels = labels.copy()

@@ -18,7 +18,7 @@ from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
 from .base import ConsensusEstimator, PredictMixin
-from .lloyd import EQUAL_ROWS, lloyd, seeded_fits
+from .lloyd import EQUAL_ROWS, TooFewRows, lloyd, seeded_fits
 from .merge import joined_counts, merged_counts
 from .starts import warn_if_fewer
 from .tree import Tree
@@ -32,15 +32,10 @@ class _Leaf:
     counts: Counts  # of this node alone, k = 1
     density: float
     path: tuple[int, ...]
-    pieces: Counts | None = None  # counts of its two halves; None before the split was tried, or when it is impossible
-    labelling: Any = None
-    table: Any = None  # score table of the split
+    tried: bool = False
+    split: Fit | None = None  # None before it was tried, or when it is impossible
     densities: Any = None  # of the two halves
     gain: float = -math.inf  # n·ΔS of the split
-    n_iter: int = 1  # passes of the split
-    converged: bool = True  # whether its passes ended at a fixed point
-    tried: bool = False
-    children: list[_Leaf] | None = None  # its two halves, made when the leaf is split or when they are tried in advance
 
 
 @dataclass(eq=False, repr=False)
@@ -61,16 +56,12 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Leaf to split next: largest ΔS, largest k-means loss, or most items (the paper's choice).
     n_init : int, default=1
         Starts of each two-means; the one with the lowest loss is kept.
-    max_iter : int, default=300
-        Largest number of passes per start.
+    max_iter
+        As for `KMeansConsensus`.
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. Every node draws from a stream of its own, so running nodes side by side changes nothing.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
+    partition_weights, random_state, engine
+        As for `KMeansConsensus`.
     verbose : int, default=0
         Print a line per split.
 
@@ -84,14 +75,12 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Leaves of the tree; fewer than asked for when the rows of a leaf are all equal.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves.
-    n_clusters_ : int
-        Clusters of ``labels_``.
     n_iter_ : int
         Largest number of passes of a split.
     converged_ : bool
         True when the passes of every split, or those of `refine`, ended at a fixed point.
-    density_, cluster_density_, cluster_sizes_, loss_
-        Scores of ``labels_``.
+    n_clusters_, density_, cluster_density_, cluster_sizes_, loss_
+        As for `KMeansConsensus`.
 
     See Also
     --------
@@ -99,7 +88,8 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
 
     Notes
     -----
-    Growing k leaves takes O(n_samples * n_partitions * log k) per pass when splits are balanced.
+    Growing k leaves takes O(n_samples * n_partitions * log k) per pass when splits are balanced. Every node draws from
+    a random stream of its own, so running nodes side by side changes nothing.
 
     References
     ----------
@@ -141,7 +131,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             v = self._resolve_weights(ensemble, sample_weight)
             most = most or k or max(1, math.isqrt(rows.n_copies))
 
-            different = rows if self.verbose else rows.distinct(2 * n_init)
+            different = rows.distinct(2 * n_init)
             grower = _Grower(different, engine, v, seed, criterion, n_init, max_iter, self.verbose)
             self.tree_, leaves = grower.grow(most)
             self.n_leaves_ = self.tree_.n_leaves
@@ -178,8 +168,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             return self._leaf_of_item.map_blocks(
                 np.append(cluster_of_leaf, -1).__getitem__, dtype=cluster_of_leaf.dtype
             )
-        same = k == self.n_leaves_ and isinstance(self._leaf_of_item, np.ndarray)  # every leaf is a cluster
-        labels = self._leaf_of_item.copy() if same else _look_up(cluster_of_leaf, self._leaf_of_item)
+        labels = _look_up(cluster_of_leaf, self._leaf_of_item)
         if self._unlabelled is not None:
             labels[self._unlabelled] = -1
         return labels
@@ -221,110 +210,87 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         self.loss_ = loss_from_counts(counts, v)
 
 
+@dataclass
 class _Grower:
     """Grows a tree: splits are tried in any order, several at a time, and applied in a fixed order."""
 
-    def __init__(self, rows: Rows, engine: Engine, v, seed, criterion, n_init, max_iter, verbose):
-        self.rows, self.engine, self.v = rows, engine, v
-        self.objective = KMeansObjective(v)
-        self.weights = seeding_weights(v)
-        self.seed, self.criterion = seed, criterion
-        self.n_init, self.max_iter, self.verbose = n_init, max_iter, verbose
+    rows: Rows
+    engine: Engine
+    v: np.ndarray
+    seed: int
+    criterion: str
+    n_init: int
+    max_iter: int
+    verbose: int
+
+    def __post_init__(self) -> None:
         self.n_iter, self.converged = 1, True
         self.tables: dict[int, ScoreTable] = {}  # score table of each node that was split
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
-        tree = Tree()
-        whole = self.rows.whole_counts()
-        density = density_from_counts(whole, self.v)
-        tree.add(-1, int(whole.sizes[0]), density)
-        open_leaves = {0: _Leaf(self.rows, whole, density, ())}
+        tree, whole = Tree(), self.rows.whole_counts()
         n = int(whole.sizes[0])
-        while len(open_leaves) < most:
-            node = self._next(open_leaves, most - len(open_leaves))
-            if node is None:
-                break
-            leaf = open_leaves.pop(node)
-            assert leaf.pieces is not None
-            pair = tree.split(node, leaf.gain / n, leaf.pieces.sizes, leaf.densities)
-            open_leaves.update(zip(pair, self._children(leaf)))
-            self.tables[node] = leaf.table
-            self.n_iter = max(self.n_iter, leaf.n_iter)  # of applied splits: those tried depend on the engine
-            self.converged = self.converged and leaf.converged
-            del leaf.rows  # frees the copy of its rows
+        density = density_from_counts(whole, self.v)
+        leaves = {tree.add(-1, n, density): _Leaf(self.rows, whole, density, ())}
+        while len(leaves) < most and (node := self._next(leaves, most - len(leaves))) is not None:
+            leaf = leaves.pop(node)
+            split = leaf.split
+            assert split is not None
+            pair = tree.split(node, leaf.gain / n, split.counts.sizes, leaf.densities)
+            for side, part in enumerate(leaf.rows.split(split.labelling)):
+                density, path = float(leaf.densities[side]), (*leaf.path, side)
+                leaves[pair[side]] = _Leaf(part, split.counts.of_cluster(side), density, path)
+            self.tables[node] = split.table
+            self.n_iter = max(self.n_iter, split.n_iter)  # of applied splits: those tried depend on the engine
+            self.converged = self.converged and split.stop == "fixed_point"
+            del leaf.rows, split.labelling  # frees their memory before the halves are tried
             if self.verbose:
-                print(
-                    f"BisectingConsensus: {len(open_leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}"
-                )
-        leaves = [open_leaves[node] for node in tree.leaves()]
-        for leaf in leaves:
-            leaf.labelling = leaf.children = None  # frees splits that were tried but not applied
-        return tree, leaves
+                print(f"BisectingConsensus: {len(leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}")
+        found = [leaves[node] for node in tree.leaves()]
+        for leaf in found:
+            leaf.split = None  # frees splits that were tried but not applied
+        return tree, found
 
-    def _next(self, open_leaves: dict[int, _Leaf], n_splits: int) -> int | None:
+    def _next(self, leaves: dict[int, _Leaf], n_splits: int) -> int | None:
         """The leaf to split next, its split already tried; None when no leaf can be split.
 
         `n_splits` is the number of splits still wanted.
         """
         if self.criterion == "gain":  # needs the gain of every leaf
-            untried = [leaf for leaf in open_leaves.values() if not leaf.tried]
-            self._try(untried + self._ahead(open_leaves, n_splits, len(untried)))
-            ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
-            return ready[0] if ready else None
-        worth = {
-            node: float(leaf.counts.sizes[0]) if self.criterion == "size" else loss_from_counts(leaf.counts, self.v)
-            for node, leaf in open_leaves.items()
-            if leaf.pieces is not None or not leaf.tried
-        }
-        order = _by_worth(worth)
+            self._try(list(leaves.values()))
+        worth = {node: self._worth(leaf) for node, leaf in leaves.items() if leaf.split or not leaf.tried}
+        order = sorted(worth, key=lambda node: (-worth[node], node))
         for at, node in enumerate(order):
-            if not open_leaves[node].tried:  # together with the next ones, which are most likely split too
-                width = self.engine.starts_at_once(open_leaves[node].rows)
-                self._try([open_leaves[other] for other in order[at : at + min(n_splits, width)]])
-            if open_leaves[node].pieces is not None:
+            if not leaves[node].tried:  # together with the next ones, which are most likely split too
+                width = self.engine.starts_at_once(leaves[node].rows)
+                self._try([leaves[other] for other in order[at : at + min(n_splits, width)]])
+            if leaves[node].split is not None:
                 return node
         return None
 
-    def _ahead(self, open_leaves: dict[int, _Leaf], n_splits: int, n_tasks: int) -> list[_Leaf]:
-        """Untried halves of the leaf that is split next: almost certainly needed, and they keep every thread busy."""
-        ready = _by_worth({node: leaf.gain for node, leaf in open_leaves.items() if leaf.pieces is not None})
-        if n_tasks > 2 or n_splits < 3 or not ready:
-            return []
-        leaf = open_leaves[ready[0]]
-        several = self.engine.starts_at_once(leaf.rows) > 1
-        return [half for half in self._children(leaf) if not half.tried] if several else []
-
-    def _children(self, leaf: _Leaf) -> list[_Leaf]:
-        if leaf.children is None:
-            assert leaf.pieces is not None
-            leaf.children = []
-            for side, part in enumerate(leaf.rows.split(leaf.labelling)):
-                counts = leaf.pieces.of_cluster(side)
-                leaf.children.append(_Leaf(part, counts, float(leaf.densities[side]), (*leaf.path, side)))
-            leaf.labelling = None
-        return leaf.children
+    def _worth(self, leaf: _Leaf) -> float:
+        if self.criterion == "gain":
+            return leaf.gain
+        return float(leaf.counts.sizes[0]) if self.criterion == "size" else loss_from_counts(leaf.counts, self.v)
 
     def _try(self, leaves: list[_Leaf]) -> None:
+        """Find the best two-means of each leaf that was not tried yet; none where its rows are all equal."""
         leaves = [leaf for leaf in leaves if not leaf.tried]
-        for leaf, fit in zip(leaves, self._two_means(leaves)):
-            leaf.tried = True
-            if fit is not None:
-                leaf.labelling, leaf.pieces, leaf.table, leaf.n_iter = fit.labelling, fit.counts, fit.table, fit.n_iter
-                leaf.converged = fit.stop == "fixed_point"
-                leaf.densities = cluster_densities(leaf.pieces, self.v)
-                leaf.gain = gain_of_split(leaf.pieces.sizes, leaf.densities, leaf.density)
-
-    def _two_means(self, leaves: list[_Leaf]) -> list[Fit | None]:
-        """The best two-means of each leaf, or None when its rows are all equal."""
-        best: dict[int, Fit] = {}
-        several = [i for i, leaf in enumerate(leaves) if leaf.counts.sizes[0] > 1]
+        several = [leaf for leaf in leaves if leaf.counts.sizes[0] > 1]
+        objective, weights = KMeansObjective(self.v), seeding_weights(self.v)
         for restart in range(self.n_init):
-            starts = [Start(leaves[i].rows, stream(self.seed, restart, *leaves[i].path)) for i in several]
-            fits = seeded_fits(self.engine, starts, self.objective, 2, self.weights, self.max_iter)
-            for i, fit in zip(several, fits):
-                if isinstance(fit, Fit) and (fit.counts.sizes > 0).all() and (i not in best or fit.loss < best[i].loss):
-                    best[i] = fit
-        return [best.get(i) for i in range(len(leaves))]
+            starts = [Start(leaf.rows, stream(self.seed, restart, *leaf.path)) for leaf in several]
+            fits = seeded_fits(self.engine, starts, objective, 2, weights, self.max_iter)
+            for leaf, fit in zip(several, fits):
+                if isinstance(fit, TooFewRows) or (fit.counts.sizes == 0).any():
+                    continue
+                if leaf.split is None or fit.loss < leaf.split.loss:
+                    leaf.split = fit
+        for leaf in leaves:
+            leaf.tried = True
+            if leaf.split is not None:
+                leaf.densities = cluster_densities(leaf.split.counts, self.v)
+                leaf.gain = gain_of_split(leaf.split.counts.sizes, leaf.densities, leaf.density)
 
 
 def _look_up(numbers: np.ndarray, items: Any) -> Any:
@@ -332,8 +298,3 @@ def _look_up(numbers: np.ndarray, items: Any) -> Any:
     if is_on_gpu(items):
         return look_up(numbers, items)
     return numbers[np.asarray(items)]
-
-
-def _by_worth(worth: dict[int, float]) -> list[int]:
-    """Nodes by falling worth; equal ones by number."""
-    return sorted(worth, key=lambda node: (-worth[node], node))

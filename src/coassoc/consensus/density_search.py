@@ -6,7 +6,8 @@ import numpy as np
 
 from ..core.tables import KMeansObjective
 from ..metrics.labels import check_partition_weights
-from .search import DensityGoal, Found, Search, SearchConsensus, is_large
+from .exchange import Found
+from .search import DensityGoal, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
 
@@ -39,16 +40,14 @@ class DensityConsensus(SearchConsensus):
     partition_weights, random_state, engine
         As for `KMeansConsensus`.
     verbose : int, default=0
-        Print a line per step.
+        Print a line per start.
 
     Attributes
     ----------
-    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_
+    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_, loss_
         As for `KMeansConsensus`.
     densities_ : list of float
         S at the better start and after each step that raised it; of a search on samples, S of all items at the end.
-    loss_ : float
-        k-means loss on H.
     n_iter_ : int
         Sweeps of the last exchange.
     n_rounds_ : int
@@ -90,13 +89,13 @@ class DensityConsensus(SearchConsensus):
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)
 
-    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
+    def _starts(self, search: Search, k: int) -> list[Found]:
         starts: list[Found] = []
-        if micro is not None:
-            starts.append(search.merged_start(k, micro, "density", 0))
-        if n_init:  # the labels of `KMeansConsensus` with the same seed
+        if search.micro is not None:
+            starts.append(search.merged_start(k, "density", 0))
+        if search.n_init:  # the labels of `KMeansConsensus` with the same seed
             v = check_partition_weights(search.goal.v, len(search.goal.v))  # as it scales them, to the last bit
-            settings = Starts(k, n_init, search.max_iter, search.seed)
+            settings = Starts(k, search.n_init, search.max_iter, search.seed)
             best = best_start(search.rows, search.engine, KMeansObjective(v), v, settings)
             starts.append(search.climb(best.labelling))
         if not starts:
@@ -105,8 +104,5 @@ class DensityConsensus(SearchConsensus):
             return [max(starts, key=lambda start: start.objective)]
         return starts
 
-    def _score(self, found: Found, v: np.ndarray) -> float:
-        return found.objective / int(found.climb.counts.sizes.sum())
-
-    def _store_scores(self, steps: list[float]) -> None:
-        self.densities_ = steps
+    def _store_scores(self, scores: list[float]) -> None:
+        self.densities_ = scores

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_choice, check_integer, seed_from
-from ..core.counts import Layout
 from ..engines import Engine, Rows
-from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, host_ensemble, on_host
-from .linkage import LINKAGES, Merges, agglomerate, condensed_length, single_linkage
+from .linkage import LINKAGES, Merges, agglomerate, single_linkage
 from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
+    SQUARES,
     cluster_similarities,
     cluster_sums,
     count_type,
@@ -32,7 +32,6 @@ from .similarity import (
 from .starts import warn_if_fewer
 from .weights import resolve_cluster_weights
 
-_FEW_ROWS = 2048  # up to here compiled single linkage is faster than `single_linkage`
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
@@ -77,25 +76,21 @@ class EAC(ConsensusEstimator):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition,
-        and for items of weight 0 whose row no other item has.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `KMeansConsensus`. Clusters are numbered by first appearance among the leaves; the label of items of
+        weight 0 whose row no other item has is −1 too.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
     leaf_of_item_ : ndarray of shape (n_samples,)
         Leaf of each item, −1 for items without one.
     leaf_sizes_ : ndarray of shape (n_leaves,)
         Items at each leaf, copies counted.
-    n_clusters_ : int
-        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
     n_leaves_ : int
         Leaves: different rows in order of first appearance, or micro-clusters.
     n_micro_clusters_ : int
         Micro-clusters linked; 0 when the linkage is exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------
@@ -104,7 +99,7 @@ class EAC(ConsensusEstimator):
     Notes
     -----
     Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
-    at worst), and 4·u² bytes. Single linkage of plain counts of many rows takes O(u²) and, up to 254 partitions, u²
+    at worst), and 4·u² bytes. Single linkage of plain counts takes O(u²) and, up to 254 partitions, u²
     bytes. Sums of co-occurrences are integers, so equal averages compare equal.
     With m micro-clusters: one k-means start with m clusters and at most 30 passes, on a sample above 100 000 items, and
     m² sums of counts.
@@ -193,12 +188,13 @@ class EAC(ConsensusEstimator):
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
         """Link the different rows; False when that needs more than `max_bytes`."""
         plain = not self.enhanced and self.cluster_weights is None and not ensemble.has_missing and (v == 1.0).all()
+        square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
-        if sample is not None and self._bytes(len(sample), plain, rows.layout)[1] > self.max_bytes:
+        if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
             return False  # without a look at all rows, which may lie elsewhere
         ensemble = host_ensemble(ensemble)
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
-        square, n_bytes = self._bytes(len(weights), plain, rows.layout)
+        n_bytes = self._bytes(len(weights), square, len(v))
         if n_bytes > self.max_bytes:
             return False
         if self.verbose:
@@ -214,12 +210,10 @@ class EAC(ConsensusEstimator):
         self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
         return True
 
-    def _bytes(self, n_leaves: int, plain: bool, layout: Layout) -> tuple[bool, int]:
-        """Whether single linkage takes a square of counts, and what exact linkage of so many rows needs."""
-        square = plain and self.linkage == "single" and (n_leaves > _FEW_ROWS or compiled is None)
-        if square:
-            return True, n_leaves**2 * count_type(layout.n_partitions).itemsize + _BLOCKS
-        return False, 8 * condensed_length(n_leaves) + _BLOCKS
+    def _bytes(self, n_leaves: int, square: bool, n_partitions: int) -> int:
+        """What exact linkage of so many rows needs."""
+        one = count_type(n_partitions).itemsize
+        return _BLOCKS + (n_leaves**2 * one if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 
@@ -252,13 +246,14 @@ class EAC(ConsensusEstimator):
     def _blocks(self, rows: Rows) -> list[np.ndarray] | None:
         if not self.enhanced:
             return None
-        need = 4 * 8 * rows.layout.n_codes**2
+        need = SQUARES * 8 * rows.layout.n_codes**2
         if need > self.max_bytes:
             raise MemoryError(
                 f"EAC(enhanced=True) over {rows.layout.n_codes} base clusters needs {need} bytes, above "
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
-        return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
+        with threadpool_limits(limits=1, user_api="blas"):  # sums of floats would otherwise depend on their number
+            return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
         """How much a co-occurrence in each base cluster counts (d,); None: 1 each."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,15 +30,7 @@ class ECC(TableConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row, when that
-        lowers the loss.
-    n_init
-        As for `KMeansConsensus`.
-    init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        How a start is made: greedy k-means++ on the distances between label rows, items drawn at random, or a given
-        partition (which one reproduces the paper's figures: see the page on compared methods).
-    max_iter, partition_weights, random_state, engine, verbose
+    n_clusters, n_init, init, max_iter, partition_weights, random_state, engine, verbose
         As for `KMeansConsensus`.
     smoothing : {"additive", "floor"}, default="additive"
         How shares are smoothed, see above.
@@ -59,7 +50,8 @@ class ECC(TableConsensus):
 
     Notes
     -----
-    Time and memory are those of :class:`KMeansConsensus`. When starts are single rows, scores in the first pass are
+    Time and memory are those of :class:`KMeansConsensus`. Which start reproduces the paper's figures: see the page on
+    compared methods. When starts are single rows, scores in the first pass are
     the number of shared labels times log(1/ε), so ties are frequent.
 
     References
@@ -81,16 +73,11 @@ class ECC(TableConsensus):
     epsilon: float = 1e-3
 
     def make_objective(self, rows: Rows, v: np.ndarray) -> ECCObjective:
-        smoothing = check_choice(self.smoothing, "smoothing", ("additive", "floor"))
-        return ECCObjective(v, _check_epsilon(self.epsilon, smoothing), smoothing == "floor")
-
-
-def _check_epsilon(epsilon: Any, smoothing: str) -> float:
-    if isinstance(epsilon, bool) or not isinstance(epsilon, numbers.Real):
-        raise TypeError(f"epsilon must be a number, got {epsilon!r}.")
-    epsilon = float(epsilon)
-    if not (math.isfinite(epsilon) and epsilon > 0.0):
-        raise ValueError(f"epsilon must be positive and finite, got {epsilon}.")
-    if smoothing == "floor" and epsilon >= 1.0:
-        raise ValueError(f"epsilon must be below 1 with smoothing='floor' (it is a share), got {epsilon}.")
-    return epsilon
+        floor = check_choice(self.smoothing, "smoothing", ("additive", "floor")) == "floor"
+        if isinstance(self.epsilon, bool) or not isinstance(self.epsilon, numbers.Real):
+            raise TypeError(f"epsilon must be a number, got {self.epsilon!r}.")
+        most = 1.0 if floor else math.inf  # a floor is a share
+        if not 0.0 < self.epsilon < most:
+            given = f"with smoothing={self.smoothing!r}, got {self.epsilon}"
+            raise ValueError(f"epsilon must be above 0 and below {most} {given}.")
+        return ECCObjective(v, float(self.epsilon), floor)

@@ -202,7 +202,4 @@ def graph_vectors(graph: np.ndarray, k: int, rng: np.random.Generator) -> tuple[
 
 def indicator(codes: np.ndarray, layout: Layout) -> csr_array:
     """Rows of H for rows of codes, as float64."""
-    observed = codes < layout.n_clusters
-    columns = (codes.astype(np.int64) + layout.offsets[:-1])[observed]
-    ends = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
-    return csr_array((np.ones(len(columns)), columns, ends), shape=(len(codes), layout.n_codes))
+    return csr_array(Ensemble.from_codes(codes, layout.n_clusters).one_hot())

@@ -12,24 +12,24 @@ _LIMIT = 1 << 18  # moves fetched per call, which limits the coordinator's memor
 
 
 @dataclass
-class Climb:
-    """The result of an exchange."""
+class Found:
+    """The partition that an exchange ended with."""
 
+    labelling: Labelling
     counts: Counts
     objective: float  # n·S, or Σ_j v_j NMI_j
-    n_moves: int
     n_sweeps: int
     converged: bool  # no move of a single row raises the objective
 
 
 def exchange(
     rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int, limit: int = _LIMIT
-) -> Climb:
+) -> Found:
     """Sweep over the rows until no single move raises the objective; changes `labelling` and `state` in place.
 
     A sweep without a move has tested every row against the final state, so no single move can raise the objective.
     """
-    moved, sweeps, converged = 0, 0, False
+    sweeps, converged = 0, False
     while sweeps < max_sweeps and not converged:
         sweeps += 1
         start, applied = 0, 0
@@ -39,6 +39,5 @@ def exchange(
             if len(moves):
                 applied += rows.apply_moves(labelling, state, moves, table.threshold)
             start = moves.stop
-        moved += applied
         converged = applied == 0
-    return Climb(state.counts(), state.objective(), moved, sweeps, converged)
+    return Found(labelling, state.counts(), state.objective(), sweeps, converged)

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_integer, seed_from
 from ..ensemble import Ensemble
@@ -16,8 +18,6 @@ from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds
 from ..metrics import density
 from .persist import SaveMixin
 from .registry import make_method
-
-_CHUNK_BYTES = 1 << 26
 
 
 def _can_predict(self: ConsensusClustering) -> bool:
@@ -63,8 +63,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         Number of processes that make base clusterings. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of everything.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the consensus passes run.
+    engine
+        As for `KMeansConsensus`.
     verbose : int, default=0
         Print progress.
 
@@ -80,12 +80,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         The fitted base clusterers.
     base_features_ : list
         Features each of them saw; None is all.
-    n_clusters_ : int
-        Clusters of the consensus.
-    density_ : float
-        Density S of the consensus in the ensemble; it says nothing about true classes.
-    n_features_in_ : int
-        Features seen at `fit`.
+    n_clusters_, density_
+        As for `KMeansConsensus`; the density says nothing about true classes.
 
     See Also
     --------
@@ -148,16 +144,9 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         if k > X.shape[0]:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
-        recipe = plan(
-            X.shape,
-            self.base_clusters,
-            k,
-            check_clusterers(self.clusterer, False, self.n_init),
-            self.feature_fraction,
-            self.sample_fraction,
-            "missing",
-            None,
-        )
+        clusterers = check_clusterers(self.clusterer, False, self.n_init)
+        fractions = self.feature_fraction, self.sample_fraction
+        recipe = plan(X.shape, self.base_clusters, k, clusterers, *fractions, "missing", None)
         seeds = partition_seeds(seed, n_partitions)
         vectors, self.base_models_, self.base_features_ = [], [], []
         for labels, model, columns in run_partitions(fit_partition, X, recipe, seeds, self.n_jobs):
@@ -186,19 +175,14 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        from threadpoolctl import threadpool_limits
-
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        table = np.empty((X.shape[0], len(self.base_models_)), dtype=np.int64)
-        step = max(1, _CHUNK_BYTES // (8 * X.shape[1]))
         with threadpool_limits(limits=1):
-            for start in range(0, X.shape[0], step):
-                chunk = X[start : start + step]
-                for j, (model, columns) in enumerate(zip(self.base_models_, self.base_features_)):
-                    seen = chunk if columns is None else chunk[:, columns]
-                    table[start : start + step, j] = model.predict(seen)
-        return self.consensus_.predict(table)
+            labels = [
+                model.predict(X if columns is None else X[:, columns])
+                for model, columns in zip(self.base_models_, self.base_features_)
+            ]
+        return self.consensus_.predict(np.column_stack(labels))
 
     def _method(self, k: int | str, seed: int) -> Any:
         """The consensus estimator, with number of clusters, seed and engine set."""
@@ -215,12 +199,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         clusterers = self.clusterer if isinstance(self.clusterer, (list, tuple)) else [self.clusterer]
-        tags.input_tags.sparse = all(one is None or _takes_sparse(one) for one in clusterers)
+        # scikit-learn asks for tags before `fit` checks that these are clusterers
+        tags.input_tags.sparse = all(
+            one is None or (isinstance(one, BaseEstimator) and get_tags(one).input_tags.sparse) for one in clusterers
+        )
         return tags
-
-
-def _takes_sparse(clusterer: Any) -> bool:
-    from sklearn.utils import get_tags
-
-    # scikit-learn asks for tags before `fit` checks that this is a clusterer
-    return isinstance(clusterer, BaseEstimator) and bool(get_tags(clusterer).input_tags.sparse)

@@ -50,14 +50,10 @@ class MCLA(PredictMixin, ConsensusEstimator):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition.
-    n_clusters_ : int
-        Clusters that hold items: `n_clusters`, unless ``at_most=True`` or too few items differ (with a warning).
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `KMeansConsensus`.
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------
@@ -117,9 +113,6 @@ class MCLA(PredictMixin, ConsensusEstimator):
             members, origin, labelling = place_items(rows, members, tries, association_table)
             found = np.flatnonzero(rows.counts(labelling).sizes)
             # meta-clusters without items are never the best, so dropping them changes no label
-            new_name = np.full(k + 1, -1, dtype=np.int64)
-            kept = origin[found] >= 0
-            new_name[origin[found[kept]]] = np.flatnonzero(kept)
             table = association_table(members[:, found], rows.layout)
             labelling = rows.labelling(len(found))
             rows.assign(labelling, table)
@@ -127,7 +120,8 @@ class MCLA(PredictMixin, ConsensusEstimator):
             self._store_partition(
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
-            self.meta_clusters_ = new_name[meta]
+            label_of = {set_: label for label, set_ in enumerate(origin[found].tolist()) if set_ >= 0}
+            self.meta_clusters_ = np.array([label_of.get(set_, -1) for set_ in meta.tolist()], dtype=np.int64)
             if not self.at_most:
                 warn_if_fewer(asked, self.n_clusters_, "meta-clusters that get an item")
 
@@ -157,33 +151,23 @@ class CSPA(ConsensusEstimator):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels 0..n_clusters_-1; −1 for items without a label in any partition and for those of weight 0.
-    n_clusters_ : int
-        Parts that hold at least one item.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+        As for `KMeansConsensus`; the label of items of weight 0 is −1 too.
     n_vertices_ : int
         Vertices of the graph.
     n_micro_clusters_ : int
         Micro-clusters that were the vertices; 0 when those were rows.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------
-    MCLA : METIS on the base clusters: linear in the number of items.
+    MCLA : METIS on the base clusters: linear in the number of items; from the same publication.
 
     Notes
     -----
     With u vertices, time and memory grow with the number of pairs that share a base cluster, at most u²; with
-    micro-clusters, time is linear in the number of items. Parts have
-    nearly equal sizes, so other methods are better for clusters of different sizes. With ``equal_rows="apart"`` an
-    item of weight m is in one part, where m copies of its row could be in several; with ``"together"`` weights equal
-    repetition.
-
-    References
-    ----------
-    .. [1] A. Strehl, J. Ghosh, "Cluster ensembles: a knowledge reuse framework for combining multiple partitions",
-       JMLR 3, 2002, https://www.jmlr.org/papers/v3/strehl02a.html
+    micro-clusters, time is linear in the number of items. Parts have nearly equal sizes, so other methods are better
+    for clusters of different sizes. With ``equal_rows="apart"`` an item of weight m is in one part, where m copies of
+    its row could be in several; with ``"together"`` weights equal repetition.
 
     Examples
     --------
@@ -272,19 +256,17 @@ def place_items(
     ties. At most `tries` times. Gives the sets, which of the given ones each is (−1: a new one), and the labels.
     """
     origin, labelling = np.arange(members.shape[1]), rows.labelling(members.shape[1])
-    table = table_of(members, rows.layout)
     while True:
+        table = table_of(members, rows.layout)
         rows.assign(labelling, table)
         empty = np.flatnonzero(rows.counts(labelling).sizes == 0)
         if tries == 0 or not len(empty):
             return members, origin, labelling
         codes, _ = rows.worst_rows(labelling, ScoreTable(-table.values, table.bits), 1)
-        columns = rows.layout.columns_of(codes[0])
         fresh = np.zeros((len(members), 1), dtype=bool)
-        fresh[columns] = True
+        fresh[rows.layout.columns_of(codes[0])] = True
         members = np.concatenate([fresh, np.delete(members, empty[0], axis=1)], axis=1)
         origin = np.concatenate([[-1], np.delete(origin, empty[0])])
-        table = table_of(members, rows.layout)
         tries -= 1
 
 

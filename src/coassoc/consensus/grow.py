@@ -60,9 +60,9 @@ class GrowingMixin:
         before, copies = self._fitted_on("partial_fit")
         new = check_ensemble(self._check_new_rows(X))  # type: ignore[attr-defined]
         start = np.concatenate([self.labels_, self.predict(new)])  # type: ignore[attr-defined]
-        new_copies = check_copies(sample_weight, new.n_samples)
-        if copies is not None or new_copies is not None:
-            copies = np.concatenate([_or_ones(copies, before.n_samples), _or_ones(new_copies, new.n_samples)])
+        if copies is not None or sample_weight is not None:
+            pairs = ((copies, before.n_samples), (check_copies(sample_weight, new.n_samples), new.n_samples))
+            copies = np.concatenate([np.ones(n, np.int64) if one is None else one for one, n in pairs])
         return self._refit(stack_rows(before, new), start, copies)
 
     def add_partitions(self, partitions: Any):
@@ -121,11 +121,6 @@ class GrowingMixin:
 
 def stack_rows(first: Ensemble, second: Ensemble) -> Ensemble:
     """The items of two ensembles over the same partitions; codes are matched by their labels."""
-    if first.n_partitions != second.n_partitions:
-        raise ValueError(
-            f"X has {second.n_partitions} features, but the model is expecting {first.n_partitions} features as "
-            "input: one label (or None) for each base partition."
-        )
     categories, sizes, lookups = [], [], []
     for old, new in zip(first.categories, second.categories):
         known = {label: code for code, label in enumerate(old.tolist())}
@@ -147,19 +142,12 @@ def stack_columns(first: Ensemble, second: Ensemble) -> Ensemble:
     """The partitions of two ensembles over the same items."""
     if first.n_samples != second.n_samples:
         raise ValueError(f"partitions must label the {first.n_samples} items of fit, got {second.n_samples} rows.")
-    taken = set(first.names)
     names = [*first.names]
     for name in second.names:
-        fresh = name if name not in taken else str(len(names))
-        taken.add(fresh)
-        names.append(fresh)
+        names.append(name if name not in names else str(len(names)))
     return Ensemble.from_codes(
         np.concatenate([first.codes, second.codes], axis=1),
         np.concatenate([first.n_clusters, second.n_clusters]),
         names=names,
         categories=[*first.categories, *second.categories],
     )
-
-
-def _or_ones(copies: np.ndarray | None, n: int) -> np.ndarray:
-    return np.ones(n, dtype=np.int64) if copies is None else copies

@@ -71,10 +71,8 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
             counts = self._refined(rows, best, v, max_iter)
             self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
             self.loss_ = best.loss if counts is best.counts else objective.loss(counts)
-            self.losses_ = best.losses
-            self.n_iter_ = best.n_iter
-            self.converged_ = best.stop == "fixed_point"
-            self.stop_reason_ = best.stop
+            self.losses_, self.n_iter_ = best.losses, best.n_iter
+            self.converged_, self.stop_reason_ = best.stop == "fixed_point", best.stop
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
         """Counts after a final improvement of the labels of the best start; this method makes none."""
@@ -115,7 +113,7 @@ class KMeansConsensus(GrowingMixin, TableConsensus):
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
-        Print a line per pass.
+        Print a line per start.
     refine : {"density"} or None, default=None
         ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
         nearest center, so near borders it may differ from ``labels_`` then.

@@ -15,6 +15,7 @@ import numpy as np
 from ..engines.compiled import kernels as compiled
 
 LINKAGES = ("single", "average", "complete")
+_JOIN = {"single": np.maximum, "average": np.add, "complete": np.minimum}  # of two entries of the triangle
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,6 @@ class Merges:
         return matrix
 
 
-def condensed_length(n: int) -> int:
-    return n * (n - 1) // 2
-
-
 def row_starts(n: int) -> np.ndarray:
     """Offsets b such that triangle[b[i] + j] is the entry of i < j."""
     i = np.arange(n, dtype=np.int64)
@@ -65,141 +62,67 @@ def row_starts(n: int) -> np.ndarray:
 
 
 def agglomerate(
-    triangle: np.ndarray,
-    weights: np.ndarray,
-    linkage: str,
-    *,
-    observed: np.ndarray | None = None,
-    kernels: bool = True,
+    triangle: np.ndarray, weights: np.ndarray, linkage: str, *, observed: np.ndarray | None = None, kernels: bool = True
 ) -> Merges:
     """Merge the two most similar clusters until one is left; ties go to the lowest (first, second).
 
-    Parameters
-    ----------
-    triangle : ndarray of float64, shape (n(n-1)/2,)
-        Similarities, or their sums over pairs of items for average linkage. Overwritten.
-    weights : ndarray of shape (n,)
-        Items at each point.
-    linkage : {"single", "average", "complete"}
-    observed : ndarray like `triangle`, optional
-        For average linkage, what a sum is divided by instead of the product of the weights. Overwritten.
-    kernels : bool, default=True
-        Use the compiled kernel where there is one; the result is the same.
+    `triangle` is overwritten, and so is `observed`: for average linkage, what a sum is divided by in place of the
+    product of the `weights`, the items at each point. `kernels` allows compiled code, with the same result.
     """
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     if kernels and observed is None and compiled is not None:
         return Merges(*compiled.agglomerate(triangle, weights, LINKAGES.index(linkage)))
-    return _Agglomeration(triangle, weights, linkage, observed).run()
+    return _agglomerate(triangle, weights, linkage, observed)
 
 
-class _Agglomeration:
-    """Linkage with a nearest-neighbour array: for each cluster its most similar cluster of higher index.
+def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observed: np.ndarray | None) -> Merges:
+    """The kernel in NumPy, with a nearest-neighbour array: for each cluster its most similar one of higher index."""
+    n, start = len(weights), row_starts(len(weights))
+    weights, alive = weights.copy(), np.arange(n)
+    best, nearest = np.full(n, -np.inf), np.full(n, -1)
+    first, second = np.zeros((2, n - 1), dtype=np.int64)
+    similarity, n_ties = np.zeros(n - 1), 0
 
-    A merge never raises the similarity to a third cluster, so a stored similarity stays an upper bound. It is
-    recomputed only when it is the largest.
-    """
+    def similarities(cells: np.ndarray, i: int, others: np.ndarray) -> np.ndarray:
+        if linkage != "average":
+            return triangle[cells]
+        if observed is None:
+            return triangle[cells] / (weights[i] * weights[others])
+        return np.divide(triangle[cells], observed[cells], out=np.zeros(len(cells)), where=observed[cells] > 0)
 
-    def __init__(self, triangle, weights, linkage, observed):
-        n = len(weights)
-        self.n, self.triangle, self.observed, self.linkage = n, triangle, observed, linkage
-        self.weights = weights.copy()
-        self.start = row_starts(n)
-        self.alive = np.arange(n)
-        self.best = np.full(n, -np.inf)
-        self.nearest = np.zeros(n, dtype=np.int64)
-        self.stale = np.zeros(n, dtype=bool)
-        for i in range(n - 1):
-            self._look(i)
+    def look(i: int) -> None:
+        later = alive[np.searchsorted(alive, i, side="right") :]
+        row = similarities(start[i] + later, i, later)
+        best[i], nearest[i] = (row.max(), later[row.argmax()]) if len(row) else (-np.inf, -1)
 
-    def run(self) -> Merges:
-        first, second = np.zeros((2, self.n - 1), dtype=np.int64)
-        similarity = np.zeros(self.n - 1)
-        n_ties = 0
-        for step in range(self.n - 1):
-            a = self._top()
-            b = int(self.nearest[a])
-            first[step], second[step], similarity[step] = a, b, self.best[a]
-            n_ties += self._tied(a)
-            self._merge(a, b)
-        return Merges(first, second, similarity, n_ties)
+    def is_tied(a: int) -> bool:
+        if np.count_nonzero(best == best[a]) > 1:
+            return True
+        later = alive[np.searchsorted(alive, a, side="right") :]
+        return int(np.count_nonzero(similarities(start[a] + later, a, later) == best[a])) > 1
 
-    def _top(self) -> int:
-        while True:
-            i = int(np.argmax(self.best))
-            if not self.stale[i]:
-                return i
-            self._look(i)
-
-    def _tied(self, a: int) -> bool:
-        """Whether a pair other than (a, nearest of a) is equally similar."""
-        value = self.best[a]
-        for i in np.flatnonzero(self.best == value).tolist():
-            if i != a:
-                if self.stale[i]:
-                    self._look(i)
-                if self.best[i] == value:
-                    return True
-        return int(np.count_nonzero(self._row(a) == value)) > 1
-
-    def _row(self, i: int) -> np.ndarray:
-        """Similarities of i to the remaining clusters of higher index."""
-        later = self.alive[np.searchsorted(self.alive, i, side="right") :]
-        cells = self.start[i] + later
-        return self._similarity(cells, i, later)
-
-    def _similarity(self, cells, i, others) -> np.ndarray:
-        values = self.triangle[cells]
-        if self.linkage != "average":
-            return values
-        if self.observed is None:
-            return values / (self.weights[i] * self.weights[others])
-        pairs = self.observed[cells]
-        return np.divide(values, pairs, out=np.zeros_like(values), where=pairs > 0)
-
-    def _look(self, i: int) -> None:
-        row = self._row(i)
-        self.stale[i] = False
-        if not len(row):
-            self.best[i] = -np.inf
-            return
-        position = int(np.argmax(row))
-        self.best[i] = row[position]
-        self.nearest[i] = self.alive[np.searchsorted(self.alive, i, side="right") + position]
-
-    def _merge(self, a: int, b: int) -> None:
-        self.alive = np.delete(self.alive, np.searchsorted(self.alive, b))
-        self.best[b] = -np.inf
-        others = self.alive[self.alive != a]
-        to_a = np.where(others < a, self.start[others] + a, self.start[a] + others)
-        to_b = np.where(others < b, self.start[others] + b, self.start[b] + others)
-        if self.linkage == "single":
-            self.triangle[to_a] = np.maximum(self.triangle[to_a], self.triangle[to_b])
-        elif self.linkage == "complete":
-            self.triangle[to_a] = np.minimum(self.triangle[to_a], self.triangle[to_b])
-        else:
-            self.triangle[to_a] += self.triangle[to_b]
-            if self.observed is not None:
-                self.observed[to_a] += self.observed[to_b]
-        self.weights[a] += self.weights[b]
-
-        # clusters between a and b store neighbours of higher index only: b was one of them, a is not
-        between = others[(others > a) & (others < b)]
-        self.stale[between[self.nearest[between] == b]] = True
+    for i in range(n - 1):
+        look(i)
+    for step in range(n - 1):
+        a = int(np.argmax(best))
+        b = int(nearest[a])
+        first[step], second[step], similarity[step] = a, b, best[a]
+        n_ties += is_tied(a)
+        alive = alive[alive != b]
+        best[b], nearest[b] = -np.inf, -1
+        others = alive[alive != a]
+        to_a = np.where(others < a, start[others] + a, start[a] + others)
+        to_b = np.where(others < b, start[others] + b, start[b] + others)
+        for values in (triangle,) if observed is None else (triangle, observed):
+            values[to_a] = _JOIN[linkage](values[to_a], values[to_b])
+        weights[a] += weights[b]
         before = others[others < a]
-        if len(before):
-            self._update_before(before, a, b)
-        self._look(a)
-
-    def _update_before(self, before: np.ndarray, a: int, b: int) -> None:
-        """Update clusters before `a`: the merged cluster is their new nearest, or their similarity is now a bound."""
-        new = self._similarity(self.start[before] + a, a, before)
-        best, nearest = self.best[before], self.nearest[before]
-        lost = ((nearest == a) | (nearest == b)) & ~self.stale[before]
-        as_good = (new == best) & ~self.stale[before] & (lost | (a < nearest))
-        taken = (new > best) | as_good
-        chosen = before[taken]
-        self.nearest[chosen], self.best[chosen], self.stale[chosen] = a, new[taken], False
-        self.stale[before[lost & ~taken]] = True
+        now = similarities(start[before] + a, a, before)
+        nearest[before[(now > best[before]) | ((now == best[before]) & (nearest[before] > a))]] = a
+        for i in np.flatnonzero((nearest == a) | (nearest == b)).tolist():
+            look(i)
+        look(a)
+    return Merges(first, second, similarity, n_ties)
 
 
 def single_linkage(counts: np.ndarray) -> Merges:
@@ -207,12 +130,8 @@ def single_linkage(counts: np.ndarray) -> Merges:
 
     The row of a cluster holds its largest similarity to every point. A merge takes the maximum of two rows and
     changes no column. Ties are merged in order of index: a cluster first absorbs all clusters tied with it, lowest
-    first, then the next cluster follows. O(n²) time and memory.
-
-    Parameters
-    ----------
-    counts : ndarray of unsigned integers, shape (n, n)
-        Similarities plus 1, symmetric; the diagonal is ignored. Overwritten: 0 marks the points of a cluster.
+    first, then the next cluster follows. O(n²) time and memory. `counts` are similarities plus 1, symmetric, whatever
+    the diagonal holds; they are overwritten, 0 marking the points of a cluster.
     """
     n = len(counts)
     np.fill_diagonal(counts, 0)

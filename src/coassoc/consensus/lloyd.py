@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from ..core.counts import Counts
 from ..core.tables import Objective, fix_table
 from ..engines.contract import Engine, Fit, Labelling, Rows, Start
-
-Report = Callable[[int, float, int], None]  # number of the pass, loss, rows that moved
-
 
 # how k-means++ counts different rows: those at distance 0 of a chosen one are not chosen
 EQUAL_ROWS = " Rows that differ only where one of them has no label count as equal."
@@ -23,22 +19,22 @@ EQUAL_ROWS = " Rows that differ only where one of them has no label count as equ
 class TooFewRows(ValueError):
     """There are fewer different rows than clusters asked for."""
 
-    def __init__(self, n_clusters: int, n_different: int, seeded: bool = False):
+    def __init__(self, n_clusters: int, n_different: int):
         super().__init__(
             f"n_clusters={n_clusters} is larger than the number of different label rows, {n_different}; "
-            f"ask for at most {n_different} clusters." + (EQUAL_ROWS if seeded else "")
+            f"ask for at most {n_different} clusters." + EQUAL_ROWS
         )
         self.n_different = n_different
 
 
-def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator, *, greedy: bool = True) -> np.ndarray:
+def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Codes (k, p) of k rows chosen by k-means++: D² sampling, the best of 2 + log k candidates each time.
 
     D² between rows is the integer Hamming distance (twice it, in H), so every draw is exact.
     """
-    chosen = rows.seeding(weights).choose_all(k, _n_candidates(k) if greedy else 1, rng)
+    chosen = rows.seeding(weights).choose_all(k, _n_candidates(k), rng)
     if len(chosen) < k:
-        raise TooFewRows(k, len(chosen), seeded=True)
+        raise TooFewRows(k, len(chosen))
     return chosen
 
 
@@ -54,35 +50,14 @@ def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
     """
     weights = np.ones(rows.layout.n_partitions, dtype=np.int64)
     seeding = rows.seeding(weights)
-    if seeding.total < k:
-        raise TooFewRows(k, _count_different(rows, k, weights, rng), seeded=True)
-    drawn = seeding.locate(rng.choice(seeding.total, size=k, replace=False))
-    different = {row.tobytes() for row in drawn}
-    for _ in range(16):
-        if len(different) >= k:
-            return drawn
-        different.update(row.tobytes() for row in seeding.locate(rng.integers(seeding.total, size=2 * k)))
-    found = _count_different(rows, k, weights, rng)
-    if found < k:
-        raise TooFewRows(k, found, seeded=True)
+    drawn = seeding.locate(rng.choice(seeding.total, size=min(k, seeding.total), replace=False))
+    if len(np.unique(drawn, axis=0)) < k:
+        seed_rows(rows, k, weights, rng)  # an error where fewer than k rows differ
     return drawn
 
 
-def _count_different(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator) -> int:
-    """How many rows that differ k-means++ finds, k at most."""
-    try:
-        return len(seed_rows(rows, k, weights, rng, greedy=False))
-    except TooFewRows as short:
-        return short.n_different
-
-
 def lloyd(
-    rows: Rows,
-    objective: Objective,
-    start: Counts | Fit,
-    max_iter: int,
-    labelling: Labelling | None = None,
-    report: Report | None = None,
+    rows: Rows, objective: Objective, start: Counts | Fit, max_iter: int, labelling: Labelling | None = None
 ) -> Fit:
     """Passes from the centers of `start` until the labels stay the same or the exact loss no longer falls.
 
@@ -109,8 +84,6 @@ def lloyd(
             rows.assign(labelling, fit.table)  # undo the pass: the labels are a function of the table
             return replace(fit, stop="no_gain")
         fit = Fit(table, counts, labelling, [*(fit.losses if fit else ()), loss], "max_iter")
-        if report is not None and fit.n_iter > 1:
-            report(fit.n_iter, loss, moved)
     return fit
 
 
@@ -122,44 +95,31 @@ def seeded_fits(
     weights: np.ndarray,
     max_iter: int,
     labelling: Labelling | None = None,
-    report: Report | None = None,
 ) -> list[Fit | TooFewRows]:
     """A fit from k-means++ seeds for every start, or the reason why there is none.
 
-    `weights` are those of `seed_rows`; a single start reuses `labelling`, whatever it holds. Engines that run whole
-    k-means starts do so, unless each pass is to be reported.
+    `weights` are those of `seed_rows`; a single start reuses `labelling`, whatever it holds.
     """
     v = getattr(objective, "kmeans_weights", None)
     found: list[Fit | int] | None = None
-    if v is not None and report is None:
+    if v is not None:
         found = engine.kmeans_fits(starts, k, _n_candidates(k), weights, v, max_iter, labelling)
-    if found is None:
-        run = partial(_seeded_fit, objective, k, weights, max_iter, labelling, report)
-        found = engine.side_by_side(run, starts) if labelling is None else [run(start) for start in starts]
-    fits: list[Fit | TooFewRows] = []
-    for start, fit in zip(starts, found):
+
+    def over_verbs(start: Start) -> Fit | int:  # runs where the rows are, so it returns what can be sent
+        try:
+            seeds = seed_rows(start.rows, k, weights, start.rng)
+        except TooFewRows as short:
+            return short.n_different
+        return lloyd(start.rows, objective, Counts.of_rows(seeds, start.rows.layout), max_iter, labelling)
+
+    def finished(start: Start, fit: Fit | int) -> Fit | TooFewRows:
         if not isinstance(fit, Fit):
-            fits.append(TooFewRows(k, fit, seeded=True))
-        else:
-            fits.append(lloyd(start.rows, objective, fit, max_iter) if fit.stop == "unfinished" else fit)
-    return fits
+            return TooFewRows(k, fit)
+        return lloyd(start.rows, objective, fit, max_iter) if fit.stop == "unfinished" else fit
 
-
-def _seeded_fit(
-    objective: Objective,
-    k: int,
-    weights: np.ndarray,
-    max_iter: int,
-    labelling: Labelling | None,
-    report: Report | None,
-    start: Start,
-) -> Fit | int:
-    """One fit over the verbs, or the number of different rows when it is below k."""
-    try:
-        seeds = seed_rows(start.rows, k, weights, start.rng)
-    except TooFewRows as short:
-        return short.n_different
-    return lloyd(start.rows, objective, Counts.of_rows(seeds, start.rows.layout), max_iter, labelling, report)
+    if found is None:
+        found = engine.side_by_side(over_verbs, starts) if labelling is None else [over_verbs(one) for one in starts]
+    return [finished(start, fit) for start, fit in zip(starts, found)]
 
 
 def _refilled(rows: Rows, labelling: Labelling, counts: Counts, objective: Objective) -> Counts:

@@ -36,26 +36,19 @@ class LWEA(EAC):
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
+    labels_, linkage_, n_leaves_ and the others
         As for `EAC`.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
-    linkage_, leaf_of_item_, leaf_sizes_, n_leaves_, n_micro_clusters_, n_ties_
-        The tree, as in :class:`EAC`.
 
     See Also
     --------
-    LWGP : The same weights in a normalised cut.
+    LWGP : The same weights in a normalised cut, from the same publication.
     EAC : Other linkages; with ``cluster_weights="uncertainty"`` the same similarities.
 
     Notes
     -----
     As `EAC` with micro-clusters. Weights come from at most two million labels (items times partitions), evenly spread.
-
-    References
-    ----------
-    .. [1] D. Huang, C.-D. Wang and J.-H. Lai, "Locally weighted ensemble clustering", IEEE Transactions on
-       Cybernetics 48(5), 2018, https://doi.org/10.1109/TCYB.2017.2702343
 
     Examples
     --------

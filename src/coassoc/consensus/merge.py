@@ -7,29 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.counts import Counts
+from .similarity import cluster_sums
 
 
 class PairSums:
-    """Σ v_j Σ_f α_f α'_f and Σ v_j n_Cj n_C'j for every two clusters, updated while clusters merge.
-
-    Products are int64 within a partition and added over partitions in a fixed order, so results do not depend on the
-    linear-algebra library.
-    """
+    """Σ v_j Σ_f α_f α'_f and Σ v_j n_Cj n_C'j for every two clusters, updated while clusters merge."""
 
     def __init__(self, counts: Counts, v: np.ndarray):
-        k, layout = counts.n_clusters, counts.layout
-        self.together = np.zeros((k, k))
-        self.observed = np.zeros((k, k))
-        self.inside_together = np.zeros(k)  # T_C
-        self.inside_observed = np.zeros(k)  # P_C
+        cells = counts.cells
         self.sizes = counts.sizes.astype(np.float64)
-        for j in range(layout.n_partitions):
-            block = counts.alpha[layout.offsets[j] : layout.offsets[j + 1]]
-            cells = counts.cells[j]
-            self.together += v[j] * (block.T @ block).astype(np.float64)
-            self.observed += v[j] * np.multiply.outer(cells, cells).astype(np.float64)
-            self.inside_together += v[j] * (counts.squares[j] - cells).astype(np.float64)
-            self.inside_observed += v[j] * (cells * (cells - 1)).astype(np.float64)
+        self.together, self.observed = cluster_sums(counts.alpha, cells, counts.layout, v)
+        self.inside_together = (v[:, None] * (counts.squares - cells)).sum(axis=0)  # T_C
+        self.inside_observed = (v[:, None] * (cells * (cells - 1))).sum(axis=0)  # P_C
 
     def values(self) -> np.ndarray:
         """|C| D(C) of each cluster."""
@@ -81,10 +70,7 @@ def merge_clusters(counts: Counts, v: np.ndarray, k: int, criterion: str) -> np.
         sums.merge(int(a), int(b))
         alive[b] = False
         group[group == b] = a
-    _, first, numbers = np.unique(group, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int32)
-    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-    return rank[numbers]
+    return np.unique(group, return_inverse=True)[1].astype(np.int32)  # a group has the number of its first member
 
 
 def joined_counts(parts: Sequence[Counts]) -> Counts:

@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +26,46 @@ _STRUCTURE, _DIGEST = "model.json", "sha256.txt"
 _JSON_FACTOR = 48  # bytes that a byte of JSON takes as Python objects, at most
 
 
-def save(model: Any, path: Any, *, force: bool = False) -> None:
-    """Write a fitted estimator to `path` as an archive of arrays and JSON; see :func:`load`.
+class SaveMixin:
+    """`save` for estimators."""
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted; parameters and attributes are kept. An engine is kept by its name only.
-    path : str or path
-        Where to; the name must end in ``.npz``.
-    force : bool, default=False
-        Overwrite an existing file.
-    """
-    check_is_fitted(model)
-    check_model_path(path)
-    arrays: list[np.ndarray] = []
-    structure = {"kind": _KIND, "version": _VERSION, "model": describe(model, arrays, type(model).__name__)}
-    digest = hashlib.sha256()
-    with replacing(path, force=force) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        _write(archive, _STRUCTURE, json.dumps(structure, ensure_ascii=False).encode(), digest)
-        for i, array in enumerate(arrays):
-            member = io.BytesIO()
-            np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
-            _write(archive, f"array_{i}.npy", member.getbuffer(), digest)
-        archive.writestr(_DIGEST, digest.hexdigest())
+    def save(self, path: Any, *, force: bool = False) -> None:
+        """Write the fitted model to a plain file without pickle; ``coassoc.load(path)`` reads it back.
+
+        Parameters and attributes are kept; of an engine, its name.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; the name must end in ``.npz``.
+        force : bool, default=False
+            Overwrite an existing file.
+        """
+        check_is_fitted(self)
+        check_model_path(path)
+        arrays: list[np.ndarray] = []
+        structure = {"kind": _KIND, "version": _VERSION, "model": describe(self, arrays, type(self).__name__)}
+        digest = hashlib.sha256()
+        with replacing(path, force=force) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in _members(structure, arrays):
+                with archive.open(name, "w", force_zip64=True) as member:
+                    member.write(data)
+                _add(digest, name, data)
+            archive.writestr(_DIGEST, digest.hexdigest())
+
+
+def _members(structure: Any, arrays: list[np.ndarray]) -> Iterator[tuple[str, Any]]:
+    """Name and content of each member of a model file, the digest apart."""
+    yield _STRUCTURE, json.dumps(structure, ensure_ascii=False).encode()
+    for i, array in enumerate(arrays):
+        member = io.BytesIO()
+        np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
+        yield f"array_{i}.npy", member.getbuffer()
+
+
+def _add(digest: Any, name: str, data: Any) -> None:
+    digest.update(f"{name} {len(data)}\n".encode())
+    digest.update(data)
 
 
 def check_model_path(path: Any) -> None:
@@ -115,8 +132,12 @@ def _load(archive: zipfile.ZipFile, path: Path, max_bytes: int | None) -> Any:
     names = [_STRUCTURE, *(f"array_{i}.npy" for i in range(len(members) - 1 - (_DIGEST in members)))]
     if len(members) != len(archive.infolist()) or set(members) - {_DIGEST} != set(names):
         raise BadModel("it has members that do not belong to a model")
-    if _DIGEST in members:
-        _check_digest(archive, names)
+    if _DIGEST in members:  # detects edits; it does not prove who wrote the file
+        digest = hashlib.sha256()
+        for name in names:
+            _add(digest, name, archive.read(name))
+        if archive.read(_DIGEST) != digest.hexdigest().encode():
+            raise BadModel("its content does not match its digest: it was changed after it was saved")
     structure = json.loads(archive.read(_STRUCTURE))
     if not isinstance(structure, dict) or structure.get("kind") != _KIND:
         raise _Refused(f"{path} is not a model saved by coassoc; use read_ensemble for label files.")
@@ -141,42 +162,3 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.nd
     if dtype.kind == "U" and found.size and found.reshape(-1).view(np.uint32).max() > 0x10FFFF:
         raise BadModel(f"{info.filename} holds characters that do not exist")
     return found
-
-
-def _write(archive: zipfile.ZipFile, name: str, data: Any, digest: Any) -> None:
-    with archive.open(name, "w", force_zip64=True) as member:
-        member.write(data)
-    _digest_head(digest, name, len(data))
-    digest.update(data)
-
-
-def _digest_head(digest: Any, name: str, n_bytes: int) -> None:
-    digest.update(f"{name} {n_bytes}\n".encode())
-
-
-def _check_digest(archive: zipfile.ZipFile, names: list[str]) -> None:
-    """Compare the SHA-256 of all members with the stored one. It detects edits; it does not prove who wrote them."""
-    digest = hashlib.sha256()
-    for name in names:
-        _digest_head(digest, name, archive.getinfo(name).file_size)
-        with archive.open(name) as member:
-            while block := member.read(1 << 20):
-                digest.update(block)
-    if archive.read(_DIGEST) != digest.hexdigest().encode():
-        raise BadModel("its content does not match its digest: it was changed after it was saved")
-
-
-class SaveMixin:
-    """`save` for estimators."""
-
-    def save(self, path: Any, *, force: bool = False) -> None:
-        """Write the fitted model to a plain file without pickle; ``coassoc.load(path)`` reads it back.
-
-        Parameters
-        ----------
-        path : str or path
-            Where to; the name must end in ``.npz``.
-        force : bool, default=False
-            Overwrite an existing file.
-        """
-        save(self, path, force=force)

@@ -23,41 +23,19 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Method:
-    """What the package knows about a consensus method without importing it.
+    """What the package knows about a consensus method without importing it."""
 
-    Attributes
-    ----------
-    name : str
-        Short name, for the command line and ``method="..."``.
-    path : str
-        ``"module:Class"`` of the estimator; a module that begins with a dot is one of this package.
-    optimises, time, memory : str
-        What it optimises, and its cost for n items, p partitions, d base clusters, k clusters, U different rows.
-    docs : str
-        Its page in docs/methods, without the ending.
-    takes : {"labels", "features"}
-        Input of `fit`. Only methods that take labels are offered by name.
-    needs : str
-        Extra of coassoc that must be installed, for example ``"metis"``.
-    quick : bool
-        Whether a report runs it for comparison without being asked.
-    compared : mapping of str to settings
-        Names and settings under which ``compare`` runs it; by default one, under its own name.
-    columns : mapping of str to settings
-        The same for ``coassoc reproduce``; by default one, under the name of the class.
-    """
-
-    name: str
-    path: str
+    name: str  # for the command line and ``method="..."``
+    path: str  # "module:Class" of the estimator; a module that begins with a dot is one of this package
     optimises: str = ""
-    time: str = ""
+    time: str = ""  # for n items, p partitions, d base clusters, k clusters, U different rows
     memory: str = ""
-    docs: str = ""
-    takes: str = "labels"
-    needs: str = ""
-    quick: bool = False
-    compared: Mapping[str, Settings] = field(default_factory=dict)
-    columns: Mapping[str, Settings] = field(default_factory=dict)
+    docs: str = ""  # its page in docs/methods, without the ending
+    takes: str = "labels"  # or "features": input of `fit`. Only methods that take labels are offered by name
+    needs: str = ""  # extra of coassoc that must be installed, for example "metis"
+    quick: bool = False  # whether a report runs it for comparison without being asked
+    compared: Mapping[str, Settings] = field(default_factory=dict)  # names in ``compare``; default: its own
+    columns: Mapping[str, Settings] = field(default_factory=dict)  # names in ``reproduce``; default: that of the class
     own: Any = None  # a class, function or estimator of the user's, in place of `path`
 
     def __post_init__(self) -> None:
@@ -69,14 +47,9 @@ class Method:
         return self.path.partition(":")[2]
 
     @property
-    def module(self) -> str:
-        module = self.path.partition(":")[0]
-        return f"{__package__}{module}" if module.startswith(".") else module
-
-    @property
     def estimator(self) -> Any:
         """The class, imported on first use."""
-        return self.own or getattr(import_module(self.module), self.class_name)
+        return self.own or getattr(import_module(self.path.partition(":")[0], __package__), self.class_name)
 
     def make(self, **settings: Any) -> Any:
         """An unfitted estimator; settings that it does not have, and those that are None, are left out."""
@@ -143,18 +116,7 @@ METHODS: dict[str, Method] = {
 def register(name: str, path: str, **facts: Any) -> Method:
     """Add a method; it then has a name on the command line and takes part in comparisons, reports and saving.
 
-    Parameters
-    ----------
-    name : str
-        Short name, not yet taken.
-    path : str
-        ``"package.module:Class"``; the class is imported when it is first used.
-    **facts
-        Other fields of :class:`Method`.
-
-    Returns
-    -------
-    Method
+    `path` is ``"package.module:Class"``, imported when it is first used; `facts` are other fields of `Method`.
     """
     module, _, class_name = path.partition(":")
     if not (name and module and class_name.isidentifier()):
@@ -204,11 +166,6 @@ def compared_methods() -> dict[str, tuple[Method, Settings]]:
 def columns() -> dict[str, tuple[Method, Settings]]:
     """What ``coassoc reproduce`` can run: the name of the column, the method, and its settings."""
     return _settings_of("columns")
-
-
-def estimators() -> dict[str, type]:
-    """Every estimator class by its name: what a saved model may be."""
-    return {method.class_name: method.estimator for method in methods().values()}
 
 
 def _by_name() -> dict[str, tuple[Method, Settings]]:

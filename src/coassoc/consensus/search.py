@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import math
+from collections.abc import Container
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,12 +13,12 @@ from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.densities import loss_from_counts
 from ..core.moves import AgreementObjective, AgreementState, DensityState, agreement_term, fixed_xlogx
-from ..core.tables import KMeansObjective, Objective, fix_table, seeding_weights
+from ..core.tables import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Fit, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing
 from .base import ConsensusEstimator, PredictMixin
-from .exchange import Climb, exchange
+from .exchange import Found, exchange
 from .grow import GrowingMixin
 from .lloyd import TooFewRows, lloyd, seed_rows
 from .merge import PairSums, joined_counts, merge_clusters
@@ -33,22 +34,6 @@ _SAMPLE, _PER_CLUSTER = 20_000, 100  # items that many rows are searched on: so 
 _WORTH = 1e-9  # relative gain below which a split and merge is not kept
 
 
-@dataclass
-class Found:
-    """A partition during the search: its labels, kept by the engine, and the exchange that gave them."""
-
-    labelling: Labelling
-    climb: Climb
-
-    @property
-    def objective(self) -> float:
-        return self.climb.objective
-
-    @property
-    def n_clusters(self) -> int:
-        return self.climb.counts.n_clusters
-
-
 @dataclass(frozen=True)
 class Plan:
     """Split cluster `split` (−1: none), whose second half becomes the last cluster; merge `drop` into `into`."""
@@ -59,22 +44,20 @@ class Plan:
     drop: int
 
 
-class Goal(Protocol):
-    """The objective of a search."""
+def _best_merge(gains: np.ndarray, split: int, gain: float = 0.0) -> Plan:
+    """The best two clusters to merge after the split of cluster `split` (−1: none) that gains `gain`.
 
-    @property
-    def v(self) -> np.ndarray: ...
+    The second half is the last cluster; the two halves are not merged again.
+    """
+    np.fill_diagonal(gains, -np.inf)
+    if split >= 0:
+        gains[split, -1] = gains[-1, split] = -np.inf
+    a, b = (int(at) for at in np.unravel_index(int(np.argmax(gains)), gains.shape))
+    return Plan(gain + float(gains[a, b]), split, min(a, b), max(a, b))
 
-    @property
-    def least(self) -> int: ...
 
-    def state(self, counts: Counts) -> DensityState | AgreementState: ...
-
-    def passes(self) -> Objective:
-        """What passes over all rows lower, so that the goal rises."""
-
-    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
+def _ranked(plans: list[Plan]) -> list[Plan]:
+    return sorted((plan for plan in plans if plan.net > -math.inf), key=lambda one: (-one.net, one.split, one.into))
 
 
 @dataclass(frozen=True)
@@ -88,26 +71,24 @@ class DensityGoal:
         return DensityState(counts, self.v, self.least)
 
     def passes(self) -> KMeansObjective:
+        """What passes over all rows lower, so that the goal rises."""
         return KMeansObjective(self.v)  # its table is the derivative of n·S, up to terms of order 1 / |C|
 
+    def score(self, objective: float, n_items: int) -> float:
+        """The objective as users know it."""
+        return objective / n_items
+
     def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        k = counts.n_clusters
-        order = list(pieces)
-        both = joined_counts([counts, *(pieces[c] for c in order)])
-        sums = PairSums(both, self.v)
+        """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
+        k, found = counts.n_clusters, []
+        sums = PairSums(joined_counts([counts, *pieces.values()]), self.v)
         values, losses = sums.values(), sums.merge_losses()
-        found = []
-        for position, c in enumerate(order):
-            first, second = k + 2 * position, k + 2 * position + 1
-            gain = float(values[first] + values[second] - values[c])
+        for position, c in enumerate(pieces):
             after = np.arange(k + 1)
-            after[c], after[k] = first, second
-            here = losses[np.ix_(after, after)]
-            here[c, k] = here[k, c] = np.inf
-            a, b = np.unravel_index(int(np.argmin(here)), here.shape)
-            if np.isfinite(here[a, b]):
-                found.append(Plan(gain - float(here[a, b]), c, int(min(a, b)), int(max(a, b))))
-        return sorted(found, key=lambda plan: (-plan.net, plan.split))
+            after[c], after[k] = first, second = k + 2 * position, k + 2 * position + 1
+            gain = float(values[first] + values[second] - values[c])
+            found.append(_best_merge(-losses[np.ix_(after, after)], c, gain))
+        return _ranked(found)
 
 
 @dataclass(frozen=True)
@@ -124,41 +105,31 @@ class AgreementGoal:
     def passes(self) -> AgreementObjective:
         return AgreementObjective(self.v)
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        state = self.state(counts)
-        k = counts.n_clusters
-        joint, own = _pair_changes(counts, counts, state.bits)
-        now = state.objective()
-        nothing = np.zeros(counts.layout.n_partitions, np.int64)
-        found = []
-        if self.at_most and k > 1:
-            gains = self._value(state, joint, own) - now
-            np.fill_diagonal(gains, -np.inf)
-            a, b = np.unravel_index(int(np.argmax(gains)), gains.shape)
-            found.append(Plan(float(gains[a, b]), -1, int(min(a, b)), int(max(a, b))))
-        for c, halves in pieces.items():
-            split_joint, split_own = _split_changes(counts, c, halves, state.bits)
-            if self.at_most and spare > 0:
-                gain = float(self._value(state, split_joint, split_own) - now)
-                found.append(Plan(gain, c, -1, -1))
-            # pairs after the split: cluster c is now the first half, cluster k the second
-            to_halves, own_halves = _pair_changes(halves, counts, state.bits)
-            after_joint = np.zeros((k + 1, k + 1, len(nothing)), np.int64)
-            after_own = np.zeros_like(after_joint)
-            after_joint[:k, :k], after_own[:k, :k] = joint, own
-            for square, strips in ((after_joint, to_halves), (after_own, own_halves)):
-                square[c, :k] = square[:k, c] = strips[0]
-                square[k, :k] = square[:k, k] = strips[1]
-            gains = self._value(state, after_joint + split_joint, after_own + split_own) - now
-            np.fill_diagonal(gains, -np.inf)
-            gains[c, k] = gains[k, c] = -np.inf
-            a, b = np.unravel_index(int(np.argmax(gains)), gains.shape)
-            if np.isfinite(gains[a, b]):
-                found.append(Plan(float(gains[a, b]), c, int(min(a, b)), int(max(a, b))))
-        return sorted(found, key=lambda plan: (-plan.net, plan.split, plan.into))
+    def score(self, objective: float, n_items: int) -> float:
+        """Mean NMI over partitions, from Σ_j v_j NMI_j."""
+        return min(1.0, objective / math.fsum(self.v.tolist()))
 
-    def _value(self, state: AgreementState, joint: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """The objective after changes (..., p) of Σ h(α) and Σ h(n_Cj)."""
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
+        """As for `DensityGoal`; with `at_most` also merges alone, and splits alone."""
+        state, k, found = self.state(counts), counts.n_clusters, []
+        merged, now = _pair_changes(counts, counts, state.bits), state.objective()
+        if self.at_most:
+            found.append(_best_merge(self._value(state, merged) - now, -1))
+        for c, halves in pieces.items():
+            split = -_pair_changes(halves.of_cluster(0), halves.of_cluster(1), state.bits)[:, 0]
+            if self.at_most and spare > 0:
+                found.append(Plan(float(self._value(state, split)[0] - now), c, -1, -1))
+            # pairs after the split: cluster c is now the first half, cluster k the second
+            changes = np.zeros((2, k + 1, k + 1, merged.shape[-1]), np.int64)
+            changes[:, :k, :k] = merged
+            changes[:, [c, k], :k] = to_halves = _pair_changes(halves, counts, state.bits)
+            changes[:, :k, [c, k]] = to_halves.transpose(0, 2, 1, 3)
+            found.append(_best_merge(self._value(state, changes + split[:, None]) - now, c))
+        return _ranked(found)
+
+    def _value(self, state: AgreementState, changes: np.ndarray) -> np.ndarray:
+        """The objective after changes (2, ..., p) of Σ h(α) and Σ h(n_Cj)."""
+        joint, own = changes
         shared, entropy = state.shared + joint - own, state.entropy - own
         terms = agreement_term(self.v, 2.0 * self.v, shared, entropy)
         total = np.zeros(terms.shape[:-1])
@@ -173,8 +144,11 @@ class Search:
 
     rows: Rows
     engine: Engine
-    goal: Goal
+    goal: DensityGoal | AgreementGoal
     seed: int
+    n_init: int
+    micro: int | None  # clusters of an over-segmentation
+    fewer: bool  # whether fewer clusters than asked for will do
     max_iter: int  # passes of k-means, sweeps of an exchange
     max_rounds: int
     n_trials: int
@@ -182,11 +156,11 @@ class Search:
     def climb(self, labelling: Labelling, max_sweeps: int | None = None) -> Found:
         """Exchange from the given labels, in place."""
         state = self.goal.state(self.rows.counts(labelling))
-        return Found(labelling, exchange(self.rows, labelling, state, max_sweeps or self.max_iter))
+        return exchange(self.rows, labelling, state, max_sweeps or self.max_iter)
 
-    def merged_start(self, k: int, micro: int, criterion: str, restart: int) -> Found:
+    def merged_start(self, k: int, criterion: str, restart: int) -> Found:
         """Over-segment into `micro` clusters, merge on counts down to `k`, exchange."""
-        n_micro = min(micro, self.rows.n_rows)
+        n_micro = min(self.micro or k, self.rows.n_rows)
         labelling, counts = over_segment(self.rows, self.goal.v, n_micro, k, self.max_iter, self.seed, restart)
         merged = self.rows.renumbered(labelling, merge_clusters(counts, self.goal.v, k, criterion), k)
         return self.climb(merged)
@@ -213,45 +187,39 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
     engine: Any = "auto"
     verbose: int = 0
 
-    def _goal(self, v: np.ndarray) -> Goal:
+    def _goal(self, v: np.ndarray) -> DensityGoal | AgreementGoal:
         raise NotImplementedError
 
-    def _starts(self, search: Search, k: int, n_init: int, micro: int | None) -> list[Found]:
+    def _starts(self, search: Search, k: int) -> list[Found]:
         """Partitions to search from; TooFewRows when the rows cannot form `k` clusters."""
-        raise NotImplementedError
-
-    def _score(self, found: Found, v: np.ndarray) -> float:
-        """The objective as users know it: S, or the mean NMI."""
         raise NotImplementedError
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
-        n_init = check_integer(self.n_init, "n_init", self._least_n_init)
         micro = check_micro_clusters(self.micro_clusters, k)
         limits = {
             name: check_integer(getattr(self, name), name, least)
-            for name, least in (("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
+            for name, least in (("n_init", self._least_n_init), ("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
         }
         fewer = bool(getattr(self, "at_most", False))
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)
-            search = Search(rows, engine, self._goal(v), seed, **limits)
+            search = Search(rows, engine, self._goal(v), seed, micro=micro, fewer=fewer, **limits)
             self.n_sampled_, self.n_rounds_ = rows.n_copies, 0
             if self.init is not None:
                 given = self._given_start(ensemble, search, k, fewer or self._is_growing)
                 best, steps = self._best_of(search, [given], k)
             else:
-                best, steps = self._from_samples(search, k, n_init, micro, fewer) or self._from_starts(
-                    search, k, n_init, micro, fewer
-                )
-            self._store_found(ensemble, rows, best, v)
-            self._store_scores(steps)
+                best, steps = self._from_samples(search, k) or self._from_starts(search, k)
+            self._keep_model(ensemble, fix_table(KMeansObjective(v).table(best.counts), rows.layout))
+            self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
+            self.loss_ = loss_from_counts(best.counts, v)
+            self.n_iter_, self.converged_ = best.n_sweeps, best.converged
+            self._store_scores([search.goal.score(step, rows.n_copies) for step in steps])
 
-    def _from_samples(
-        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
-    ) -> tuple[Found, list[float]] | None:
-        """The result of a search on samples, improved on all rows; None where all rows are to be searched."""
+    def _from_samples(self, search: Search, k: int) -> tuple[Found, list[float]] | None:
+        """A search on samples, improved on all rows, as `_from_starts`; None where all rows are to be searched."""
         rows, n_items = search.rows, max(_SAMPLE, _PER_CLUSTER * k)
         if rows.n_copies <= max(self._many, n_items):
             return None
@@ -259,14 +227,14 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
         labelling = None
         for draw in range(self._n_samples):
             sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed + draw, 3)), rows.layout)
-            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw)
+            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw, fewer=True)
             try:
-                found, _ = self._from_starts(there, k, n_init, micro, True)
+                found, _ = self._from_starts(there, k)
             except TooFewRows:
                 return None
-            if found.n_clusters < k and not fewer:  # rare rows are not in the sample
+            if found.counts.n_clusters < k and not search.fewer:  # rare rows are not in the sample
                 return None
-            fit = lloyd(rows, search.goal.passes(), found.climb.counts, search.max_iter, labelling)
+            fit = lloyd(rows, search.goal.passes(), found.counts, search.max_iter, labelling)
             labelling = fit.labelling
             if best is None or fit.loss < best.loss:
                 best = fit
@@ -275,37 +243,26 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
             rows.assign(labelling, best.table)  # labels are a function of the table
         self.n_sampled_ = n_items
         end = without_empty(rows, search.climb(labelling))
-        return end, [self._score(end, search.goal.v)]
+        return end, [end.objective]
 
-    def _from_starts(
-        self, search: Search, k: int, n_init: int, micro: int | None, fewer: bool
-    ) -> tuple[Found, list[float]]:
-        """The best result of the searches from all starts, and its scores."""
-        starts, k = with_fewer_clusters(lambda k: self._starts(search, k, n_init, micro), k, silent=fewer)
+    def _from_starts(self, search: Search, k: int) -> tuple[Found, list[float]]:
+        """The best result of the searches from all starts, and its objective after each step."""
+        starts, k = with_fewer_clusters(lambda k: self._starts(search, k), k, silent=search.fewer)
         return self._best_of(search, starts, k)
 
     def _best_of(self, search: Search, starts: list[Found], k: int) -> tuple[Found, list[float]]:
         best: Found | None = None
         for number, start in enumerate(starts):
-            end, steps, rounds = self._search_from(search, without_empty(search.rows, start), k, number)
+            end, steps, rounds = split_merge(search, without_empty(search.rows, start), k)
             self.n_rounds_ += rounds
+            if self.verbose:
+                score = search.goal.score(end.objective, search.rows.n_copies)
+                clusters = f"{end.counts.n_clusters} clusters, {score:.6g}"
+                print(f"{type(self).__name__}: start {number}, {rounds} rounds, {clusters}")
             if best is None or end.objective > best.objective:
                 best, best_steps = end, steps
         assert best is not None
         return best, best_steps
-
-    def _search_from(self, search: Search, start: Found, k: int, number: int) -> tuple[Found, list[float], int]:
-        """The result of the search from one start, its scores, and the number of rounds."""
-        steps = [self._score(start, search.goal.v)]
-
-        def report(step: str, found: Found) -> None:
-            steps.append(self._score(found, search.goal.v))
-            if self.verbose:
-                text = f"{step}, {found.n_clusters} clusters, {steps[-1]:.6g}"
-                print(f"{type(self).__name__}: start {number}, {text}")
-
-        end, rounds = split_merge(search, start, k, report)
-        return end, steps, rounds
 
     def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> Found:
         labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
@@ -313,16 +270,8 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
             raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
         return search.climb(search.rows.labelling(n_found, fill_missing(labels, 0)))
 
-    def _store_found(self, ensemble: Ensemble, rows: Rows, found: Found, v: np.ndarray) -> None:
-        counts = found.climb.counts
-        self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
-        self._store_partition(ensemble, rows.labels(found.labelling), counts, v)
-        self.loss_ = loss_from_counts(counts, v)
-        self.n_iter_ = found.climb.n_sweeps
-        self.converged_ = found.climb.converged
-
-    def _store_scores(self, steps: list[float]) -> None:
-        """Keep the score after each step that raised it."""
+    def _store_scores(self, scores: list[float]) -> None:
+        """Keep the score at the start and after each step that raised it."""
         raise NotImplementedError
 
 
@@ -330,47 +279,46 @@ def over_segment(
     rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
 ) -> tuple[Labelling, Counts]:
     """Labels and counts of k-means with `n_micro` clusters, or with as many as there are different rows."""
-    seeds, k = None, n_micro
-    while seeds is None:  # with missing labels, how many rows can be told apart depends on the seeds drawn
-        try:
-            seeds = seed_rows(rows, k, seeding_weights(v), stream(seed, 1, restart))
-        except TooFewRows as few:
-            if few.n_different < n_least:
-                raise TooFewRows(n_least, few.n_different) from None
-            k = few.n_different
-    fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(seeds, rows.layout), max_iter)
+
+    def seeds(k: int) -> np.ndarray:
+        return seed_rows(rows, k, seeding_weights(v), stream(seed, 1, restart))
+
+    chosen, k = with_fewer_clusters(seeds, n_micro, silent=True)
+    if k < n_least:
+        raise TooFewRows(n_least, k)
+    fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(chosen, rows.layout), max_iter)
     return fit.labelling, fit.counts
 
 
-def split_merge(
-    search: Search, found: Found, k: int, report: Callable[[str, Found], None] | None = None
-) -> tuple[Found, int]:
-    """Split one cluster and merge two, then exchange, while the objective rises. Also returns the number of rounds.
+def split_merge(search: Search, found: Found, k: int) -> tuple[Found, list[float], int]:
+    """Split one cluster and merge two, then exchange, while the objective rises.
+
+    Also gives the objective at the start and after each round that raised it, and the number of rounds.
 
     A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and tries the best
     `n_trials` of them until one, after its exchange, has a larger objective. With many rows fewer plans are tried,
     with fewer sweeps each.
     """
     rows, rounds, n_trials, sweeps = search.rows, 0, search.n_trials, search.max_iter
+    steps = [found.objective]
     if is_large(rows):
         n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(sweeps, _TRIAL_SWEEPS)
     while rounds < search.max_rounds:
         rounds += 1
-        n_now = found.n_clusters
+        n_now = found.counts.n_clusters
         fine, halves = _halves(search, found, rounds)
-        plans = search.goal.plans(found.climb.counts, halves, k - n_now)
+        plans = search.goal.plans(found.counts, halves, k - n_now)
         for plan in plans[:n_trials]:
             tried = search.climb(rows.renumbered(fine, *_carried_out(plan, halves, n_now)), sweeps)
             if tried.objective > found.objective * (1.0 + _WORTH):
-                if not tried.climb.converged and sweeps < search.max_iter:
+                if not tried.converged and sweeps < search.max_iter:
                     tried = search.climb(tried.labelling)
                 found = without_empty(rows, tried)
-                if report is not None:
-                    report(f"round {rounds}", found)
+                steps.append(found.objective)
                 break
         else:
             break
-    return found, rounds
+    return found, steps, rounds
 
 
 def is_large(rows: Rows) -> bool:
@@ -402,14 +350,14 @@ def _halves(search: Search, found: Found, rounds: int) -> tuple[Labelling, dict[
             fit = lloyd(part, objective, Counts.of_rows(seeds, part.layout), _SPLIT_PASSES)
             if (fit.counts.sizes < goal.least).any():
                 continue
-            climb = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
-            if best is None or climb.objective > best.objective:
-                best = Found(fit.labelling, climb)
+            found = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
+            if best is None or found.objective > best.objective:
+                best = found
         return best
 
     pairs = search.engine.side_by_side(two, list(enumerate(parts)))
     fine = rows.joined(parts, [None if pair is None else pair.labelling for pair in pairs])
-    return fine, {c: pair.climb.counts for c, pair in enumerate(pairs) if pair is not None}
+    return fine, {c: pair.counts for c, pair in enumerate(pairs) if pair is not None}
 
 
 def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray, int]:
@@ -431,7 +379,7 @@ def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray
 
 def without_empty(rows: Rows, found: Found) -> Found:
     """The same partition without its empty clusters."""
-    counts = found.climb.counts
+    counts = found.counts
     kept = counts.sizes > 0
     if kept.all():
         return found
@@ -439,29 +387,20 @@ def without_empty(rows: Rows, found: Found) -> Found:
     number = np.maximum(np.cumsum(kept) - 1, 0).astype(np.int32)
     smaller = Counts(np.ascontiguousarray(counts.alpha[:, kept]), counts.sizes[kept], counts.layout)
     labelling = rows.renumbered(found.labelling, number, smaller.n_clusters)
-    return Found(labelling, replace(found.climb, counts=smaller))
+    return replace(found, labelling=labelling, counts=smaller)
 
 
-def _pair_changes(left: Counts, right: Counts, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Changes (left, right, p) of Σ h(α) and Σ h(n_Cj) when a cluster of `left` and one of `right` become one."""
+def _pair_changes(left: Counts, right: Counts, bits: int) -> np.ndarray:
+    """Changes (2, left, right, p) of Σ h(α) and Σ h(n_Cj) when a cluster of `left` and one of `right` become one."""
     starts, p = left.layout.offsets[:-1], left.layout.n_partitions
-    shape = (left.n_clusters, right.n_clusters, p)
-    joint, own = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    joint, own = changes = np.empty((2, left.n_clusters, right.n_clusters, p), np.int64)
     h_right, h_right_cells = fixed_xlogx(right.alpha, bits), fixed_xlogx(right.cells, bits)
     for a in range(left.n_clusters):
         alpha, cells = left.alpha[:, [a]], left.cells[:, [a]]
         change = fixed_xlogx(alpha + right.alpha, bits) - h_right - fixed_xlogx(alpha, bits)
         joint[a] = np.add.reduceat(change, starts, axis=0).T
         own[a] = (fixed_xlogx(cells + right.cells, bits) - h_right_cells - fixed_xlogx(cells, bits)).T
-    return joint, own
-
-
-def _split_changes(counts: Counts, c: int, halves: Counts, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Changes (p,) of Σ h(α) and Σ h(n_Cj) when cluster c becomes two."""
-    starts = counts.layout.offsets[:-1]
-    change = fixed_xlogx(halves.alpha, bits).sum(axis=1) - fixed_xlogx(counts.alpha[:, c], bits)
-    own = fixed_xlogx(halves.cells, bits).sum(axis=1) - fixed_xlogx(counts.cells[:, c], bits)
-    return np.add.reduceat(change, starts), own
+    return changes
 
 
 def check_micro_clusters(asked: Any, k: int) -> int | None:

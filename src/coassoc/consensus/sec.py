@@ -22,13 +22,8 @@ class SEC(TableConsensus):
 
     Parameters
     ----------
-    n_clusters, n_init
-        As for `KMeansConsensus`.
-    init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        How a start is made: greedy k-means++ on the distances between label rows, items drawn at random
-        (``init="random", n_init=1`` fits the paper's figures on its small sets), or a given partition.
-    max_iter, partition_weights, random_state, engine, verbose
-        As for `KMeansConsensus`.
+    n_clusters, n_init, init, max_iter, partition_weights, random_state, engine, verbose
+        As for `KMeansConsensus`; ``init="random", n_init=1`` fits the paper's figures on its small sets.
 
     Attributes
     ----------

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..core.counts import Layout, smallest_unsigned
 from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
-from .linkage import condensed_length, row_starts
+from .linkage import row_starts
 
 SIMILARITIES = ("walk", "jaccard")
+SQUARES = 10  # arrays of d² numbers that `walk_similarity` holds at a time
+_STEPS = 20  # of its walks
 _BLOCK = 1 << 20  # cells computed at a time
 
 
@@ -44,40 +44,49 @@ def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
     return graph
 
 
-def cluster_similarities(overlap: np.ndarray, layout: Layout, similarity: str, steps: int = 20) -> list[np.ndarray]:
+def cluster_similarities(overlap: np.ndarray, layout: Layout, similarity: str) -> list[np.ndarray]:
     """For each partition, the similarity of its clusters (k_j, k_j), 1 on the diagonal.
 
     Clusters of one partition share no item, so their own Jaccard index is 0; they are compared by what they
     overlap with in the other partitions.
 
-    ``"walk"``: cosine of the trajectories (1..`steps`-step distributions side by side) of random walks on the
-    Jaccard graph. ``"jaccard"``: the weighted Jaccard index Σ min / Σ max of two rows of the Jaccard graph.
+    ``"walk"``: see `walk_similarity`. ``"jaccard"``: the weighted Jaccard index Σ min / Σ max of two rows of the
+    Jaccard graph.
     """
     graph = jaccard_graph(overlap)
     parts = [slice(a, b) for a, b in zip(layout.offsets[:-1], layout.offsets[1:])]
-    blocks = _walk(graph, parts, steps) if similarity == "walk" else [_shared(graph[part]) for part in parts]
-    for block in blocks:
-        np.fill_diagonal(block, 1.0)
-    return blocks
+    if similarity == "walk":
+        cosine = walk_similarity(graph, _STEPS)
+        return [cosine[part, part] for part in parts]
+    return [_shared(graph[part]) for part in parts]
 
 
-def _walk(graph: np.ndarray, parts: Sequence[slice], steps: int) -> list[np.ndarray]:
-    degree = graph.sum(axis=1, keepdims=True)
-    step = np.divide(graph, degree, out=np.zeros_like(graph), where=degree > 0)
-    reach = step
-    products = [np.zeros((part.stop - part.start,) * 2) for part in parts]
-    for s in range(steps):
-        if s:
-            reach = reach @ step
-        for product, part in zip(products, parts):
-            product += reach[part] @ reach[part].T
-    blocks = []
-    for product in products:
-        norms = np.sqrt(np.diagonal(product))
-        scale = norms[:, None] * norms[None, :]
-        cosine = np.divide(product, scale, out=np.zeros_like(product), where=scale > 0)
-        blocks.append(np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0))
-    return blocks
+def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
+    """Cosine between the trajectories of random walks on a symmetric graph, for every two nodes.
+
+    With P the step matrix, Σ_s P^s (P^s)ᵀ comes from one eigendecomposition of the symmetric normalised graph.
+    """
+    degree = graph.sum(axis=1)
+    root = np.sqrt(degree)
+    scale = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    values, vectors = np.linalg.eigh((scale[:, None] * graph) * scale)
+    middle = vectors.T @ (degree[:, None] * vectors)
+    ratio = np.multiply.outer(values, values)
+    powers = np.ones_like(ratio)
+    for _ in range(steps - 1):  # Horner's rule, in place: ratio + ratio² + ... + ratio^steps
+        powers *= ratio
+        powers += 1.0
+    middle *= powers
+    middle *= ratio
+    del ratio, powers
+    vectors *= scale[:, None]
+    product = vectors @ middle @ vectors.T
+    norms = np.sqrt(np.maximum(np.diagonal(product), 0.0))
+    bound = np.multiply.outer(norms, norms)
+    cosine = np.divide(product, bound, out=np.zeros_like(product), where=bound > 0)
+    cosine = np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0)
+    np.fill_diagonal(cosine, 1.0)
+    return cosine
 
 
 def _shared(profiles: np.ndarray) -> np.ndarray:
@@ -87,6 +96,7 @@ def _shared(profiles: np.ndarray) -> np.ndarray:
         low = np.minimum(profiles[f], profiles).sum(axis=1)
         high = np.maximum(profiles[f], profiles).sum(axis=1)
         block[f] = np.divide(low, high, out=np.zeros(k), where=high > 0)
+    np.fill_diagonal(block, 1.0)
     return block
 
 
@@ -108,43 +118,33 @@ def row_similarities(
     Raw, unweighted and without missing labels the values are integers from 0 to p, and `kernels` allows compiled code.
     """
     n, p = codes.shape
-    triangle = np.empty(condensed_length(n))
+    triangle = np.empty(n * (n - 1) // 2)
     start = row_starts(n)
     columns = np.ascontiguousarray(codes.T)
     counting = blocks is None and cluster_weights is None and bool((v == 1.0).all())
     if counting and not has_missing and kernels and compiled is not None and p <= np.iinfo(codes.dtype).max:
         compiled.co_occurrences(columns, triangle)
         return triangle, float(p)
-    if counting:
-        kind: type[np.generic] = np.uint8 if p < 256 else np.uint32
-    else:
-        kind = np.float64
-        tables = [_table(j, layout, v, blocks, cluster_weights) for j in range(p)]
-    observed_weight = np.ones(p) if counting else v
+    kind = smallest_unsigned(p + 1) if counting else np.dtype(np.float64)
+    tables = [] if counting else [_table(j, layout, v, blocks, cluster_weights) for j in range(p)]
     rows = max(1, _BLOCK // max(1, n))
     for a in range(0, n, rows):
-        b = min(a + rows, n)
-        total = np.zeros((b - a, n - a), dtype=kind)
-        pairs = np.zeros((b - a, n - a), dtype=kind) if has_missing else None
+        total = np.zeros((min(rows, n - a), n - a), dtype=kind)
+        pairs = np.zeros(total.shape if has_missing else 0, dtype=kind)
         for j in range(p):
-            left, right = columns[j, a:b], columns[j, a:]
-            missing = layout.n_clusters[j]
+            left, right = columns[j, a : a + rows], columns[j, a:]
+            if has_missing:
+                seen = (left != layout.n_clusters[j])[:, None] & (right != layout.n_clusters[j])
+                pairs += seen.view(np.uint8) if counting else v[j] * seen
             if counting:
-                same = left[:, None] == right[None, :]
-                if pairs is not None:
-                    same[left == missing] = False
-                total += same.view(np.uint8)
+                same = left[:, None] == right
+                total += (same & seen if has_missing else same).view(np.uint8)
             else:
                 total += np.take(tables[j][left], right, axis=1)
-            if pairs is not None:
-                seen = (left != missing)[:, None] & (right != missing)[None, :]
-                pairs += seen.view(np.uint8) if counting else observed_weight[j] * seen
-        values = total if pairs is None else np.divide(total, pairs, out=np.zeros(total.shape), where=pairs > 0)
-        for i in range(a, b):
-            triangle[start[i] + i + 1 : start[i] + n] = values[i - a, i - a + 1 :]
-    if has_missing:
-        return triangle, 1.0
-    return triangle, float(p) if counting else float(v.sum())
+        values = np.divide(total, pairs, out=np.zeros(total.shape), where=pairs > 0) if has_missing else total
+        for i, row in enumerate(values, a):
+            triangle[start[i] + i + 1 : start[i] + n] = row[i - a + 1 :]
+    return triangle, 1.0 if has_missing else float(v.sum())
 
 
 def count_type(p: int) -> np.dtype:

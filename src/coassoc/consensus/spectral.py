@@ -20,11 +20,10 @@ from .base import ConsensusEstimator, PredictMixin
 from .embedding import Sample, StartRows, graph_vectors
 from .graph import place_items, vote_table
 from .lloyd import lloyd
-from .similarity import jaccard_graph
+from .similarity import SQUARES, jaccard_graph, walk_similarity
 from .starts import warn_if_fewer, with_fewer_clusters
 
 _MAX_BYTES = 1 << 34  # ECPCS refuses similarities of base clusters beyond this
-_SQUARES = 10  # arrays of d² numbers that it holds at a time
 
 
 @dataclass(eq=False, repr=False)
@@ -50,16 +49,13 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, _):
             sample = Sample(rows, stream(seed, 0))
-            if self.verbose:
-                name, d = type(self).__name__, sample.layout.n_codes
-                print(f"{name}: {sample.n_items} of {rows.n_copies} items sampled, {d} base clusters")
 
             def fit(k: int) -> Fit:
                 starts = sample.starts(rows, k, stream(seed, 2))
                 vectors = starts.even(self._embedding(sample, k, stream(seed, 1)))
                 objective = EmbeddingObjective(round_vectors(vectors, rows.whole_counts().alpha[:, 0]))
                 start = starts.settled(objective, self._start(starts, objective, k, n_init, seed))
-                return lloyd(rows, objective, start, max_iter, None, self._reporter())
+                return lloyd(rows, objective, start, max_iter)
 
             # one thread: sums of floats would otherwise depend on how many there are
             with threadpool_limits(limits=1, user_api="blas"):
@@ -67,24 +63,17 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
             self._keep_model(ensemble, best.table)
             self._store_partition(ensemble, rows.labels(best.labelling), best.counts, np.ones(ensemble.n_partitions))
             self.loss_, self.losses_, self.n_iter_ = best.loss, best.losses, best.n_iter
-            self.converged_ = best.stop == "fixed_point"
-            self.stop_reason_ = best.stop
+            self.converged_, self.stop_reason_ = best.stop == "fixed_point", best.stop
             self.n_sampled_ = sample.n_items
+            if self.verbose:
+                sizes = f"{sample.n_items} of {rows.n_copies} items sampled, {sample.layout.n_codes} base clusters"
+                print(f"{type(self).__name__}: {sizes}, {best.n_iter} passes, loss {best.loss:.6g}")
             what = "different label rows" if self.n_clusters_ == differ else "clusters that the embedding tells apart"
             warn_if_fewer(k, self.n_clusters_, what)
 
     def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
         """Counts whose centres k-means on the sample begins with."""
         return starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
-
-    def _reporter(self):
-        if not self.verbose:
-            return None
-
-        def report(n_iter: int, loss: float, moved: int) -> None:
-            print(f"{type(self).__name__}: pass {n_iter} over all items, loss {loss:.6g}, {moved} rows moved")
-
-        return report
 
 
 @dataclass(eq=False, repr=False)
@@ -100,8 +89,8 @@ class HBGF(SpectralConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus.
+    n_clusters
+        As for `KMeansConsensus`.
     n_init : int, default=10
         Starts of k-means on a sample of the items, of which the best goes on to all items (`ECPCS`: on the base
         clusters).
@@ -110,33 +99,21 @@ class HBGF(SpectralConsensus):
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
+    engine
+        As for `KMeansConsensus`.
     verbose : int, default=0
-        Print the size of the sample and a line per pass over all items.
+        Print the size of the sample, the passes over all items and the loss.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
+    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_, losses_, n_iter_, converged_, stop_reason_
+        As for `KMeansConsensus`; passes are those over all items.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_ : float
         −Σ over clusters of the length of their summed embedding; lower is better.
-    losses_ : list of float
-        Loss after each pass over all items, strictly falling.
-    n_iter_ : int
-        Passes over all items.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : str
-        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
     n_sampled_ : int
         Items from which the graph of base clusters was made.
-    n_clusters_ : int
-        Clusters that hold items. Fewer than `n_clusters` only when too few items differ, with a warning.
-    density_, cluster_density_, cluster_sizes_
-        Scores of ``labels_``.
 
     See Also
     --------
@@ -272,7 +249,7 @@ class ECPCS(SpectralConsensus):
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes
-        need = _SQUARES * 8 * d * d
+        need = SQUARES * 8 * d * d
         if need > _MAX_BYTES:
             raise ValueError(
                 f"ECPCS compares all pairs of {d} base clusters, which needs {need} bytes, above {_MAX_BYTES}; "
@@ -299,31 +276,3 @@ class ECPCS(SpectralConsensus):
         members[used, meta] = True
         _, _, labelling = place_items(starts.rows, members, 2 * k, vote_table)
         return starts.rows.counts(labelling)
-
-
-def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
-    """Cosine between the trajectories of random walks on a symmetric graph, for every two nodes.
-
-    With P the step matrix, Σ_s P^s (P^s)ᵀ comes from one eigendecomposition of the symmetric normalised graph.
-    """
-    degree = graph.sum(axis=1)
-    root = np.sqrt(degree)
-    scale = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
-    values, vectors = np.linalg.eigh((scale[:, None] * graph) * scale)
-    middle = vectors.T @ (degree[:, None] * vectors)
-    ratio = np.multiply.outer(values, values)
-    powers = np.ones_like(ratio)
-    for _ in range(steps - 1):  # Horner's rule, in place: ratio + ratio² + ... + ratio^steps
-        powers *= ratio
-        powers += 1.0
-    middle *= powers
-    middle *= ratio
-    del ratio, powers
-    vectors *= scale[:, None]
-    product = vectors @ middle @ vectors.T
-    norms = np.sqrt(np.maximum(np.diagonal(product), 0.0))
-    bound = np.multiply.outer(norms, norms)
-    cosine = np.divide(product, bound, out=np.zeros_like(product), where=bound > 0)
-    cosine = np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0)
-    np.fill_diagonal(cosine, 1.0)
-    return cosine

@@ -15,7 +15,7 @@ from ..core.counts import Counts
 from ..core.tables import Objective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..metrics.labels import fill_missing
-from .lloyd import EQUAL_ROWS, Report, TooFewRows, lloyd, random_rows, seed_rows, seeded_fits
+from .lloyd import EQUAL_ROWS, TooFewRows, lloyd, random_rows, seeded_fits
 
 T = TypeVar("T")
 
@@ -29,16 +29,7 @@ class Starts:
     max_iter: int
     seed: int
     init: str | np.ndarray = "k-means++"  # or "random", or codes of a partition, −1 where it has no label
-    verbose: str = ""  # name under which a line per pass is printed; "" prints nothing
-
-    def reporter(self, restart: int) -> Report | None:
-        if not self.verbose:
-            return None
-
-        def report(n_iter: int, loss: float, moved: int) -> None:
-            print(f"{self.verbose}: start {restart}, pass {n_iter}, loss {loss:.6g}, {moved} rows moved")
-
-        return report
+    verbose: str = ""  # name under which a line per start is printed; "" prints nothing
 
 
 def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, starts: Starts) -> Fit:
@@ -46,28 +37,28 @@ def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, 
     best: Fit | None = None
     every, k = rows, starts.n_clusters
     drawn = isinstance(starts.init, str)
-    if drawn and not starts.verbose:  # the lines printed count items, not different rows
+    if drawn:
         rows = every.distinct(starts.n_init)
     restarts = range(starts.n_init if drawn else 1)
-    # starts that run one after the other share one labelling, and their reports do not mix
-    at_once = 1 if starts.verbose else min(engine.starts_at_once(rows), len(restarts))
-    shared = rows.labelling(k) if at_once == 1 else None
+    at_once = min(engine.starts_at_once(rows), len(restarts))
+    shared = rows.labelling(k) if at_once == 1 else None  # by starts that run one after the other
 
     def run(restart: int) -> Fit:
-        first = _first_counts(rows, starts, v, stream(starts.seed, restart))
-        return lloyd(rows, objective, first, starts.max_iter, shared, starts.reporter(restart))
+        first = _first_counts(rows, starts, stream(starts.seed, restart))
+        return lloyd(rows, objective, first, starts.max_iter, shared)
 
     for first in range(0, len(restarts), at_once):
         some = restarts[first : first + at_once]
         if drawn and starts.init == "k-means++" and k > 1:
             seeded = [Start(rows, stream(starts.seed, restart)) for restart in some]
-            weights, report = seeding_weights(v), starts.reporter(first)
-            fits = seeded_fits(engine, seeded, objective, k, weights, starts.max_iter, shared, report)
+            fits = seeded_fits(engine, seeded, objective, k, seeding_weights(v), starts.max_iter, shared)
         else:
             fits = engine.side_by_side(run, some)
-        for fit in fits:
+        for restart, fit in zip(some, fits):
             if isinstance(fit, TooFewRows):
                 raise fit
+            if starts.verbose:
+                print(f"{starts.verbose}: start {restart}, {fit.n_iter} passes, loss {fit.loss:.6g}")
             if best is None or fit.loss < best.loss:
                 best = fit
     assert best is not None
@@ -76,16 +67,15 @@ def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, 
     return best if rows is every else replace(best, labelling=rows.spread(best.labelling))
 
 
-def _first_counts(rows: Rows, starts: Starts, v: np.ndarray, rng: np.random.Generator) -> Counts:
-    """Counts whose centers the first pass uses."""
+def _first_counts(rows: Rows, starts: Starts, rng: np.random.Generator) -> Counts:
+    """Counts whose centers the first pass uses, unless they are those of k-means++."""
     k = starts.n_clusters
     if not isinstance(starts.init, str):  # items without a label form one more cluster, which is then dropped
         counts = rows.counts(rows.labelling(k + 1, fill_missing(starts.init, k)))
         return Counts(counts.alpha[:, :k].copy(), counts.sizes[:k].copy(), counts.layout)
     if k == 1:
         return rows.whole_counts()
-    chosen = random_rows(rows, k, rng) if starts.init == "random" else seed_rows(rows, k, seeding_weights(v), rng)
-    return Counts.of_rows(chosen, rows.layout)
+    return Counts.of_rows(random_rows(rows, k, rng), rows.layout)
 
 
 def with_fewer_clusters(fit: Callable[[int], T], n_clusters: int, *, silent: bool = False) -> tuple[T, int]:
