@@ -119,7 +119,11 @@ def _encode_dictionary(column: Dictionary, name: str, missing: str, allow_empty:
     present = column.indices >= 0
     used = np.flatnonzero(np.bincount(column.indices[present], minlength=len(column.labels)))
     rule = "nan" if missing == "nan" else "negative"
-    labels = encode_column(column.labels[used], None, name, rule, allow_empty=True) if len(used) else None
+    try:
+        labels = encode_column(column.labels[used], None, name, rule, allow_empty=True) if len(used) else None
+    except ValueError:
+        encode_column(*column.decode(), name, rule)  # the same error, which names the row
+        raise
     k = labels.n_clusters if labels is not None else 0
     lookup = np.full(len(column.labels) + 1, k, dtype=np.intp)  # the last entry serves index −1
     if labels is not None:
@@ -194,7 +198,7 @@ def _refuse_float(value: Any, row: int, name: str) -> None:
         )
     raise ValueError(
         f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; "
-        "labels are whole numbers or strings. To cluster features, use make_ensemble(X) or ConsensusClustering."
+        "labels are whole numbers or strings. Leave the column out, or cluster features by make_ensemble(X)."
     )
 
 

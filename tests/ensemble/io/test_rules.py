@@ -89,7 +89,7 @@ def test_whole_numbers_with_a_point_are_numbers(read):
 
 def test_measurements_are_no_labels(read):
     for cell, message in (("1.25", "measurements"), ("-inf", "infinity"), ("1e-3", "measurements")):
-        with pytest.raises(ValueError, match=f"column 'b' must hold labels, not {message}"):
+        with pytest.raises(ValueError, match=f"{message}: column b, row 1 is {cell.replace('1e-3', '0.001')}"):
             read(f"a,b\n0,x\n1,{cell}\n").codes  # noqa: B018
 
 

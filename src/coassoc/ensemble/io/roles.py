@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..encode import Dictionary
-from ..tables import column_values, columns_of
+from ..tables import columns_of
+from .blocks import block_columns
 from .table import Table
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
@@ -185,17 +186,16 @@ def _first_values(table: Table, columns: Sequence[str]) -> dict[str, list[Any]]:
     left = HEAD_ROWS
     with closing(table.heads(columns)) as batches:  # type: ignore[type-var]
         for batch in batches:
-            for name in columns:
-                found[name] += _present(batch[name], left)
-            first = batch[columns[0]]
-            left -= len(first[0] if isinstance(first, tuple) else first)
+            n_rows, pairs = block_columns(batch, columns)
+            for name, pair in zip(columns, pairs):
+                found[name] += _present(*pair, left)
+            left -= n_rows
             if left <= 0:
                 break
     return found
 
 
-def _present(column: Any, n_rows: int) -> list[Any]:
-    values, nulls = column if isinstance(column, tuple) else column_values(column)
+def _present(values: Any, nulls: np.ndarray | None, n_rows: int) -> list[Any]:
     if isinstance(values, Dictionary):
         indices = values.indices[:n_rows]
         return values.labels[indices[indices >= 0]].tolist()
@@ -212,7 +212,7 @@ def warn_of_odd_columns(frame: Any) -> None:
     if not named or frame.shape[0] < _FRAME_ROWS:
         return
     names, columns, _ = columns_of(frame.slice(0, HEAD_ROWS) if hasattr(frame, "slice") else frame.head(HEAD_ROWS))
-    odd = odd_columns({name: _present(column, HEAD_ROWS) for name, column in zip(names, columns)})
+    odd = odd_columns({name: _present(*column, HEAD_ROWS) for name, column in zip(names, columns)})
     odd |= dict.fromkeys(class_names([name for name in names if name not in odd]), "named like known classes")
     if odd:
         warnings.warn(

@@ -71,9 +71,8 @@ class Table:
         raise NotImplementedError
 
     def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
-        """Batches to look at before the roles of the columns are known; measurements are numbers here, not errors."""
-        for batch in self.batches(columns):
-            yield batch if isinstance(batch, dict) else {name: batch[:, j] for j, name in enumerate(columns)}
+        """The same, to look at the first rows."""
+        return self.batches(columns)
 
     def array(self) -> np.ndarray | None:
         """The whole table as an array that needs no reading, if it is one."""
