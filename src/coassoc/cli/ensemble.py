@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..datasets.prepare import SCALINGS, fill_missing, scale
+from ..datasets.table import SCALINGS, fill_missing, scale
 from ..ensemble import Ensemble, make_ensemble
 from ..ensemble.io.features import read_features
 from ..ensemble.io.writing import table_format, write_ensemble

@@ -1,4 +1,4 @@
-"""Raw tables of named data sets: reading their file formats, hashing their cells."""
+"""Raw tables of named data sets: their file formats, the sha256 of their cells, the numbers that are clustered."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from ..ensemble.io.features import MISSING, number_in
+
+SCALINGS = ("raw", "z", "minmax")
 
 
 @dataclass
@@ -31,10 +33,6 @@ class RawTable:
     @property
     def n_samples(self) -> int:
         return len(self.labels)
-
-    @property
-    def n_missing(self) -> int:
-        return int(np.isnan(self.numbers).sum()) - len(self.nominal) * self.n_samples
 
 
 def table_from_rows(
@@ -132,31 +130,61 @@ def parse_delimited(
     return table_from_rows(rows, names, labels, nominal)
 
 
-def stack(tables: Sequence[RawTable]) -> RawTable:
-    """The rows of several tables of the same columns, one after the other."""
-    nominal = {j: np.concatenate([t.nominal[j] for t in tables]) for j in tables[0].nominal}
-    return RawTable(
-        tables[0].names,
-        np.concatenate([t.numbers for t in tables]),
-        np.concatenate([t.labels for t in tables]),
-        nominal,
-    )
+def parse_gisette(texts: Sequence[str], n_features: int = 5000) -> RawTable:
+    """Blank-separated integers, one line per item, in the first half of the texts; labels 1 and -1 in the second."""
+    half = len(texts) // 2
+    numbers = np.concatenate([np.loadtxt(io.StringIO(text), ndmin=2) for text in texts[:half]])
+    words = np.array(" ".join(texts[half:]).split(), dtype=np.str_)
+    if numbers.shape != (len(words), n_features):
+        raise ValueError(f"gisette needs {n_features} numbers and a label per row, got {numbers.shape}, {len(words)}.")
+    return RawTable([f"x{j}" for j in range(n_features)], numbers, words)
 
 
-def parse_gisette(data: Sequence[str], labels: Sequence[str], n_features: int = 5000) -> RawTable:
-    """Blank-separated integers 0..999, one line per item; labels 1 and -1 in files of their own."""
-    parts = []
-    for text, classes in zip(data, labels, strict=True):
-        numbers = np.array([line.split() for line in text.splitlines() if line.strip()], dtype=np.float64)
-        words = np.array(classes.split(), dtype=np.str_)
-        if numbers.ndim != 2 or numbers.shape[1] != n_features:
-            raise ValueError(f"gisette rows must have {n_features} integers, got an array of {numbers.shape}.")
-        if len(words) != len(numbers):
-            raise ValueError(f"gisette has {len(numbers)} rows but {len(words)} labels.")
-        if numbers.min() < 0 or numbers.max() > 999 or (numbers != np.floor(numbers)).any():
-            raise ValueError("gisette features must be integers from 0 to 999.")
-        if not set(words.tolist()) <= {"1", "-1", "+1"}:
-            raise ValueError(f"gisette labels must be 1 or -1, got {sorted(set(words.tolist()))[:5]}.")
-        words = np.array([w.lstrip("+") for w in words], dtype=np.str_)
-        parts.append(RawTable([f"x{j}" for j in range(n_features)], numbers, words))
-    return stack(parts)
+def prepare(table: RawTable, scaling: str, ordinal: tuple[str, ...] = ()) -> tuple[np.ndarray, list[str]]:
+    """Features as float64, and the names of their columns.
+
+    Nominal columns named in `ordinal` become the rank of their word in alphabetical order (one column); the others
+    become one 0/1 column per word, in alphabetical order. A missing number takes the mean of its column.
+    """
+    blocks, names = [], []
+    for j, name in enumerate(table.names):
+        if j not in table.nominal:
+            blocks.append(table.numbers[:, j : j + 1])
+            names.append(name)
+            continue
+        values, codes = np.unique(table.nominal[j], return_inverse=True)
+        if name in ordinal:
+            blocks.append(codes.reshape(-1, 1).astype(np.float64))
+            names.append(name)
+        else:
+            blocks.append((codes.reshape(-1, 1) == np.arange(len(values))).astype(np.float64))
+            names.extend(f"{name}={value}" for value in values)
+    X = np.concatenate(blocks, axis=1)
+    return scale(fill_missing(X, names), scaling), names
+
+
+def fill_missing(X: np.ndarray, names: list[str]) -> np.ndarray:
+    """Missing cells replaced by the mean of their column."""
+    missing = np.isnan(X)
+    if not missing.any():
+        return X
+    empty = np.flatnonzero(missing.all(axis=0))
+    if len(empty):
+        raise ValueError(f"column {names[empty[0]]} has no value at all; drop it.")
+    columns = np.flatnonzero(missing.any(axis=0))
+    X = X.copy()
+    for j in columns:
+        X[missing[:, j], j] = X[~missing[:, j], j].mean()
+    return X
+
+
+def scale(X: np.ndarray, scaling: str) -> np.ndarray:
+    """`X` as it is, with mean 0 and deviation 1 per column, or on [0, 1] per column; constants become 0."""
+    if scaling == "raw":
+        return X
+    shift = X.mean(axis=0) if scaling == "z" else X.min(axis=0)
+    width = X.std(axis=0) if scaling == "z" else X.max(axis=0) - X.min(axis=0)
+    constant = X.max(axis=0) == X.min(axis=0)
+    scaled = (X - shift) / np.where(constant, 1.0, width)
+    scaled[:, constant] = 0.0
+    return scaled

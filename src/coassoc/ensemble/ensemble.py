@@ -180,7 +180,7 @@ class Ensemble:
                 f"codes must be a uint8, uint16 or uint32 array, got {type(codes).__name__}; use Ensemble(table)."
             )
         self = cls.__new__(cls)
-        self._store_codes(codes, n_clusters, names, categories, _counts_of)
+        self._store_codes(codes, n_clusters, names, categories)
         return self
 
     # -- building ------------------------------------------------------------------------------------------
@@ -216,8 +216,7 @@ class Ensemble:
         assert codes is not None
         self._store(codes, np.array(n_clusters, dtype=np.int64), sizes, names, categories)
 
-    def _store_codes(self, codes: Any, n_clusters: Any, names: Any, categories: Any, count: Callable) -> None:
-        """Store compact codes; ``count(codes, n_clusters)`` gives how often each code of each partition occurs."""
+    def _store_codes(self, codes: Any, n_clusters: Any, names: Any = None, categories: Any = None) -> None:
         if codes.dtype.name not in ("uint8", "uint16", "uint32"):
             raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; use Ensemble(table).")
         check_table_shape(codes.shape)
@@ -226,9 +225,19 @@ class Ensemble:
             raise ValueError(
                 f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
             )
-        sizes = [found[:k] for found, k in zip(count(codes, n_clusters), n_clusters)]
+        sizes = [found[:k] for found, k in zip(self._count_codes(codes, n_clusters), n_clusters)]
         names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
         self._store(codes, n_clusters, sizes, names, categories or [np.arange(k) for k in n_clusters])
+
+    def _count_codes(self, codes: Any, n_clusters: np.ndarray) -> Any:
+        """How often each code of each partition occurs."""
+        for j, (k, highest) in enumerate(zip(n_clusters, codes.max(axis=0))):
+            if highest > k:
+                raise ValueError(
+                    f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing label), "
+                    f"got {highest}."
+                )
+        return count_codes(codes, int(n_clusters.max()) + 1)
 
     def _store(self, codes, n_clusters, sizes, names, categories) -> None:
         self.codes = codes
@@ -393,16 +402,6 @@ class Ensemble:
         if index.ndim != 1:
             raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
         return index
-
-
-def _counts_of(codes: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
-    for j, (k, highest) in enumerate(zip(n_clusters, codes.max(axis=0))):
-        if highest > k:
-            raise ValueError(
-                f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing label), "
-                f"got {highest}."
-            )
-    return count_codes(codes, int(n_clusters.max()) + 1)
 
 
 def is_on_gpu(table: Any) -> bool:
