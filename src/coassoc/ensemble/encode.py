@@ -25,6 +25,11 @@ class Column:
     categories: np.ndarray  # the label of each code
     has_missing: bool
 
+    def dictionary(self) -> Dictionary:
+        """The same column as indices and labels."""
+        places = np.append(np.arange(self.n_clusters, dtype=np.int32), np.int32(-1))
+        return Dictionary(places[self.codes], self.categories)
+
 
 @dataclass(frozen=True)
 class Dictionary:

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from ..encode import Dictionary, as_objects, encode_column
 from .cells import cell_of, label_of
 from .limits import Limit
-from .table import Columns, Content, Piece, Table, TableFormat, naming_damage, one_line, row_ranges
+from .table import Columns, Content, Table, TableFormat, naming_damage, one_line, row_ranges
 
 _LONGEST_HEADER = 10_000
 
@@ -171,27 +170,19 @@ class NpzTable(Table):
             )
 
     def array(self) -> np.ndarray | None:
-        return self._array
-
-    @cached_property
-    def _array(self) -> np.ndarray | None:
         if self.whole is None:
             return None
         with _archive(self.path) as archive:
             return read_member(archive, self.members[self.whole], self.path)
 
-    def blocks(self, columns: Sequence[str]) -> list[Piece]:
-        return [Piece(_read_npz, (self.path, self.limit, tuple(columns)), self.n_rows)]
-
-    def read(self, columns: Sequence[str]) -> Columns:
-        """The columns named, whole."""
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        if (array := self.array()) is not None:
+            return {name: array[:, int(name)] for name in columns}
         with _archive(self.path) as archive:
 
             def member(name: str) -> np.ndarray:
                 return read_member(archive, self.members[name], self.path)
 
-            if self._array is not None:
-                return {name: self._array[:, int(name)] for name in columns}
             if not self.stored:
                 return {name: member(name) for name in columns}
             codes, counts = member("codes"), member("n_clusters")
@@ -223,10 +214,6 @@ class NpzTable(Table):
                 return Dictionary(indices, as_objects([convert(str(cell)) for cell in found.tolist()]))
             return Dictionary(indices, found if found.dtype.kind in "iub" else as_objects(found.tolist()))
         return Dictionary(indices, used)
-
-
-def _read_npz(path: Path, limit: Limit, columns: tuple[str, ...]) -> Columns:
-    return NpzTable(path, limit).read(columns)
 
 
 # -- headers -------------------------------------------------------------------------------------------------------

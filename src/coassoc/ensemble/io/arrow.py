@@ -37,7 +37,12 @@ class ArrowTable(Table):
         limit.check_table(self.n_rows, len(self.names))
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
-        return [Piece(_read, (self.path, i, tuple(columns)), rows) for i, rows in enumerate(self.sizes) if rows]
+        return [Piece(self.read, (tuple(columns), i), rows) for i, rows in enumerate(self.sizes) if rows]
+
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        with _opened(self.path) as reader:
+            batch = reader.get_batch(piece[0])
+            return {name: batch.column(reader.schema.get_field_index(name)) for name in columns}
 
 
 def read_all(path: Path, limit: Limit) -> list[int]:
@@ -49,12 +54,6 @@ def read_all(path: Path, limit: Limit) -> list[int]:
             batch.validate(full=True)
             sizes.append(batch.num_rows)
     return sizes
-
-
-def _read(path: Path, number: int, columns: tuple[str, ...]) -> Columns:
-    with _opened(path) as reader:
-        batch = reader.get_batch(number)
-        return {name: batch.column(reader.schema.get_field_index(name)) for name in columns}
 
 
 @contextmanager

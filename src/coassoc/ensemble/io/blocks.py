@@ -147,9 +147,7 @@ def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary],
             if len(values) != length:
                 raise ValueError(f"{table.path.name} has columns of different lengths; write it again.")
             if not isinstance(values, Dictionary):
-                column = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows)
-                codes = np.append(np.arange(column.n_clusters, dtype=np.int32), np.int32(-1))[column.codes]
-                values = Dictionary(codes, column.categories)
+                values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows).dictionary()
             pieces[name].append(values)
         n_rows += length
     return {name: Dictionary.join(pieces.pop(name)) for name in columns}, n_rows

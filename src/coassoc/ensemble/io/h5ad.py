@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary, as_objects
+from ..encode import Dictionary, as_objects, encode_column
 from .cells import label_of
 from .guarded import short_of_memory, try_reading
 from .limits import Limit
-from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
+from .table import Columns, Content, Options, Piece, Table, TableFormat, naming_damage, row_ranges
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TRIAL = "coassoc.ensemble.io.h5ad:read_all"
@@ -50,14 +50,13 @@ class H5adTable(Table):
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
         self.limit.check_table(self.n_rows or 0, len(columns))
-        ranges = row_ranges(self.n_rows or 0)
-        return [Piece(_read, (self.path, self.limit, tuple(columns), start, rows), rows) for start, rows in ranges]
+        return [Piece(self.read, (tuple(columns), start, rows), rows) for start, rows in row_ranges(self.n_rows or 0)]
 
-
-def _read(path: Path, limit: Limit, columns: tuple[str, ...], start: int, rows: int) -> Columns:
-    with _opened(path) as file:
-        obs = _Obs(file, path, limit)
-        return {name: obs.read(name, slice(start, start + rows)) for name in columns}
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        start, rows = piece
+        with _opened(self.path) as file:
+            obs = _Obs(file, self.path, self.limit)
+            return {name: obs.read(name, slice(start, start + rows)) for name in columns}
 
 
 def read_all(path: Path, limit: Limit) -> None:
@@ -75,14 +74,9 @@ def read_all(path: Path, limit: Limit) -> None:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """An open HDF5 file; what the library says about a damaged one is a ValueError that names it."""
-    h5py = import_h5py()
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except (OSError, KeyError, RuntimeError, UnicodeError, TypeError, AttributeError, OverflowError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise ValueError(f"{path.name} is a damaged h5ad file ({one_line(error)}); write it again.") from None
+    damage = OSError, KeyError, RuntimeError, UnicodeError, TypeError, AttributeError, OverflowError
+    with naming_damage(path, "h5ad file", damage), import_h5py().File(path, "r") as file:
+        yield file
 
 
 class _Obs:
@@ -278,16 +272,9 @@ def _write_column(obs: Any, name: str, column: Any, h5py: Any) -> None:
         stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
         return
     group = obs.create_group(name)
-    if isinstance(column, Dictionary):
-        codes, labels = column.indices, column.labels
-    else:
-        if column.dtype == object:
-            nulls = np.array([label is None for label in column])
-        else:
-            nulls = column < 0 if column.dtype.kind in "if" else np.zeros(len(column), dtype=bool)
-        labels, found = np.unique(column[~nulls], return_inverse=True)
-        codes = np.full(len(column), -1, dtype=np.int64)
-        codes[~nulls] = found
+    if not isinstance(column, Dictionary):
+        column = encode_column(column, None, name, allow_empty=True).dictionary()
+    codes, labels = column.indices, column.labels
     names = [str(label) for label in labels.tolist()]
     if any("\x00" in name for name in names):
         raise ValueError("h5ad files cannot store labels with NUL characters; rename those labels.")

@@ -47,8 +47,3 @@ class Limit:
 def table_bytes(n_rows: int, n_columns: int) -> int:
     """Estimated peak memory of reading a table of labels into codes."""
     return n_rows * (CELL_BYTES * n_columns + ROW_BYTES) + COLUMN_BYTES * n_columns
-
-
-def check_unpacked(path: Path, declared: int, max_bytes: int | None, what: str = "its content") -> None:
-    """Refuse, before memory is taken, a file that unpacks to far more than its own size."""
-    Limit.of([path], max_bytes).check(declared, what)

@@ -16,7 +16,6 @@ from .limits import EXPANSION
 
 ENOUGH = (1 << 31) // EXPANSION
 _HEADER_BYTES = 1 << 16  # a page header is rarely longer than 100 bytes
-_DEEPEST = 32
 
 
 def unpacked_bytes(path: Path, places: Sequence[int]) -> int:
@@ -36,7 +35,7 @@ def unpacked_bytes(path: Path, places: Sequence[int]) -> int:
         try:
             groups = _Compact(footer).struct().get(4, [])
             return sum(_pages(file, group[1][place][3], size) for group in groups for place in places)
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"its metadata has no {error}") from None
 
 
@@ -61,10 +60,13 @@ def _pages(file: BinaryIO, chunk: dict[int, Any], size: int) -> int:
 
 
 class _Compact:
-    """Reads Thrift's compact protocol: structs are dicts from field numbers to values."""
+    """Reads Thrift's compact protocol: structs are dicts from field numbers to values; text and fractions are skipped.
+
+    Every value takes a byte at least, so that lists end with the data, whatever length they declare.
+    """
 
     def __init__(self, data: bytes):
-        self.data, self.at, self.depth = data, 0, 0
+        self.data, self.at = data, 0
 
     def byte(self) -> int:
         if self.at >= len(self.data):
@@ -74,36 +76,25 @@ class _Compact:
 
     def varint(self) -> int:
         value = shift = 0
-        while True:
+        while shift <= 63:
             byte = self.byte()
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
             shift += 7
-            if shift > 63:
-                raise ValueError("a number is too long")
+        raise ValueError("a number is too long")
 
     def zigzag(self) -> int:
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
-    def binary(self, length: int) -> bytes:
-        if length > len(self.data) - self.at:
-            raise ValueError("its metadata ends too early")
-        self.at += length
-        return self.data[self.at - length : self.at]
-
     def struct(self) -> dict[int, Any]:
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise ValueError("its metadata is nested too deeply")
         fields: dict[int, Any] = {}
         number = 0
         while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self.zigzag()
             kind = head & 15
             fields[number] = kind == 1 if kind in (1, 2) else self.value(kind)
-        self.depth -= 1
         return fields
 
     def value(self, kind: int) -> Any:
@@ -111,24 +102,20 @@ class _Compact:
             return self.byte()
         if kind in (4, 5, 6):
             return self.zigzag()
-        if kind == 7:
-            return self.binary(8)
-        if kind == 8:
-            return self.binary(self.varint())
+        if kind in (7, 8):
+            length = 8 if kind == 7 else self.varint()
+            self.at += length
+            if self.at > len(self.data):
+                raise ValueError("its metadata ends too early")
+            return None
         if kind in (9, 10):
             head = self.byte()
             length = head >> 4 if head >> 4 < 15 else self.varint()
-            self.binary_left(length)
             return [self.value(head & 15) for _ in range(length)]
         if kind == 11:
             length = self.varint()
             kinds = self.byte() if length else 0
-            self.binary_left(length)
             return [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(length)]
         if kind == 12:
             return self.struct()
         raise ValueError(f"its metadata has an unknown type {kind}")
-
-    def binary_left(self, length: int) -> None:
-        if length > len(self.data) - self.at:
-            raise ValueError("a list is longer than the metadata")

@@ -188,14 +188,15 @@ def _first_values(table: Table, columns: Sequence[str]) -> dict[str, list[Any]]:
         for batch in batches:
             n_rows, pairs = block_columns(batch, columns)
             for name, pair in zip(columns, pairs):
-                found[name] += _present(*pair, left)
+                found[name] += _present(pair, left)
             left -= n_rows
             if left <= 0:
                 break
     return found
 
 
-def _present(values: Any, nulls: np.ndarray | None, n_rows: int) -> list[Any]:
+def _present(column: tuple[Any, np.ndarray | None], n_rows: int) -> list[Any]:
+    values, nulls = column
     if isinstance(values, Dictionary):
         indices = values.indices[:n_rows]
         return values.labels[indices[indices >= 0]].tolist()
@@ -212,7 +213,7 @@ def warn_of_odd_columns(frame: Any) -> None:
     if not named or frame.shape[0] < _FRAME_ROWS:
         return
     names, columns, _ = columns_of(frame.slice(0, HEAD_ROWS) if hasattr(frame, "slice") else frame.head(HEAD_ROWS))
-    odd = odd_columns({name: _present(*column, HEAD_ROWS) for name, column in zip(names, columns)})
+    odd = odd_columns({name: _present(column, HEAD_ROWS) for name, column in zip(names, columns)})
     odd |= dict.fromkeys(class_names([name for name in names if name not in odd]), "named like known classes")
     if odd:
         warnings.warn(

@@ -67,7 +67,11 @@ class Table:
             yield block.read()
 
     def blocks(self, columns: Sequence[str]) -> list[Any]:
-        """Pieces that can be read alone and in other processes: each has ``rows`` and ``read()``."""
+        """Pieces that can be read alone and in other processes: each has ``rows`` and ``read()``. One by default."""
+        return [Piece(self.read, (tuple(columns),), self.n_rows)]
+
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        """The columns named: whole, or of the piece that `blocks` chose."""
         raise NotImplementedError
 
     def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
@@ -144,7 +148,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Piece:
-    """A block read by a function; for formats without a block of their own."""
+    """A block read by a function."""
 
     function: Callable[..., Columns]
     arguments: tuple
