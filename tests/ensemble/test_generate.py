@@ -140,7 +140,7 @@ def test_seeds_accept_sequences_and_generators():
         ({"clusterer": []}, "at least one clusterer"),
         ({"clusterer": AgglomerativeClustering(), "fit_sample": 50}, "has no predict"),
         ({"clusterer": KMeans(), "mini_batch": True}, "cannot be given with clusterer"),
-        ({"random_state": -1}, "random_state must be"),
+        ({"random_state": -1}, "random_state must not be negative"),
         ({"n_init": 0}, "n_init must be"),
     ],
 )

@@ -12,17 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .generate import (
-    Draw,
-    Model,
-    check_clusterers,
-    check_finite,
-    draw_partition,
-    fit_model,
-    partition_seeds,
-    plan,
-)
+from .generate import Model, check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
 from .io.blocks import Source, content, source_of
+from .io.output import check_writable, replacing
 from .stored import StoredEnsemble
 
 
@@ -92,10 +84,8 @@ def make_ensemble_large(
     Ensemble(500 items, 4 partitions, stored in labels.parquet)
     """
     source, target = source_of(features, columns), Path(output)
-    if target.exists() and not force:
-        raise FileExistsError(
-            f"{target} already exists; choose another name, or overwrite it with force=True (--force)."
-        )
+    if client is None or not force or not target.is_dir():
+        check_writable(target, force=force)
     if source.kind not in ("npy", "parquet", "dask"):
         raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; convert it first.")
     if source.kind == "dask" and client is None:
@@ -107,22 +97,20 @@ def make_ensemble_large(
     seeds = partition_seeds(random_state, n_partitions)
     drawn = [draw_partition(recipe, j, seed, shape) for j, seed in enumerate(seeds)]
     models = _fit(source, drawn, starts, sizes, client or _Here())
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        if client is None:
+    if client is None:
+        with replacing(target, force=force) as partial:
             _label_here(source, starts, models, partial, progress)
-        else:
-            partial.mkdir()
-            paths = [str(partial / f"part-{i:06d}.parquet") for i in range(len(sizes))]
-            client.gather(_tasks(client, source, _write_part, starts, [models] * len(paths), paths))
+        return StoredEnsemble(target)
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    folder.mkdir()
+    try:
+        paths = [folder / f"part-{i:06d}.parquet" for i in range(len(sizes))]
+        client.gather(_tasks(client, source, _write_part, starts, [models] * len(paths), paths))
         if target.is_dir():
             shutil.rmtree(target)
-        os.replace(partial, target)
+        os.replace(folder, target)
     finally:
-        if partial.is_dir():
-            shutil.rmtree(partial)
-        else:
-            partial.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
     return StoredEnsemble(target)
 
 
@@ -167,7 +155,7 @@ def _between(rows: np.ndarray | None, start: int, size: int) -> np.ndarray | sli
     return rows[first:last] - start
 
 
-def _fit_parts(drawn: Draw, parts: Sequence[np.ndarray], j: int) -> Model:
+def _fit_parts(drawn: Model, parts: Sequence[np.ndarray], j: int) -> Model:
     return fit_model(drawn, np.concatenate(parts), j)
 
 
@@ -176,22 +164,16 @@ def _label_table(block: Any, start: int, models: Sequence[Model]) -> Any:
     import pyarrow as pa
 
     X = _features(block, start)
-    columns = {}
-    for j, model in enumerate(models):
-        labels = model.label(X, start) if len(X) else np.empty(0, np.int64)
-        columns[f"partition_{j}"] = pa.array(labels.astype(np.int32))
-    return pa.table(columns)
+    labels = [model.label(X, start) if len(X) else np.empty(0) for model in models]
+    return pa.table({f"partition_{j}": pa.array(one.astype(np.int32)) for j, one in enumerate(labels)})
 
 
-def _write_part(block: Any, start: int, models: Sequence[Model], path: str) -> int:
+def _write_part(block: Any, start: int, models: Sequence[Model], path: Path) -> None:
     """One file of labels, whole or absent: a task may run twice."""
     import pyarrow.parquet as pq
 
-    partial = f"{path}.{secrets.token_hex(4)}.part"
-    table = _label_table(block, start, models)
-    pq.write_table(table, partial)
-    os.replace(partial, path)
-    return len(table)
+    with replacing(path, force=True) as partial:
+        pq.write_table(_label_table(block, start, models), partial)
 
 
 class _Here:
@@ -210,7 +192,7 @@ def _tasks(client: Any, source: Source, function: Callable, *columns: Sequence) 
     return [client.submit(function, block, *rest, pure=False) for block, *rest in zip(blocks, *columns)]
 
 
-def _fit(source: Source, draws: list[Draw], starts: list[int], sizes: list[int], client: Any) -> list:
+def _fit(source: Source, draws: list[Model], starts: list[int], sizes: list[int], client: Any) -> list:
     """The model of each partition, on a cluster as a future."""
     inside = [[_between(draw.rows, start, size) for draw in draws] for start, size in zip(starts, sizes)]
     picked = _tasks(client, source, _pick, starts, inside)
@@ -222,16 +204,12 @@ def _fit(source: Source, draws: list[Draw], starts: list[int], sizes: list[int],
 
 
 def _label_here(source: Source, starts: list[int], models: list[Model], path: Path, progress: Any) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    writer = None
-    try:
+    schema = pa.schema([(f"partition_{j}", pa.int32()) for j in range(len(models))])
+    with pq.ParquetWriter(path, schema) as writer:
         for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
-            table = _label_table(block, start, models)
-            writer = writer or pq.ParquetWriter(path, table.schema)
-            writer.write_table(table)
+            writer.write_table(_label_table(block, start, models))
             if progress is not None:
                 progress(done, len(starts))
-    finally:
-        if writer is not None:
-            writer.close()

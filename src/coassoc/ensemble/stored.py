@@ -161,7 +161,7 @@ class StoredEnsemble(Ensemble):
         if name is None or self._table is None:
             return None
         with naming(self._table.path):
-            return values_of(gather(self._table, [name])[0][name], self._table.path, name)
+            return values_of(gather(self._table, [name])[name], self._table.path, name)
 
     def __getattr__(self, name: str) -> Any:
         """What the base class stores, found when first asked for."""

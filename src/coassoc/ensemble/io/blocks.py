@@ -137,8 +137,8 @@ def block_columns(table: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple
     return n_rows, columns
 
 
-def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary], int]:
-    """Columns of a table in memory, read in one pass, and the number of rows."""
+def gather(table: Table, columns: Sequence[str]) -> dict[str, Dictionary]:
+    """Columns of a table in memory, read in one pass."""
     pieces: dict[str, list[Dictionary]] = {name: [] for name in columns}
     n_rows = 0
     for batch in table.batches(columns):
@@ -150,7 +150,7 @@ def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary],
                 values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows).dictionary()
             pieces[name].append(values)
         n_rows += length
-    return {name: Dictionary.join(pieces.pop(name)) for name in columns}, n_rows
+    return {name: Dictionary.join(pieces.pop(name)) for name in columns}
 
 
 # -- what labels there are -----------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def read_features(
 
 def _texts(table: Table, name: str) -> np.ndarray:
     table.read_ids(name)
-    return np.asarray([str(value) for value in decode(gather(table, [name])[0][name]).tolist()])
+    return np.asarray([str(value) for value in decode(gather(table, [name])[name]).tolist()])
 
 
 def _matrix(table: Table, names: list[str]) -> np.ndarray:
