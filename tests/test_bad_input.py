@@ -29,11 +29,7 @@ TABLES = {
     "None": (None, TypeError, ["partitions", "NoneType", "(n_samples, n_partitions)"]),
     "no such file": ("abc", FileNotFoundError, ["partitions", "'abc'"]),
     "fractions": (np.array([[0.5, 1.0]]), ValueError, ["partitions", "row 0", "0.5", "make_ensemble"]),
-    "fractions in a list": (
-        [[0, 1], [0, 1.25]],
-        ValueError,
-        ["partitions", "column 1, row 1", "1.25"],
-    ),
+    "fractions in a list": ([[0, 1], [0, 1.25]], ValueError, ["partitions", "column 1, row 1", "1.25"]),
     "fractions among words": ([["a", 1], [1.5, 1]], ValueError, ["partitions", "column 0, row 1", "1.5"]),
     "inf": (np.array([[0.0, INF]]), ValueError, ["partitions", "infinity", "column 1", "NaN"]),
     "-inf in a list": ([[0, -INF]], ValueError, ["partitions", "infinity", "column 1", "NaN"]),
@@ -122,13 +118,7 @@ PARAMETERS = {
     "weights a number": (BOTH, {"partition_weights": 1.0}, {}, ValueError, ["partition_weights", "(2)", "()"]),
     "weights text": (BOTH, {"partition_weights": ["a", "b"]}, {}, TypeError, ["partition_weights", "numbers"]),
     "weights objects": (BOTH, {"partition_weights": [None, {}]}, {}, TypeError, ["partition_weights", "numbers"]),
-    "copies negative": (
-        BOTH,
-        {},
-        {"sample_weight": [1, 1, 1, 1, -2]},
-        ValueError,
-        ["sample_weight", "-2", "removes"],
-    ),
+    "copies negative": (BOTH, {}, {"sample_weight": [1, 1, 1, 1, -2]}, ValueError, ["sample_weight", "-2", "removes"]),
     "copies fraction": (
         BOTH,
         {},

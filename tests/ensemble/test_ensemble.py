@@ -64,21 +64,6 @@ def test_every_container_gives_the_same_codes(name):
     check_ensemble(ca.Ensemble(CONTAINERS[name](TABLE)), TABLE)
 
 
-def test_frames_give_the_same_codes():
-    pd, pl, pa = (pytest.importorskip(m) for m in ("pandas", "polars", "pyarrow"))
-    columns = {"a": TABLE[:, 0].tolist(), "b": [None if x < 0 else x for x in TABLE[:, 1].tolist()]}
-    for frame in (pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
-        ens = ca.Ensemble(frame)
-        check_ensemble(ens, TABLE)
-        assert ens.names == ["a", "b"]
-    categories = pd.DataFrame(columns).astype("Int64").astype("category")
-    check_ensemble(ca.Ensemble(categories), TABLE)
-    check_ensemble(ca.Ensemble(pd.DataFrame(columns).astype("Int64")), TABLE)
-    strings = pd.DataFrame({name: [None if x is None else f"x{x:02}" for x in c] for name, c in columns.items()})
-    check_ensemble(ca.Ensemble(strings), TABLE)
-    check_ensemble(ca.Ensemble(pl.DataFrame(strings)), TABLE)
-
-
 def test_partitions_side_by_side_are_columns():
     vectors = [TABLE[:, 0], [None if x < 0 else x for x in TABLE[:, 1].tolist()]]
     check_ensemble(ca.Ensemble.from_partitions(vectors), TABLE)
@@ -153,13 +138,6 @@ def test_codes_are_not_copied():
 def test_wide_codes_are_not_copied_when_they_need_the_width(dtype, k):
     codes = ready_codes(dtype, k, n=2 * k)
     assert np.shares_memory(ca.Ensemble(codes).codes, codes)
-
-
-def test_memory_maps_are_not_copied(tmp_path):
-    np.save(tmp_path / "codes.npy", ready_codes())
-    mapped = np.load(tmp_path / "codes.npy", mmap_mode="r")
-    ens = ca.Ensemble(mapped)
-    assert np.shares_memory(ens.codes, mapped)
 
 
 @pytest.mark.parametrize(

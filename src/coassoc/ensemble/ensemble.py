@@ -10,10 +10,9 @@ import numpy as np
 from ..core.counts import smallest_unsigned
 from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
-from .integers import tally_integers
 from .io.blocks import Coding
 from .io.roles import warn_of_odd_columns
-from .rows import count_codes, distinct_rows, row_chunks
+from .rows import count_codes, distinct_rows, row_chunks, tally_integers
 from .tables import check_table_shape, column_values, columns_of
 from .vocabulary import Vocabulary
 
@@ -388,14 +387,10 @@ class Ensemble:
         return self.vocabulary().encode(partitions)
 
     def _item_index(self, which: Any, name: str) -> np.ndarray:
-        if which is None:
-            raise ValueError(f"{name} must name items; write coassociation('all') for the whole matrix.")
-        if isinstance(which, str):
-            if which != "all":
-                raise ValueError(f"{name} must be indices, a slice or 'all', got {which!r}.")
-            which = slice(None)
+        if which is None or (isinstance(which, str) and which != "all"):
+            raise ValueError(f"{name} must be indices, a slice or 'all' (the whole matrix), got {which!r}.")
         try:
-            index = np.atleast_1d(np.arange(self.n_samples)[which])
+            index = np.atleast_1d(np.arange(self.n_samples)[slice(None) if isinstance(which, str) else which])
         except (IndexError, TypeError) as error:
             items = f"items 0..{self.n_samples - 1} (indices, a mask, a slice)"
             raise IndexError(f"{name} must name {items}: {error}") from None

@@ -16,11 +16,11 @@ from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble, add_kind
-from .integers import are_codes
 from .io.blocks import Coding, Source, dask_source, existing, file_source, gather, is_dask
 from .io.reading import check_ids, decode, naming, open_roles
 from .io.roles import Choice, Roles
 from .io.table import Options, Table
+from .rows import are_codes
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
 
@@ -91,7 +91,7 @@ class StoredEnsemble(Ensemble):
                 self.source = file_source(self._table, found.name, self._roles.partitions)
         self.missing, self.directory = missing, directory
         self.names = self.source.names
-        self._sizes_of_blocks: list[int] | None = None
+        self._block_sizes: list[int] = []
         self._known: Coding | None = None
         self._codes: np.ndarray | None = None
 
@@ -103,14 +103,11 @@ class StoredEnsemble(Ensemble):
     def scan(self, tally: Callable[[Source, str], tuple] | None = None) -> Coding:
         """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
-            with naming(Path(self.source.what)):
-                source = self.source
-                counted = (
-                    tally(source, self.missing) if tally else source.tally(source.blocks, self.names, self.missing)
-                )
-                sizes, tallies = counted
-                self._sizes_of_blocks = sizes
-                if sum(sizes) == 0:
+            source, rule = self.source, self.missing
+            with naming(Path(source.what)):
+                counted = tally(source, rule) if tally else source.tally(source.blocks, self.names, rule)
+                self._block_sizes, tallies = counted
+                if sum(self._block_sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
                 self._known = Coding.of(tallies, self.names, self.missing)
                 if tally is None and self.source.kind == "npy":
@@ -176,11 +173,7 @@ class StoredEnsemble(Ensemble):
     @property
     def n_samples(self) -> int:
         """Number of items."""
-        if self.source.n_rows is not None:
-            return self.source.n_rows
-        self.scan()
-        assert self._sizes_of_blocks is not None
-        return sum(self._sizes_of_blocks)
+        return sum(self.block_sizes) if self.source.n_rows is None else self.source.n_rows
 
     @property
     def n_partitions(self) -> int:
@@ -190,12 +183,9 @@ class StoredEnsemble(Ensemble):
     @property
     def block_sizes(self) -> list[int]:
         """Rows of each block of the source."""
-        known = [block.rows for block in self.source.blocks]
-        if any(rows is None for rows in known):
+        if not self._block_sizes:
             self.scan()
-            assert self._sizes_of_blocks is not None
-            return self._sizes_of_blocks
-        return known
+        return self._block_sizes
 
     def preferred_engine(self) -> Any:
         """Streaming when two copies of the codes and what a fit takes would not fit in half of the free memory."""

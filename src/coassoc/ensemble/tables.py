@@ -144,10 +144,11 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         series, kind = series.dictionary_encode(), None
     if isinstance(series, pa.DictionaryArray):
-        return Dictionary(
-            series.indices.fill_null(-1).to_numpy(zero_copy_only=False),
-            _plain(np.array(series.dictionary.to_pylist(), dtype=object)),
-        ), None
+        indices, known = series.indices.fill_null(-1).to_numpy(zero_copy_only=False), series.dictionary
+        if len(known) > len(indices):  # of a piece of a file: the labels of all earlier pieces too
+            used, indices = np.unique(np.append(indices, -1), return_inverse=True)
+            known, indices = known.take(pa.array(used[1:])), indices[:-1] - 1
+        return Dictionary(indices, as_objects(known.to_pylist())), None
     nulls = _or_none(np.asarray(series.is_null().to_numpy(zero_copy_only=False), dtype=bool))
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         filled = series if nulls is None else series.fill_null(False if pa.types.is_boolean(kind) else 0)
@@ -164,11 +165,3 @@ def _plain(labels: np.ndarray) -> np.ndarray:
 
 def _or_none(mask: np.ndarray) -> np.ndarray | None:
     return mask if mask.any() else None
-
-
-def original_columns(ensemble: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """The original labels of an ensemble, column by column."""
-    for j in range(ensemble.n_partitions):
-        codes = ensemble.partition(j)
-        nulls = codes < 0
-        yield ensemble.categories[j][np.where(nulls, 0, codes)], (nulls if nulls.any() else None)

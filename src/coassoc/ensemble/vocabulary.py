@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.counts import smallest_unsigned
 from .encode import encode_column, is_negative
-from .tables import columns_of, original_columns
+from .tables import columns_of
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,9 @@ class Vocabulary:
 
     def encode(self, partitions: Any) -> np.ndarray:
         """Codes of new label rows; labels never seen become missing (code ``n_clusters[j]``)."""
-        if isinstance(partitions, self.ensembles):
-            n_rows, columns = partitions.n_samples, original_columns(partitions)
-            n_columns = partitions.n_partitions
-        else:
-            names, columns, n_rows = columns_of(partitions)
-            n_columns = len(names)
+        coded = isinstance(partitions, self.ensembles)
+        names, columns, n_rows = (partitions.names, (), len(partitions)) if coded else columns_of(partitions)
+        n_columns = len(names)
         if n_columns != len(self.n_clusters):
             raise ValueError(
                 f"X has {n_columns} features, but the model is expecting {len(self.n_clusters)} features as "
@@ -39,9 +36,15 @@ class Vocabulary:
         wide = smallest_unsigned(int(self.n_clusters.max()) + 1)
         codes = np.empty((n_rows, n_columns), dtype=max(wide, self.dtype, key=lambda t: t.itemsize))
         for j, (values, nulls) in enumerate(columns):
-            new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
-            codes[:, j] = self.lookup(j, new.categories)[new.codes]
+            codes[:, j] = self.codes_of_column(j, values, nulls)
+        for j, labels in enumerate(partitions.categories if coded else ()):
+            codes[:, j] = self.lookup(j, labels)[partitions.codes[:, j]]
         return codes
+
+    def codes_of_column(self, j: int, values: Any, nulls: np.ndarray | None) -> np.ndarray:
+        """Codes of new labels of partition j."""
+        new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
+        return self.lookup(j, new.categories)[new.codes]
 
     def ensemble_of(self, partitions: Any) -> Any:
         """Ensemble of new label rows over the known base clusters; None when no label at all is known."""
@@ -57,4 +60,5 @@ class Vocabulary:
         known = {label: code for code, label in enumerate(self.categories[j].tolist())}
         absent = known.get(None, k)  # None: missing labels were made a cluster
         found = [known.get(label, absent if is_negative(label) else k) for label in labels.tolist()]
-        return np.array([*found, absent])
+        lone = [label != label for label in labels.tolist()]  # NaN: a missing label that was made a cluster
+        return np.append(np.where(lone, absent, found), absent).astype(np.int64)

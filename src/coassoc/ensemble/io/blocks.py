@@ -15,8 +15,9 @@ import numpy as np
 
 from ...core.counts import smallest_unsigned
 from ..encode import Dictionary, encode_column, no_label, sorted_labels
-from ..integers import Tally, code_integers, tally_integers
+from ..rows import Tally, code_integers, tally_integers
 from ..tables import check_table_shape, column_values, columns_of
+from ..vocabulary import Vocabulary
 from .formats import open_table
 from .table import Table
 
@@ -77,9 +78,8 @@ def source_of(table: Any, columns: Sequence[str] | None = None) -> Source:
     path = existing(table, "features")
     opened, found = open_table(path)
     wanted = opened.names if columns is None else list(columns)
-    absent = [name for name in wanted if name not in opened.names]
-    if absent:
-        raise ValueError(f"{path.name} has no column {absent[0]!r}; it has {opened.names}.")
+    for name in wanted:
+        opened.require(name, "columns")
     return file_source(opened, found.name, wanted)
 
 
@@ -167,7 +167,8 @@ def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[int, li
         if n_rows == 0:
             found.append(Tally(np.empty(0, np.int64), np.empty(0, np.int64), 0))
             continue
-        column = encode_column(values, nulls, name, _rule(missing), allow_empty=True)
+        rule = "nan" if missing == "nan" else "negative"
+        column = encode_column(values, nulls, name, rule, allow_empty=True)
         counts = np.bincount(column.codes, minlength=column.n_clusters + 1)
         found.append(Tally(_comparable(column.categories), counts[: column.n_clusters], int(counts[-1])))
     return n_rows, found
@@ -195,23 +196,15 @@ def _comparable(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _rule(missing: str) -> str:
-    return "nan" if missing == "nan" else "negative"
-
-
 # -- coding --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Coding:
+class Coding(Vocabulary):
     """How a block of labels becomes codes; small, and the same in every process."""
 
-    names: list[str]
-    labels: list[np.ndarray]  # sorted, as they are compared
-    categories: list[np.ndarray]  # the same, with None for a cluster of missing labels
-    n_clusters: np.ndarray
+    labels: list[np.ndarray]  # the categories without None, which stands for a cluster of missing labels
     missing: str
-    dtype: np.dtype
     sizes: np.ndarray  # (d,) items of each base cluster
 
     @classmethod
@@ -228,7 +221,7 @@ class Coding:
             widths.append(smallest_unsigned(k + (tally.missing > 0 and not own_cluster)))
         dtype = max(widths, key=lambda width: width.itemsize)
         labels, found = [tally.labels for tally in tallies], np.array(n_clusters, dtype=np.int64)
-        return cls(names, labels, categories, found, missing, dtype, np.concatenate(sizes))
+        return cls(found, categories, names, dtype, labels, missing, np.concatenate(sizes))
 
     @property
     def offsets(self) -> np.ndarray:
@@ -244,17 +237,8 @@ class Coding:
         n_rows, columns = block_columns(table, self.names)
         codes = np.empty((n_rows, len(self.names)), dtype=self.dtype) if out is None else out
         for j, (values, nulls) in enumerate(columns):
-            if n_rows == 0:
-                break
-            column = encode_column(values, nulls, self.names[j], _rule(self.missing), allow_empty=True)
-            known = self.labels[j]
-            if known.dtype == object:
-                where = {label: i for i, label in enumerate(known.tolist())}
-                place = np.array([where[label] for label in column.categories.tolist()], dtype=np.int64)
-            else:
-                place = np.searchsorted(known, _comparable(column.categories))
-            # the code of a missing label is the number of labels, with or without a cluster of its own
-            codes[:, j] = np.append(place, len(known)).astype(self.dtype)[column.codes]
+            if n_rows:
+                codes[:, j] = self.codes_of_column(j, values, nulls)
         return codes
 
     def codes_of_blocks(self, blocks: Sequence[Any]) -> np.ndarray:

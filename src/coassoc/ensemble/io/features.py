@@ -13,7 +13,6 @@ from .blocks import block_columns, gather
 from .cells import is_number
 from .formats import open_table
 from .reading import decode, naming
-from .roles import listing
 from .table import Options, Table
 
 MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
@@ -51,8 +50,7 @@ def read_features(
             raise ValueError(f"{path.name}: the first line holds numbers only; a header must come first.")
         aside = [name for name in (id_column, class_column) if name is not None]
         for name in [*exclude, *aside]:
-            if name not in table.names:
-                raise ValueError(f"{path.name} has no column {name!r}; it has {listing(table.names)}.")
+            table.require(name, "features")
         names = [name for name in table.names if name not in exclude and name not in aside]
         if not names:
             raise ValueError(f"{path.name} has no feature column left.")

@@ -10,12 +10,11 @@ from typing import Any
 
 from ...core.plugins import loaded
 from .arrays import NPY, NPZ
-from .arrow import ARROW
 from .excel import EXCEL
 from .h5ad import H5AD
 from .limits import Limit
 from .mat import MAT
-from .parquet import PARQUET
+from .parquet import ARROW, PARQUET
 from .table import Columns, Options, Table, TableFormat
 from .text import CSV, TSV
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -215,9 +216,7 @@ class H5adFormat(TableFormat):
         h5py = import_h5py()
         text = h5py.string_dtype()
         ids = range(content.n_rows) if content.item_ids is None else content.item_ids.tolist()
-        columns = dict(content.columns)
-        if content.classes is not None:
-            columns["class"] = content.classes
+        columns = replace(content, item_ids=None).table()
         for name in columns:
             _check_name(name)
         with h5py.File(target, "w") as file:

@@ -1,4 +1,4 @@
-"""Parquet: row groups read in batches, text kept as dictionaries."""
+"""Parquet, Arrow and Feather files (version 2 of which are Arrow files), by pyarrow; text is kept as dictionaries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary, as_objects
+from ..encode import Dictionary
+from .guarded import try_reading
 from .limits import Limit
 from .parquet_pages import unpacked_bytes
 from .table import Columns, Content, Options, Piece, Table, TableFormat, naming_damage, row_ranges
@@ -17,6 +18,7 @@ from .text import check_new
 
 _BATCH_BYTES = 1 << 24  # decoded cells of a batch
 _OBJECT_BYTES = 128  # a cell that is read as a Python object
+_TRIAL = "coassoc.ensemble.io.parquet:read_all"  # how far a compressed Arrow buffer unpacks is only known by trying
 
 
 def import_parquet() -> Any:
@@ -79,65 +81,38 @@ class ParquetTable(Table):
     def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
         self.check(columns)
         for group, rows in enumerate(self.groups):
-            yield from _batches(self.path, group, 0, rows, list(columns), self._step(columns))
+            yield from self._batches(columns, group, 0, rows)
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
         self.check(columns)
-        wanted, step = tuple(columns), self._step(columns)
         return [
-            Piece(_read, (self.path, group, start, length, wanted, step), length)
+            Piece(self.read, (tuple(columns), group, start, length), length)
             for group, rows in enumerate(self.groups)
             for start, length in row_ranges(rows)
         ]
 
-    def _step(self, columns: Sequence[str]) -> int:
-        """Rows of a batch."""
-        return max(1024, min(1 << 17, _BATCH_BYTES // sum(8 + self._width(name) for name in columns)))
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        import pyarrow as pa
 
+        found = list(self._batches(columns, *piece))
+        return {name: pa.chunked_array([batch[name] for batch in found]) for name in columns}
 
-def _read(path: Path, group: int, start: int, rows: int, columns: tuple[str, ...], step: int) -> Columns:
-    """Rows `start` to ``start + rows`` of one row group."""
-    import pyarrow as pa
-
-    found = list(_batches(path, group, start, rows, list(columns), step))
-    parts = {name: [batch[name] for batch in found] for name in columns}
-    return {
-        name: Dictionary.join(own) if isinstance(own[0], Dictionary) else pa.chunked_array(own)
-        for name, own in parts.items()
-    }
-
-
-def _batches(path: Path, group: int, start: int, rows: int, columns: list[str], step: int) -> Iterator[Columns]:
-    """Batches of some rows of a row group; earlier rows are decoded and dropped."""
-    with _opened(path) as file:
-        kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types))
-    texts = [name for name in columns if _is_text(kinds[name])]
-    with _opened(path, read_dictionary=texts) as file:
-        skip, left = start, rows
-        for batch in file.iter_batches(batch_size=step, row_groups=[group], columns=columns, use_threads=False):
-            part = batch.slice(skip, left)
-            skip, left = max(0, skip - len(batch)), left - len(part)
-            if len(part):
-                yield {name: _column(part.column(part.schema.get_field_index(name))) for name in columns}
-            if left == 0:
-                return
-    raise ValueError(f"{path.name} is a damaged Parquet file: a row group is shorter than declared; write it again.")
-
-
-def _column(column: Any) -> Any:
-    """Dictionaries as `Dictionary`, other columns as they are."""
-    import pyarrow as pa
-
-    if not isinstance(column, pa.DictionaryArray):
-        return column
-    indices = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    known = column.dictionary
-    if len(known) > len(indices):  # the texts of all batches so far
-        used, indices = np.unique(np.append(indices, -1), return_inverse=True)
-        known, indices = known.take(pa.array(used[1:])), indices[:-1] - 1
-    labels = known.to_pylist()
-    lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
-    return Dictionary(lookup[indices], as_objects(labels))
+    def _batches(self, columns: Sequence[str], group: int, start: int, rows: int) -> Iterator[Columns]:
+        """Batches of some rows of a row group; earlier rows are decoded and dropped."""
+        texts = [name for name in columns if _is_text(self.types[name])]
+        step = max(1024, min(1 << 17, _BATCH_BYTES // sum(8 + self._width(name) for name in columns)))
+        with _opened(self.path, read_dictionary=texts) as file:
+            skip, left = start, rows
+            for batch in file.iter_batches(step, row_groups=[group], columns=list(columns), use_threads=False):
+                part = batch.slice(skip, left)
+                skip, left = max(0, skip - len(batch)), left - len(part)
+                if len(part):
+                    yield {name: part.column(part.schema.get_field_index(name)) for name in columns}
+                if left == 0:
+                    return
+        raise ValueError(
+            f"{self.path.name} is a damaged Parquet file: a row group is shorter than declared; write it again."
+        )
 
 
 @contextmanager
@@ -157,6 +132,54 @@ def _is_text(kind: Any) -> bool:
 
     types = pa.types
     return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+
+
+class ArrowTable(Table):
+    """A file of record batches."""
+
+    def __init__(self, path: Path, limit: Limit):
+        super().__init__(path, limit)
+        try_reading(_TRIAL, path, limit)
+        with _opened_arrow(path) as reader:
+            self.names = list(reader.schema.names)
+            nested = [field.name for field in reader.schema if field.type.num_fields]
+        if nested or len(set(self.names)) < len(self.names):
+            what = f"column {nested[0]!r} holds lists or records" if nested else "two columns have one name"
+            raise ValueError(f"{path.name}: {what}; a label table has named columns of single values.")
+        self.sizes = read_all(path, limit)
+        self.n_rows = sum(self.sizes)
+        if self.n_rows == 0:
+            raise ValueError(f"{path.name} has columns but no rows; a label table needs one row per item.")
+        limit.check_table(self.n_rows, len(self.names))
+
+    def blocks(self, columns: Sequence[str]) -> list[Piece]:
+        return [Piece(self.read, (tuple(columns), i), rows) for i, rows in enumerate(self.sizes) if rows]
+
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        with _opened_arrow(self.path) as reader:
+            batch = reader.get_batch(piece[0])
+            return {name: batch.column(reader.schema.get_field_index(name)) for name in columns}
+
+
+def read_all(path: Path, limit: Limit) -> list[int]:
+    """Rows of each batch, all of which are read, checked, and dropped: offsets that lead elsewhere would crash."""
+    sizes = []
+    with _opened_arrow(path) as reader:
+        for i in range(reader.num_record_batches):
+            batch = reader.get_batch(i)
+            batch.validate(full=True)
+            sizes.append(batch.num_rows)
+    return sizes
+
+
+@contextmanager
+def _opened_arrow(path: Path) -> Iterator[Any]:
+    import_parquet()
+    import pyarrow as pa
+
+    damage = naming_damage(path, "Arrow file", (pa.ArrowException, OSError, KeyError))
+    with damage, pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        yield reader
 
 
 class ParquetFormat(TableFormat):
@@ -199,13 +222,44 @@ class ParquetFormat(TableFormat):
                 writer.close()
 
 
+class ArrowFormat(TableFormat):
+    """Arrow and Feather files."""
+
+    table = ArrowTable
+    name = "arrow"
+    suffixes = (".arrow", ".feather")
+    magic = (b"ARROW1",)
+
+    def write(self, target: Any, content: Content) -> None:
+        _write_arrow(target, arrow_table(content))
+
+    def append(
+        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
+    ) -> None:
+        (path,) = source
+        self.open(path, options)  # checks the file
+        with _opened_arrow(path) as reader:
+            table = reader.read_all()
+            check_new(columns, table.column_names, path)
+            for name, column in columns.items():
+                if len(column) != table.num_rows:
+                    raise ValueError(f"{path.name} has {table.num_rows} rows, but there are {len(column)} labels.")
+                table = table.append_column(name, arrow_array(np.asarray(column)))
+            _write_arrow(target, table)
+
+
+def _write_arrow(target: Any, table: Any) -> None:
+    import pyarrow as pa
+
+    with pa.OSFile(str(target), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
 def arrow_table(content: Content) -> Any:
     """What is written, as an Arrow table."""
     import pyarrow as pa
 
-    front = {} if content.item_ids is None else {"id": content.item_ids}
-    back = {} if content.classes is None else {"class": content.classes}
-    return pa.table({name: arrow_array(column) for name, column in {**front, **content.columns, **back}.items()})
+    return pa.table({name: arrow_array(column) for name, column in content.table().items()})
 
 
 def arrow_array(column: Any) -> Any:
@@ -225,3 +279,4 @@ def arrow_array(column: Any) -> Any:
 
 
 PARQUET = ParquetFormat()
+ARROW = ArrowFormat()

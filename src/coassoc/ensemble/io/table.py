@@ -82,6 +82,11 @@ class Table:
         """The whole table as an array that needs no reading, if it is one."""
         return None
 
+    def require(self, name: str, argument: str) -> None:
+        """Refuse a column, given by the user as `argument`, that the file does not have."""
+        if name not in self.names:
+            raise ValueError(f"{argument}: {self.path.name} has no column {name!r}; it has {listing(self.names)}.")
+
     def read_ids(self, name: str) -> None:
         """Read the column `name` as ids, where ids and labels are read differently."""
 
@@ -126,13 +131,9 @@ class TableFormat:
         """Write the content of `source` to `target` with more columns; `force` replaces those of the same names."""
         raise NotImplementedError
 
-    @property
-    def can_append(self) -> bool:
-        return type(self).append is not TableFormat.append
-
-    @property
-    def can_write(self) -> bool:
-        return type(self).write is not TableFormat.write
+    def can(self, what: str) -> bool:
+        """Whether it can "write", or "append"."""
+        return getattr(type(self), what) is not getattr(TableFormat, what)
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,11 @@ class Content:
     classes: np.ndarray | None = None
     ensemble: Any = None  # for formats that store codes
 
+    def table(self) -> dict[str, Any]:
+        """All of it as columns: ids in front, classes at the end."""
+        front = {} if self.item_ids is None else {"id": self.item_ids}
+        return {**front, **self.columns, **({} if self.classes is None else {"class": self.classes})}
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -156,6 +162,12 @@ class Piece:
 
     def read(self) -> Columns:
         return self.function(*self.arguments)
+
+
+def listing(names: Sequence[str]) -> str:
+    """Some of the names, for a message."""
+    shown = ", ".join(repr(name) for name in names[:12])
+    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def one_line(error: BaseException) -> str:

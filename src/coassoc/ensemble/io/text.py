@@ -49,8 +49,7 @@ class TextTable(Table):
         super().__init__(path, limit)
         compressed = _is_gzip(path)
         if compressed:
-            for _ in _blocks(path, limit):  # a damaged or endless archive must not reach the parser
-                pass
+            _check_archive(path, limit)
         cells, start, delimiter = _first_row(path, compressed, options.delimiter or delimiter)
         limit.check_table(1, len(cells))
         layout = Layout(path, delimiter, len(cells), True, start, compressed, False)
@@ -230,16 +229,15 @@ def _parse_arrow(stream: IO[bytes], layout: Layout, places: dict[str, int]) -> I
             for batch in reader:
                 if layout.padded:
                     _check_padding(batch.column(wanted[-1]).dictionary.to_pylist(), layout)
-                yield {name: _labels(batch.column(str(place)), name, layout) for name, place in places.items()}
+                found = {name: batch.column(str(place)) for name, place in places.items()}
+                yield {
+                    name: _typed(column.indices.to_numpy(False), column.dictionary.to_pylist(), name, layout)
+                    for name, column in found.items()
+                }
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):
             return
         raise ValueError(_why_not(layout, str(error))) from None
-
-
-def _labels(column: Any, name: str, layout: Layout) -> Dictionary:
-    texts = column.dictionary.to_pylist()
-    return _typed(column.indices.to_numpy(zero_copy_only=False), texts, name, layout)
 
 
 def _typed(indices: np.ndarray, texts: Sequence[str], name: str, layout: Layout) -> Dictionary:
@@ -361,24 +359,20 @@ def _open(path: Path, compressed: bool) -> IO[bytes]:
     return gzip.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
 
 
-def _blocks(path: Path, limit: Limit) -> Iterator[bytes]:
-    """The unpacked bytes of a gzip archive; refuses one that is damaged or unpacks to far too much."""
+def _check_archive(path: Path, limit: Limit) -> None:
+    """Refuse a gzip archive that is damaged or unpacks to far too much, before it reaches the parser."""
     total = 0
-    with gzip.open(path, "rb") as stream:
-        while True:
-            try:
-                block = stream.read(_BATCH_BYTES)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise ValueError(f"{path.name} is a damaged gzip archive ({error}); fetch it again.") from None
-            if not block:
-                return
-            total += len(block)
-            if total > limit.allowed:
-                raise ValueError(
-                    f"{path.name} unpacks to more than the {limit.allowed:,} bytes allowed for a file of "
-                    f"{limit.size:,} bytes; if you trust it, pass a larger max_bytes (--max-bytes)."
-                )
-            yield block
+    try:
+        with gzip.open(path, "rb") as stream:
+            while total <= limit.allowed and (block := stream.read(_BATCH_BYTES)):
+                total += len(block)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path.name} is a damaged gzip archive ({error}); fetch it again.") from None
+    if total > limit.allowed:
+        raise ValueError(
+            f"{path.name} unpacks to more than the {limit.allowed:,} bytes allowed for a file of {limit.size:,} bytes; "
+            "if you trust it, pass a larger max_bytes (--max-bytes)."
+        )
 
 
 # -- the formats ---------------------------------------------------------------------------------------------------
@@ -397,19 +391,13 @@ class TextFormat(TableFormat):
         return TextTable(path, Limit.of([path], options.max_bytes), options, delimiter)
 
     def write(self, target: Any, content: Content) -> None:
-        columns: dict[str, Any] = dict(content.columns)
-        if content.item_ids is not None:
-            columns = {"id": Dictionary(np.arange(content.n_rows), as_objects(content.item_ids.tolist())), **columns}
-        if content.classes is not None:
-            columns["class"] = content.classes
+        columns = content.table()
         mark, alone = self.delimiter, len(columns) == 1
         target.write(mark.join(quoted(cell_of(str(name)), mark, alone) for name in columns) + "\n")
-        ids = "id" if content.item_ids is not None else None
+        writers = [id_cell_of if column is content.item_ids else cell_of for column in columns.values()]
         for start, length in row_ranges(content.n_rows, 50_000):
-            parts = []
-            for name, column in columns.items():
-                write = id_cell_of if name == ids else cell_of
-                parts.append(_cells(column, slice(start, start + length), write, mark, alone))
+            rows = slice(start, start + length)
+            parts = [_cells(column, rows, write, mark, alone) for column, write in zip(columns.values(), writers)]
             target.writelines(mark.join(row) + "\n" for row in zip(*parts))
 
     def append(

@@ -14,8 +14,8 @@ from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
 from .formats import find_format, folder_files, format_called, formats, suffix_format
 from .output import replacing
-from .roles import class_names, is_class_name, is_id_name, listing
-from .table import Content, Options, TableFormat
+from .roles import class_names, is_class_name, is_id_name
+from .table import Content, Options, TableFormat, listing
 from .text import CSV, LONGEST_CELL
 
 
@@ -136,7 +136,7 @@ def write_labels(
 def table_format(path: Any, format: str | None = None) -> str:
     """Name of the format to write: `format`, or what the name of the file says."""
     found = format_called(format) if format is not None else CSV if str(path) == "-" else suffix_format(Path(path))
-    able = [known for known in formats() if known.can_write]
+    able = [known for known in formats() if known.can("write")]
     if found not in able:
         endings = ", ".join(known.suffixes[0] for known in able)
         what = f"the name {Path(path).name!r} does not say which format to write" if found is None else (
@@ -151,7 +151,7 @@ def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
     if source is None:
         return False
     found, (_, origin) = format_called(table_format(path, format)), _source(Path(source))
-    return found.can_append and (found is origin or (found.is_text and origin.is_text))
+    return found.can("append") and (found is origin or (found.is_text and origin.is_text))
 
 
 def _source(path: Path) -> tuple[Sequence[Path], TableFormat]:
