@@ -17,9 +17,9 @@ from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble, add_kind
 from .io.blocks import Coding, Source, dask_source, existing, file_source, gather, is_dask
-from .io.reading import check_ids, decode, naming, open_roles
+from .io.reading import check_ids, decode, open_roles
 from .io.roles import Choice, Roles
-from .io.table import Options, Table
+from .io.table import Options, Table, naming
 from .rows import are_codes
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
@@ -131,7 +131,8 @@ class StoredEnsemble(Ensemble):
         if self._codes is None:
             coding = self.scan()
             if self._codes is None:
-                self._codes = self._write_codes(coding)
+                with naming(Path(self.source.what)):
+                    self._codes = self._write_codes(coding)
         return self._codes
 
     def _write_codes(self, coding: Coding) -> np.ndarray:

@@ -19,7 +19,7 @@ from ..rows import Tally, code_integers, tally_integers
 from ..tables import check_table_shape, column_values, columns_of
 from ..vocabulary import Vocabulary
 from .formats import open_table
-from .table import Table
+from .table import Table, naming
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,12 @@ def source_of(table: Any, columns: Sequence[str] | None = None) -> Source:
     if is_dask(table):
         return dask_source(table, columns)
     path = existing(table, "features")
-    opened, found = open_table(path)
-    wanted = opened.names if columns is None else list(columns)
-    for name in wanted:
-        opened.require(name, "columns")
-    return file_source(opened, found.name, wanted)
+    with naming(path):
+        opened, found = open_table(path)
+        wanted = opened.names if columns is None else list(columns)
+        for name in wanted:
+            opened.require(name, "columns")
+        return file_source(opened, found.name, wanted)
 
 
 def file_source(table: Table, kind: str, columns: list[str]) -> Source:

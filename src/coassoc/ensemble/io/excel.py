@@ -11,7 +11,7 @@ from typing import Any
 from ..encode import as_objects
 from .cells import label_of
 from .limits import Limit
-from .table import Columns, Options, Table, TableFormat, naming_damage
+from .table import Columns, Options, Table, TableFormat
 
 _CELL_BYTES = 8  # memory that a byte of a sheet may take as Python objects
 
@@ -33,15 +33,14 @@ def _read(path: Path, limit: Limit, header: bool | None) -> Columns:
         import openpyxl
     except ImportError:
         raise ImportError("Excel files need openpyxl: pip install 'coassoc[excel]', or save as CSV.") from None
-    with naming_damage(path, "Excel workbook"):
-        with zipfile.ZipFile(path) as archive:
-            limit.check(_CELL_BYTES * sum(info.file_size for info in archive.infolist()), "sheets")
-            if any(info.compress_size > limit.size for info in archive.infolist()):
-                raise zipfile.BadZipFile("a part is larger than the file")
-        with open(path, "rb") as file:  # by its path, openpyxl would judge the ending
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
-            sheets = book.sheetnames
+    with zipfile.ZipFile(path) as archive:
+        limit.check(_CELL_BYTES * sum(info.file_size for info in archive.infolist()), "sheets")
+        if any(info.compress_size > limit.size for info in archive.infolist()):
+            raise zipfile.BadZipFile("a part is larger than the file")
+    with open(path, "rb") as file:  # by its path, openpyxl would judge the ending
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
+        sheets = book.sheetnames
     if len(sheets) > 1:
         warnings.warn(f"{path.name} has {len(sheets)} sheets; {sheets[0]!r}, the first, is read.", stacklevel=6)
     named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])

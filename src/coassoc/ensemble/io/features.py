@@ -12,8 +12,8 @@ from ..encode import Dictionary
 from .blocks import block_columns, gather
 from .cells import is_number
 from .formats import open_table
-from .reading import decode, naming
-from .table import Options, Table
+from .reading import decode
+from .table import Options, Table, naming
 
 MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
 

@@ -15,7 +15,7 @@ from .h5ad import H5AD
 from .limits import Limit
 from .mat import MAT
 from .parquet import ARROW, PARQUET
-from .table import Columns, Options, Table, TableFormat
+from .table import Columns, Options, Table, TableFormat, naming
 from .text import CSV, TSV
 
 FORMATS: list[TableFormat] = [CSV, TSV, PARQUET, ARROW, NPY, NPZ, H5AD, MAT, EXCEL]
@@ -117,11 +117,12 @@ def _check_regular(path: Path) -> None:
 def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, TableFormat]:
     """The table in a file, or in the files of a folder, and its format."""
     options = options or Options()
-    if not path.is_dir():
-        found = find_format(path, format)
-        return found.open(path, options), found
-    files, known = folder_files(path, format)
-    return FolderTable(path, [known.open(file, options) for file in files], options), known
+    files, known = folder_files(path, format) if path.is_dir() else ([path], find_format(path, format))
+    tables = []
+    for file in files:
+        with naming(file):
+            tables.append(known.open(file, options))
+    return FolderTable(path, tables, options) if path.is_dir() else tables[0], known
 
 
 def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], TableFormat]:
@@ -166,7 +167,8 @@ class FolderTable(Table):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
         for table in self._filled():
-            yield from table.batches(columns)
+            with naming(table.path):
+                yield from table.batches(columns)
 
     def blocks(self, columns: Sequence[str]) -> list[Any]:
         return [block for table in self._filled() for block in table.blocks(columns)]

@@ -7,8 +7,7 @@ asked for, from this file only, within the memory limit.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from ..encode import Dictionary, as_objects, encode_column
 from .cells import label_of
 from .guarded import short_of_memory, try_reading
 from .limits import Limit
-from .table import Columns, Content, Options, Piece, Table, TableFormat, naming_damage, row_ranges
+from .table import Columns, Content, Options, Piece, Table, TableFormat, row_ranges
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TRIAL = "coassoc.ensemble.io.h5ad:read_all"
@@ -44,7 +43,7 @@ class H5adTable(Table):
 
     def __init__(self, path: Path, limit: Limit):
         super().__init__(path, limit)
-        with _opened(path) as file:
+        with import_h5py().File(path, "r") as file:
             obs = _Obs(file, path, limit)
             self.names, self.n_rows = obs.columns(), obs.n_rows
         limit.check_table(self.n_rows, 1)
@@ -55,7 +54,7 @@ class H5adTable(Table):
 
     def read(self, columns: Sequence[str], *piece: Any) -> Columns:
         start, rows = piece
-        with _opened(self.path) as file:
+        with import_h5py().File(self.path, "r") as file:
             obs = _Obs(file, self.path, self.limit)
             return {name: obs.read(name, slice(start, start + rows)) for name in columns}
 
@@ -67,17 +66,9 @@ def read_all(path: Path, limit: Limit) -> None:
         try:
             for block in table.blocks([name]):
                 block.read()
-        except ValueError as error:
-            if short_of_memory(str(error)):
+        except Exception as error:
+            if isinstance(error, MemoryError) or short_of_memory(str(error)):
                 raise
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """An open HDF5 file; what the library says about a damaged one is a ValueError that names it."""
-    damage = OSError, KeyError, RuntimeError, UnicodeError, TypeError, AttributeError, OverflowError
-    with naming_damage(path, "h5ad file", damage), import_h5py().File(path, "r") as file:
-        yield file
 
 
 class _Obs:
@@ -238,7 +229,7 @@ class H5adFormat(TableFormat):
         """A copy with more columns in ``.obs``: labels as categories, −1 missing; fractions as they are."""
         h5py = import_h5py()
         (path,) = source
-        with _opened(path) as file:
+        with import_h5py().File(path, "r") as file:
             obs = _Obs(file, path, Limit.of([path], options.max_bytes))
             order, n_rows = obs.columns(), obs.n_rows
         for name, column in columns.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from .guarded import try_reading
 from .h5ad import import_h5py
 from .limits import Limit
-from .table import Columns, Table, TableFormat, naming_damage
+from .table import Columns, Table, TableFormat
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
@@ -90,13 +89,12 @@ def _is_whole(array: np.ndarray) -> bool:
 def _declared(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
     """Shapes of the numeric matrices of a file, which together fit in the memory allowed."""
     if _is_hdf5(path):
-        with _opened(path) as file:
+        with import_h5py().File(path, "r") as file:
             found = {name: (dataset.shape[::-1], dataset.dtype.itemsize) for name, dataset in _datasets(file)}
     else:
         from scipy.io import whosmat
 
-        with naming_damage(path, "MATLAB file"):
-            found = {name: (shape, _NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in _NUMBERS}
+        found = {name: (shape, _NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in _NUMBERS}
     known = {name: (shape, size) for name, (shape, size) in found.items() if len(shape) == 2 and 0 not in shape}
     limit.check(sum(2 * shape[0] * shape[1] * size for shape, size in known.values()), "matrices")
     return {name: (int(shape[0]), int(shape[1])) for name, (shape, _) in known.items()}
@@ -105,13 +103,12 @@ def _declared(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
 def _variables(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Some numeric matrices, after `_declared` has checked the file."""
     if _is_hdf5(path):
-        with _opened(path) as file:
+        with import_h5py().File(path, "r") as file:
             return {name: dataset[()].T for name, dataset in _datasets(file) if name in names}
     from scipy.io import loadmat
 
-    with naming_damage(path, "MATLAB file"):
-        content = loadmat(path, variable_names=list(names))
-        return {name: np.asarray(content[name]) for name in names}
+    content = loadmat(path, variable_names=list(names))
+    return {name: np.asarray(content[name]) for name in names}
 
 
 def read_all(path: Path, limit: Limit) -> None:
@@ -135,12 +132,6 @@ def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
 def _is_hdf5(path: Path) -> bool:
     with open(path, "rb") as file:
         return file.read(10) == b"MATLAB 7.3"
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    with naming_damage(path, "MATLAB file"), import_h5py().File(path, "r") as file:
-        yield file
 
 
 class MatFormat(TableFormat):

@@ -12,8 +12,8 @@ import numpy as np
 from ..encode import Dictionary
 from .guarded import try_reading
 from .limits import Limit
-from .parquet_pages import unpacked_bytes
-from .table import Columns, Content, Options, Piece, Table, TableFormat, naming_damage, row_ranges
+from .parquet_pages import DamagedFile, unpacked_bytes
+from .table import Columns, Content, Options, Piece, Table, TableFormat, row_ranges
 from .text import check_new
 
 _BATCH_BYTES = 1 << 24  # decoded cells of a batch
@@ -35,7 +35,7 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path, limit: Limit):
         super().__init__(path, limit)
-        with _opened(path) as file:
+        with import_parquet().ParquetFile(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
             self.names = list(schema.names)
             self.types = dict(zip(self.names, schema.types))
@@ -46,7 +46,7 @@ class ParquetTable(Table):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise ValueError(f"{path.name} has two columns named {twice!r}; rename one of them.")
         if self.n_rows != sum(self.groups) or min(self.groups, default=0) < 0:
-            raise ValueError(f"{path.name} is a damaged Parquet file (its row groups do not add up); write it again.")
+            raise DamagedFile("its row groups do not add up")
         self.flat = flat
 
     def check(self, columns: Sequence[str]) -> None:
@@ -61,11 +61,7 @@ class ParquetTable(Table):
         assert self.n_rows is not None
         self.limit.check_table(self.n_rows, len(columns), sum(self.n_rows * self._width(name) for name in columns))
         places = [self.names.index(name) for name in columns] if self.flat else []
-        try:
-            unpacked = unpacked_bytes(self.path, places)
-        except ValueError as error:
-            raise ValueError(f"{self.path.name} is a damaged Parquet file ({error}); write it again.") from None
-        self.limit.check(unpacked, "pages")
+        self.limit.check(unpacked_bytes(self.path, places), "pages")
 
     def _width(self, name: str) -> int:
         """Bytes of a decoded cell beside its code."""
@@ -101,7 +97,7 @@ class ParquetTable(Table):
         """Batches of some rows of a row group; earlier rows are decoded and dropped."""
         texts = [name for name in columns if _is_text(self.types[name])]
         step = max(1024, min(1 << 17, _BATCH_BYTES // sum(8 + self._width(name) for name in columns)))
-        with _opened(self.path, read_dictionary=texts) as file:
+        with import_parquet().ParquetFile(self.path, read_dictionary=texts) as file:
             skip, left = start, rows
             for batch in file.iter_batches(step, row_groups=[group], columns=list(columns), use_threads=False):
                 part = batch.slice(skip, left)
@@ -110,20 +106,7 @@ class ParquetTable(Table):
                     yield {name: part.column(part.schema.get_field_index(name)) for name in columns}
                 if left == 0:
                     return
-        raise ValueError(
-            f"{self.path.name} is a damaged Parquet file: a row group is shorter than declared; write it again."
-        )
-
-
-@contextmanager
-def _opened(path: Path, **settings: Any) -> Iterator[Any]:
-    """An open Parquet file; what the library says about a damaged one is a ValueError that names it."""
-    pq = import_parquet()
-    import pyarrow as pa
-
-    errors = (pa.ArrowException, OSError, OverflowError, KeyError, UnicodeDecodeError)
-    with naming_damage(path, "Parquet file", errors), pq.ParquetFile(path, **settings) as file:
-        yield file
+        raise DamagedFile("a row group is shorter than declared")
 
 
 def _is_text(kind: Any) -> bool:
@@ -177,8 +160,7 @@ def _opened_arrow(path: Path) -> Iterator[Any]:
     import_parquet()
     import pyarrow as pa
 
-    damage = naming_damage(path, "Arrow file", (pa.ArrowException, OSError, KeyError))
-    with damage, pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         yield reader
 
 
@@ -202,7 +184,7 @@ class ParquetFormat(TableFormat):
         writer, start, n_labels = None, 0, len(next(iter(columns.values())))
         try:
             for path in source:
-                with _opened(path) as file:
+                with import_parquet().ParquetFile(path) as file:
                     check_new(columns, file.schema_arrow.names, path)
                     for group in range(file.metadata.num_row_groups):
                         table = file.read_row_group(group).replace_schema_metadata(None)

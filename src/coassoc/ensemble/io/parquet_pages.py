@@ -18,6 +18,10 @@ ENOUGH = (1 << 31) // EXPANSION
 _HEADER_BYTES = 1 << 16  # a page header is rarely longer than 100 bytes
 
 
+class DamagedFile(Exception):
+    """What is wrong with a file."""
+
+
 def unpacked_bytes(path: Path, places: Sequence[int]) -> int:
     """Bytes of the unpacked pages of the leaf columns at `places`; 0 for a file too large to be harmful."""
     size = path.stat().st_size
@@ -25,18 +29,18 @@ def unpacked_bytes(path: Path, places: Sequence[int]) -> int:
         return 0
     with open(path, "rb") as file:
         if size < 12:
-            raise ValueError("the file is too short")
+            raise DamagedFile("the file is too short")
         file.seek(-8, 2)
         length = struct.unpack("<I", file.read(4))[0]
         if length > size - 12:
-            raise ValueError("its footer is longer than the file")
+            raise DamagedFile("its footer is longer than the file")
         file.seek(-8 - length, 2)
         footer = file.read(length)
         try:
             groups = _Compact(footer).struct().get(4, [])
             return sum(_pages(file, group[1][place][3], size) for group in groups for place in places)
-        except (LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"its metadata has no {error}") from None
+        except (TypeError, AttributeError) as error:
+            raise DamagedFile(f"its metadata has no {error}") from None
 
 
 def _pages(file: BinaryIO, chunk: dict[int, Any], size: int) -> int:
@@ -45,13 +49,13 @@ def _pages(file: BinaryIO, chunk: dict[int, Any], size: int) -> int:
     left, values, total = chunk[7], chunk[5], 0
     while left > 0 and values > 0:
         if not 0 < at < size:
-            raise ValueError("a page is outside the file")
+            raise DamagedFile("a page is outside the file")
         file.seek(at)
         reader = _Compact(file.read(_HEADER_BYTES))
         header = reader.struct()
         unpacked, packed = header[2], header[3]
         if unpacked < 0 or packed < 0:
-            raise ValueError("a page has a negative size")
+            raise DamagedFile("a page has a negative size")
         total += unpacked
         if header[1] != 2:  # not a dictionary
             values -= max(1, header[5 if 5 in header else 8][1])
@@ -70,7 +74,7 @@ class _Compact:
 
     def byte(self) -> int:
         if self.at >= len(self.data):
-            raise ValueError("its metadata ends too early")
+            raise DamagedFile("its metadata ends too early")
         self.at += 1
         return self.data[self.at - 1]
 
@@ -82,7 +86,7 @@ class _Compact:
             if byte < 128:
                 return value
             shift += 7
-        raise ValueError("a number is too long")
+        raise DamagedFile("a number is too long")
 
     def zigzag(self) -> int:
         value = self.varint()
@@ -106,7 +110,7 @@ class _Compact:
             length = 8 if kind == 7 else self.varint()
             self.at += length
             if self.at > len(self.data):
-                raise ValueError("its metadata ends too early")
+                raise DamagedFile("its metadata ends too early")
             return None
         if kind in (9, 10):
             head = self.byte()
@@ -118,4 +122,4 @@ class _Compact:
             return [(self.value(kinds >> 4), self.value(kinds & 15)) for _ in range(length)]
         if kind == 12:
             return self.struct()
-        raise ValueError(f"its metadata has an unknown type {kind}")
+        raise DamagedFile(f"its metadata has an unknown type {kind}")

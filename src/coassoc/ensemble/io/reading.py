@@ -18,10 +18,7 @@ from ..ensemble import Ensemble
 from .blocks import gather
 from .formats import open_table
 from .roles import Choice, Roles
-from .table import Options, Table, TableFormat, one_line
-
-# what libraries raise about content that no valid file has; SystemError is Python's about characters beyond Unicode
-_DAMAGE = (LookupError, OverflowError, RecursionError, SystemError)
+from .table import Options, Table, TableFormat, naming
 
 
 def read_ensemble(
@@ -119,19 +116,6 @@ def read_ensemble(
         ensemble = Ensemble.from_partitions(labels, missing=missing)
         ensemble.item_ids, ensemble.classes = ids, classes
         return ensemble
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Errors about the content of a file are ValueErrors that name it."""
-    try:
-        yield
-    except (TypeError, ValueError, *_DAMAGE) as error:
-        if path.name in str(error) and type(error) is ValueError:
-            raise
-        if isinstance(error, _DAMAGE):
-            raise ValueError(f"{path.name} is damaged ({one_line(error)}); write it again.") from error
-        raise ValueError(str(error) if path.name in str(error) else f"{path.name}: {error}") from error
 
 
 class _Part(NamedTuple):

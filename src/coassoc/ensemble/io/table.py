@@ -176,18 +176,21 @@ def one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def naming_damage(path: Path, kind: str, errors: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
-    """What a library raises about a damaged file is a ValueError that names it; `errors` narrows what counts."""
+def naming(path: Path) -> Iterator[None]:
+    """Errors about the content of a file, of whatever library, are ValueErrors that name it."""
     try:
         yield
-    except (FileNotFoundError, MemoryError):
+    except (MemoryError, ImportError, Warning):
         raise
-    except errors as error:
-        ours = type(error) is ValueError and path.name in str(error)
-        # a seek to before the start of a file, which a damaged archive asks for, is an invalid argument
-        if ours or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
+    except Exception as error:
+        # of the system: libraries raise a plain OSError, or seek to before the start of a file (an invalid argument)
+        system = isinstance(error, OSError) and (type(error) is not OSError or error.errno not in (None, errno.EINVAL))
+        named = path.name in str(error)
+        if system or (named and type(error) is ValueError):
             raise
-        raise ValueError(f"{path.name} is a damaged {kind} ({one_line(error)}); write it again.") from None
+        if type(error) in (TypeError, ValueError):
+            raise ValueError(str(error) if named else f"{path.name}: {error}") from error
+        raise ValueError(f"{path.name} is damaged or protected ({one_line(error)}); write it again.") from error
 
 
 def row_ranges(n_rows: int, step: int | None = None) -> Iterator[tuple[int, int]]:

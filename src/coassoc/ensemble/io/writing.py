@@ -15,7 +15,7 @@ from ..ensemble import Ensemble
 from .formats import find_format, folder_files, format_called, formats, suffix_format
 from .output import replacing
 from .roles import class_names, is_class_name, is_id_name
-from .table import Content, Options, TableFormat, listing
+from .table import Content, Options, TableFormat, listing, naming
 from .text import CSV, LONGEST_CELL
 
 
@@ -123,7 +123,8 @@ def write_labels(
     if joins_source(path, source, format):
         files, origin = _source(Path(source))
         options = Options("\t" if origin.name == "tsv" else None, header)
-        _write(path, found, force, lambda target: found.append(files, target, columns, options, force))
+        with naming(Path(source)):
+            _write(path, found, force, lambda target: found.append(files, target, columns, options, force))
         return
     item_ids = None if ids is None else np.asarray(ids)
     if item_ids is not None and len(item_ids) != n_rows:
