@@ -225,7 +225,7 @@ def test_wrong_names_and_folders_are_named(tmp_path):
     ("text", "label", "message"),
     [
         ("a,b\n", None, "needs a header"),
-        ("a,b\n1,2\n1\n", None, "line 3 has 1 cells"),
+        ("a,b\n1,2\n1\n", None, "row 2 has 1 cells"),
         ("a\n1\n", None, "needs a header"),
         ("a,b\n1,2\n", "kind", "label column 'kind' is not in the header"),
     ],

@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from coassoc.ensemble.io import guarded
+from coassoc.ensemble.io import limits
 from fuzz import mutants
 
 # what reads a file: read_ensemble, Ensemble(path) which leaves the labels in the file, or load for models
@@ -68,7 +68,7 @@ def check(path: Path, target: str) -> tuple[str, str] | None:
         return f"memory above {2 * LIMIT >> 20} MiB", str(error)
     except Exception as error:
         text = " ".join(str(error).split())[:200]
-        if guarded.short_of_memory(text):  # the limit was met, then renamed
+        if limits.short_of_memory(text):  # the limit was met, then renamed
             return f"memory above {2 * LIMIT >> 20} MiB", text
         # a clear error is a ValueError, or an OSError of Python itself, that names the file
         if type(error) is not ValueError and not (isinstance(error, OSError) and type(error).__module__ == "builtins"):
@@ -150,7 +150,7 @@ def _fork(task: dict) -> int:
     if child == 0:
         code = 0
         try:
-            guarded.child(**task)
+            limits.child(**task)
         except SystemExit as end:
             code = end.code
         finally:
@@ -160,7 +160,7 @@ def _fork(task: dict) -> int:
 
 def _work(target: str, case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO, warm) -> None:
     """The child: never returns. Seeds are read first, so that libraries hold their threads and buffers already."""
-    guarded.launch = _fork
+    limits.launch = _fork
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)

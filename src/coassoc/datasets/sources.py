@@ -17,7 +17,7 @@ from .table import RawTable, parse_csv, parse_delimited, parse_gisette, read_tex
 # how the original text of each set is cut into cells: arguments of parse_delimited
 _FORMATS: dict[str, dict] = {
     "abalone": {
-        "nominal": (0,),
+        "nominal": ("sex",),
         "names": (
             "sex", "length", "diameter", "height", "whole_weight", "shucked_weight", "viscera_weight",
             "shell_weight",

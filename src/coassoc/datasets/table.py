@@ -6,7 +6,7 @@ import csv
 import gzip
 import hashlib
 import io
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,22 +36,29 @@ class RawTable:
 
 
 def table_from_rows(
-    rows: Sequence[Sequence[str]], names: Sequence[str], labels: Sequence[str], nominal: Collection[int] | None = ()
+    rows: Sequence[Sequence[str]], names: Sequence[str], at: int, nominal: Collection[str] | None = ()
 ) -> RawTable:
-    """Table from rows of words; columns not in `nominal` must be numbers or missing (None: those that are not are)."""
-    numbers = np.full((len(rows), len(names)), np.nan)
+    """Table from rows of words, the class in column `at`.
+
+    Columns not in `nominal` must be numbers or missing; None: those that are not are nominal.
+    """
+    for i, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            raise ValueError(f"row {i} has {len(row)} cells, expected {len(names)}.")
+    columns, features = [[cell.strip() for cell in column] for column in zip(*rows)], list(names)
+    labels, _ = columns.pop(at), features.pop(at)
+    numbers = np.full((len(rows), len(features)), np.nan)
     words: dict[int, np.ndarray] = {}
-    for j, column in enumerate(zip(*rows)):
-        cells = [cell.strip() for cell in column]
+    for j, (name, cells) in enumerate(zip(features, columns)):
         found = np.array([number_in(cell) for cell in cells])
         odd = next((i for i in np.flatnonzero(np.isnan(found)) if cells[i].lower() not in MISSING), None)
-        if j in (nominal or ()) or (nominal is None and odd is not None):
+        if name in (nominal or ()) or (nominal is None and odd is not None):
             words[j] = np.array(cells, dtype=np.str_)
         elif odd is not None:
-            raise ValueError(f"column {names[j]}, row {odd}: {cells[odd]!r} is not a number.")
+            raise ValueError(f"column {name}, row {odd}: {cells[odd]!r} is not a number.")
         else:
             numbers[:, j] = found
-    return RawTable(list(names), numbers, np.array([str(v).strip() for v in labels], dtype=np.str_), words)
+    return RawTable(features, numbers, np.array(labels, dtype=np.str_), words)
 
 
 def cell_digest(table: RawTable) -> str:
@@ -75,27 +82,14 @@ def read_text(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", errors="strict")
 
 
-def parse_csv(text: str, nominal: Iterable[str] | None = (), label: str | None = None) -> RawTable:
+def parse_csv(text: str, nominal: Collection[str] | None = (), label: str | None = None) -> RawTable:
     """A CSV with a header; the class is the column `label`, or the last one. `nominal` None: columns with words."""
-    reader = csv.reader(io.StringIO(text))
-    header = next(reader, None)
-    rows = [row for row in reader if row]
-    if not header or len(header) < 2 or not rows:
+    header, *rows = [row for row in csv.reader(io.StringIO(text)) if row] or [[]]
+    if len(header) < 2 or not rows:
         raise ValueError("a data set needs a header, at least one feature column, a class column and one row.")
-    for i, row in enumerate(rows):
-        if len(row) != len(header):
-            raise ValueError(f"line {i + 2} has {len(row)} cells, but the header has {len(header)}.")
-    if label is None:
-        at = len(header) - 1
-    elif label in header:
-        at = header.index(label)
-    else:
+    if label is not None and label not in header:
         raise ValueError(f"label column {label!r} is not in the header; it has {header[:8]}...")
-    classes = [row[at] for row in rows]
-    names = header[:at] + header[at + 1 :]
-    cells = [row[:at] + row[at + 1 :] for row in rows]
-    wordy = None if nominal is None else [names.index(name) for name in nominal]
-    return table_from_rows(cells, names, classes, wordy)
+    return table_from_rows(rows, header, len(header) - 1 if label is None else header.index(label), nominal)
 
 
 def parse_delimited(
@@ -105,29 +99,19 @@ def parse_delimited(
     delimiter: str | None = ",",
     skip: int = 0,
     label_first: bool = False,
-    nominal: Collection[int] = (),
+    nominal: Collection[str] = (),
     names: Sequence[str] | None = None,
 ) -> RawTable:
     """Headerless rows as UCI ships them: `skip` identifiers, then features, with the class last (or first).
 
     Lines that start with ``@`` or ``%`` (the ARFF and KEEL heads) are passed over.
     """
-    rows, labels = [], []
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line[0] in "@%":
-            continue
-        cells = [c.strip() for c in (line.split(delimiter) if delimiter else line.split())]
-        if cells and cells[-1].endswith("."):
-            cells[-1] = cells[-1].rstrip(".")  # "ad." and "nonad.", the sentence style of the C4.5 files
-        if len(cells) != skip + n_features + 1:
-            raise ValueError(f"line {number} has {len(cells)} cells, expected {skip + n_features + 1}.")
-        labels.append(cells[0] if label_first else cells[-1])
-        rows.append(cells[1:] if label_first else cells[skip:-1])
-    if not rows:
-        raise ValueError("the file has no rows.")
-    names = [f"x{j}" for j in range(n_features)] if names is None else list(names)
-    return table_from_rows(rows, names, labels, nominal)
+    # "ad." and "nonad." end rows in the sentence style of the C4.5 files
+    lines = [line.strip().rstrip(".") for line in text.splitlines() if line.strip() and line.strip()[0] not in "@%"]
+    features = names or [f"x{j}" for j in range(n_features)]
+    columns = ["label", *features] if label_first else [*features, "label"]
+    rows = [line.split(delimiter)[skip:] for line in lines]
+    return table_from_rows(rows, columns, 0 if label_first else n_features, nominal)
 
 
 def parse_gisette(texts: Sequence[str], n_features: int = 5000) -> RawTable:

@@ -193,8 +193,8 @@ def _refuse_float(value: Any, row: int, name: str) -> None:
             f"partitions must not contain infinity: column {name}, row {row} is {value}; use NaN for a missing label."
         )
     raise ValueError(
-        f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; "
-        "labels are whole numbers or strings. Leave the column out (exclude=, --exclude), or cluster features by make_ensemble(X)."
+        f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; labels are whole numbers "
+        "or strings. Leave the column out (exclude=, --exclude), or cluster features by make_ensemble(X)."
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..encode import Dictionary, as_objects, encode_column
 from .cells import cell_of, label_of
 from .limits import Limit
-from .table import Columns, Content, Table, TableFormat, one_line, row_ranges
+from .table import Columns, Content, DamagedFile, Table, TableFormat, one_line, row_ranges
 
 _LONGEST_HEADER = 10_000
 
@@ -98,13 +98,11 @@ class NpzTable(Table):
             if not infos:
                 raise ValueError(f"{path.name} holds no array; write it with numpy.savez(path, labels=table).")
             if len(self.members) < len(infos):
-                raise ValueError(f"{path.name} holds two arrays of one name; write it again.")
+                raise DamagedFile("it holds two arrays of one name")
             limit.check(sum(info.file_size for info in infos), "arrays")
             self.shapes = {name: read_shape(archive, info, path)[0] for name, info in self.members.items()}
             # elements may have no bytes at all
-            limit.check(
-                8 * sum(math.prod(shape) for shape in self.shapes.values()), f"arrays of {self.shapes} elements"
-            )
+            limit.check(8 * sum(map(math.prod, self.shapes.values())), f"arrays of {self.shapes} elements")
             self.stored = {"codes", "n_clusters"} <= set(self.members)
             tables = [name for name, shape in self.shapes.items() if len(shape) == 2]
             self.whole = None if self.stored or len(tables) != 1 else tables[0]
@@ -116,26 +114,20 @@ class NpzTable(Table):
                 limit.check_table(n_rows, n_columns)
                 self.n_rows, self.names = n_rows, [str(j) for j in range(n_columns)]
             elif tables:
-                raise ValueError(
-                    f"{path.name} holds several tables ({', '.join(tables)}); keep one, or store partitions as "
-                    "one-dimensional arrays."
-                )
+                raise ValueError(f"several tables ({', '.join(tables)}); keep one, or store one vector per partition.")
             else:
                 self._open_vectors()
 
     def _open_vectors(self) -> None:
         self.names = [name for name, shape in self.shapes.items() if len(shape) == 1]
         if not self.names:
-            raise ValueError(f"{self.path.name} holds neither a table nor vectors of labels, only {self.shapes}.")
+            raise ValueError(f"neither a table nor vectors of labels, only {self.shapes}.")
         if "item_ids" in self.names and len(self.names) > 1:
             self.names.remove("item_ids")
             self.id_name = "item_ids"
         lengths = {self.shapes[name][0] for name in self.names}
         if len(lengths) > 1:
-            raise ValueError(
-                f"{self.path.name}: the arrays have different lengths {sorted(lengths)}; every item needs a label in "
-                "each."
-            )
+            raise ValueError(f"the arrays have different lengths {sorted(lengths)}; every item needs a label in each.")
         self.n_rows = lengths.pop()
         if self.n_rows == 0:
             raise ValueError(f"{self.path.name} holds empty vectors; a label table needs one row per item.")
@@ -145,17 +137,14 @@ class NpzTable(Table):
     def _open_stored(self, archive: zipfile.ZipFile) -> None:
         shape, counts = self.shapes["codes"], self.shapes["n_clusters"]
         if len(shape) != 2 or 0 in shape or counts != (shape[1],):
-            raise ValueError(f"{self.path.name}: codes and n_clusters do not fit together; write the ensemble again.")
+            raise DamagedFile("codes and n_clusters do not fit together")
         self.n_rows, n_columns = shape
         self.limit.check_table(self.n_rows, n_columns)
         self.names = [str(j) for j in range(n_columns)]
         if "names" in self.members:
             self.names = [str(name) for name in read_member(archive, self.members["names"], self.path).ravel().tolist()]
         if len(self.names) != n_columns or len(set(self.names)) < n_columns:
-            raise ValueError(
-                f"{self.path.name}: names must hold {n_columns} different names, one per partition; write the ensemble "
-                "again."
-            )
+            raise DamagedFile(f"names must hold {n_columns} different names, one per partition")
         for name in ("item_ids", "classes"):
             self._check_length(name)
         self.id_name = "item_ids" if "item_ids" in self.members else None
@@ -163,9 +152,7 @@ class NpzTable(Table):
 
     def _check_length(self, name: str) -> None:
         if name in self.members and self.shapes[name] != (self.n_rows,):
-            raise ValueError(
-                f"{self.path.name}: {name} has shape {self.shapes[name]} for {self.n_rows} items; write it again."
-            )
+            raise DamagedFile(f"{name} has shape {self.shapes[name]} for {self.n_rows} items")
 
     def array(self) -> np.ndarray | None:
         if self.whole is None:
@@ -185,7 +172,7 @@ class NpzTable(Table):
                 return {name: member(name) for name in columns}
             codes, counts = member("codes"), member("n_clusters")
             if codes.dtype.kind != "u" or counts.dtype.kind not in "iu":
-                raise ValueError(f"{self.path.name}: codes must be unsigned integers; write the ensemble again.")
+                raise DamagedFile("codes must be unsigned integers")
             aside = {self.id_name, self.class_name} - {None}
             return {
                 name: member(name) if name in aside and name not in self.names
@@ -199,17 +186,15 @@ class NpzTable(Table):
         used, indices = column.categories.astype(np.int64), column.codes
         missing = used == k
         if used[-1] > k:
-            raise ValueError(f"{self.path.name}: partition {self.names[j]!r} has codes above its number of clusters.")
+            raise DamagedFile(f"partition {self.names[j]!r} has codes above its number of clusters")
         indices = np.where(missing[indices], -1, indices)
-        for name, convert in ((f"labels_{j}", None), (f"cells_{j}", label_of)):
-            if name not in self.members:
-                continue
+        for name in filter(self.members.__contains__, (f"labels_{j}", f"cells_{j}")):
             labels = member(name)
             if labels.ndim != 1 or len(labels) < min(k, int(used[~missing].max(initial=-1)) + 1):
-                raise ValueError(f"{self.path.name}: partition {self.names[j]!r} has codes without a label.")
+                raise DamagedFile(f"partition {self.names[j]!r} has codes without a label")
             found = np.append(labels, labels[:1])[np.where(missing, 0, used)] if len(labels) else used[:0]
-            if convert is not None:
-                return Dictionary(indices, as_objects([convert(str(cell)) for cell in found.tolist()]))
+            if name.startswith("cells"):
+                return Dictionary(indices, as_objects([label_of(str(cell)) for cell in found.tolist()]))
             return Dictionary(indices, found if found.dtype.kind in "iub" else as_objects(found.tolist()))
         return Dictionary(indices, used)
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .guarded import try_reading
 from .h5ad import import_h5py
-from .limits import Limit
+from .limits import Limit, try_reading
 from .table import Columns, Table, TableFormat
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")

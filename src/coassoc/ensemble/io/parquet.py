@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..encode import Dictionary
-from .guarded import try_reading
-from .limits import Limit
-from .parquet_pages import DamagedFile, unpacked_bytes
-from .table import Columns, Content, Options, Piece, Table, TableFormat, row_ranges
+from .limits import Limit, try_reading
+from .parquet_pages import unpacked_bytes
+from .table import Columns, Content, DamagedFile, Options, Piece, Table, TableFormat, row_ranges
 from .text import check_new
 
 _BATCH_BYTES = 1 << 24  # decoded cells of a batch
@@ -164,7 +164,40 @@ def _opened_arrow(path: Path) -> Iterator[Any]:
         yield reader
 
 
-class ParquetFormat(TableFormat):
+class _PyarrowFormat(TableFormat):
+    """What Parquet and Arrow have in common; `tables` gives the content of a file in parts, `writer` writes such."""
+
+    tables: Any
+    writer: Any
+
+    def write(self, target: Any, content: Content) -> None:
+        import_parquet()
+        table = arrow_table(content)
+        with self.writer(target, table.schema) as out:
+            out.write_table(table)
+
+    def append(
+        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
+    ) -> None:
+        """The content in parts, each with its share of the new columns."""
+        opened = [self.open(path, options) for path in source]
+        check_new(columns, opened[0].names, source[0])
+        n_rows, n_labels = sum(table.n_rows or 0 for table in opened), len(next(iter(columns.values())))
+        if n_rows != n_labels:
+            raise ValueError(f"{source[0].name} has {n_rows} rows, but there are {n_labels} labels.")
+        start = 0
+        with ExitStack() as stack:
+            writer = None
+            for table in chain.from_iterable(map(self.tables, source)):
+                for name, labels in columns.items():
+                    mine = np.asarray(labels[start : start + table.num_rows])
+                    table = table.append_column(name, arrow_array(mine))
+                start += table.num_rows
+                writer = writer or stack.enter_context(self.writer(target, table.schema))
+                writer.write_table(table)
+
+
+class ParquetFormat(_PyarrowFormat):
     """Parquet files, and folders of them."""
 
     table = ParquetTable
@@ -173,38 +206,16 @@ class ParquetFormat(TableFormat):
     magic = (b"PAR1",)
     in_folders = True
 
-    def write(self, target: Any, content: Content) -> None:
-        import_parquet().write_table(arrow_table(content), target)
+    def tables(self, path: Path) -> Iterator[Any]:
+        with import_parquet().ParquetFile(path) as file:
+            for group in range(file.metadata.num_row_groups):
+                yield file.read_row_group(group).replace_schema_metadata(None)
 
-    def append(
-        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
-    ) -> None:
-        """Row groups copied one at a time, each with its share of the new columns."""
-        pq = import_parquet()
-        writer, start, n_labels = None, 0, len(next(iter(columns.values())))
-        try:
-            for path in source:
-                with import_parquet().ParquetFile(path) as file:
-                    check_new(columns, file.schema_arrow.names, path)
-                    for group in range(file.metadata.num_row_groups):
-                        table = file.read_row_group(group).replace_schema_metadata(None)
-                        mine = slice(start, start + table.num_rows)
-                        start += table.num_rows
-                        if start > n_labels:
-                            break
-                        for name, labels in columns.items():
-                            table = table.append_column(name, arrow_array(np.asarray(labels[mine])))
-                        writer = writer or pq.ParquetWriter(target, table.schema)
-                        writer.write_table(table)
-            if start != n_labels:
-                rows = sum(pq.ParquetFile(path).metadata.num_rows for path in source)
-                raise ValueError(f"{source[0].name} has {rows} rows, but there are {n_labels} labels.")
-        finally:
-            if writer is not None:
-                writer.close()
+    def writer(self, target: Any, schema: Any) -> Any:
+        return import_parquet().ParquetWriter(target, schema)
 
 
-class ArrowFormat(TableFormat):
+class ArrowFormat(_PyarrowFormat):
     """Arrow and Feather files."""
 
     table = ArrowTable
@@ -212,29 +223,14 @@ class ArrowFormat(TableFormat):
     suffixes = (".arrow", ".feather")
     magic = (b"ARROW1",)
 
-    def write(self, target: Any, content: Content) -> None:
-        _write_arrow(target, arrow_table(content))
-
-    def append(
-        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
-    ) -> None:
-        (path,) = source
-        self.open(path, options)  # checks the file
+    def tables(self, path: Path) -> Iterator[Any]:
         with _opened_arrow(path) as reader:
-            table = reader.read_all()
-            check_new(columns, table.column_names, path)
-            for name, column in columns.items():
-                if len(column) != table.num_rows:
-                    raise ValueError(f"{path.name} has {table.num_rows} rows, but there are {len(column)} labels.")
-                table = table.append_column(name, arrow_array(np.asarray(column)))
-            _write_arrow(target, table)
+            yield reader.read_all()
 
+    def writer(self, target: Any, schema: Any) -> Any:
+        import pyarrow as pa
 
-def _write_arrow(target: Any, table: Any) -> None:
-    import pyarrow as pa
-
-    with pa.OSFile(str(target), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
+        return pa.ipc.new_file(str(target), schema)
 
 
 def arrow_table(content: Content) -> Any:

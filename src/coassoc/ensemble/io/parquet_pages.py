@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .limits import EXPANSION
+from .table import DamagedFile
 
 ENOUGH = (1 << 31) // EXPANSION
 _HEADER_BYTES = 1 << 16  # a page header is rarely longer than 100 bytes
-
-
-class DamagedFile(Exception):
-    """What is wrong with a file."""
 
 
 def unpacked_bytes(path: Path, places: Sequence[int]) -> int:

@@ -19,6 +19,10 @@ BLOCK_ROWS = 1 << 20  # rows of a block, where a file leaves the choice
 Columns = dict[str, Any]
 
 
+class DamagedFile(Exception):
+    """What is wrong with the content of a file; `naming` adds which file, and what to do."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What a user may say about a file; a format ignores what does not concern it."""
