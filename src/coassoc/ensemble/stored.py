@@ -104,8 +104,8 @@ class StoredEnsemble(Ensemble):
         """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
             source, rule = self.source, self.missing
+            counted = tally(source, rule) if tally else source.tally(source.blocks, self.names, rule)
             with naming(Path(source.what)):
-                counted = tally(source, rule) if tally else source.tally(source.blocks, self.names, rule)
                 self._block_sizes, tallies = counted
                 if sum(self._block_sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
@@ -131,8 +131,7 @@ class StoredEnsemble(Ensemble):
         if self._codes is None:
             coding = self.scan()
             if self._codes is None:
-                with naming(Path(self.source.what)):
-                    self._codes = self._write_codes(coding)
+                self._codes = self._write_codes(coding)
         return self._codes
 
     def _write_codes(self, coding: Coding) -> np.ndarray:

@@ -20,11 +20,7 @@ MODULE = '''
 import json
 import numpy as np
 from coassoc.ensemble.io.limits import Limit
-from coassoc.ensemble.io.table import Piece, Table, TableFormat
-
-def read(path, columns):
-    content = json.loads(path.read_bytes()[4:])
-    return {name: np.array(content[name]) for name in columns}
+from coassoc.ensemble.io.table import Table, TableFormat
 
 class JsonTable(Table):
     def __init__(self, path, limit):
@@ -32,8 +28,9 @@ class JsonTable(Table):
         content = json.loads(path.read_bytes()[4:])
         self.names, self.n_rows = list(content), len(next(iter(content.values())))
 
-    def blocks(self, columns):
-        return [Piece(read, (self.path, tuple(columns)), self.n_rows)]
+    def read(self, columns):
+        content = json.loads(self.path.read_bytes()[4:])
+        return {name: np.array(content[name]) for name in columns}
 
 class JsonFormat(TableFormat):
     name, suffixes, magic, in_folders = "jsontable", (".jt",), (b"JT1 ",), True

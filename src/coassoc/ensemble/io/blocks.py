@@ -7,6 +7,7 @@ then each block is coded with the labels of the whole table. The codes are those
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ class Source:
         sizes: list[int] = []
         total: list[Tally] = []
         for block in blocks:
-            n_rows, tallies = tally_block(content(block), names, missing)
+            with naming(block.path) if hasattr(block, "path") else nullcontext():
+                n_rows, tallies = tally_block(content(block), names, missing)
             sizes.append(n_rows)
             total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
         return sizes, total

@@ -49,7 +49,10 @@ class H5adTable(Table):
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
         self.limit.check_table(self.n_rows or 0, len(columns))
-        return [Piece(self.read, (tuple(columns), start, rows), rows) for start, rows in row_ranges(self.n_rows or 0)]
+        return [
+            Piece(self.path, self.read, (tuple(columns), start, rows), rows)
+            for start, rows in row_ranges(self.n_rows or 0)
+        ]
 
     def read(self, columns: Sequence[str], *piece: Any) -> Columns:
         start, rows = piece

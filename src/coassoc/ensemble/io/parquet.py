@@ -82,7 +82,7 @@ class ParquetTable(Table):
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
         self.check(columns)
         return [
-            Piece(self.read, (tuple(columns), group, start, length), length)
+            Piece(self.path, self.read, (tuple(columns), group, start, length), length)
             for group, rows in enumerate(self.groups)
             for start, length in row_ranges(rows)
         ]
@@ -136,7 +136,7 @@ class ArrowTable(Table):
         limit.check_table(self.n_rows, len(self.names))
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
-        return [Piece(self.read, (tuple(columns), i), rows) for i, rows in enumerate(self.sizes) if rows]
+        return [Piece(self.path, self.read, (tuple(columns), i), rows) for i, rows in enumerate(self.sizes) if rows]
 
     def read(self, columns: Sequence[str], *piece: Any) -> Columns:
         with _opened_arrow(self.path) as reader:

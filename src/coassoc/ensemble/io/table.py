@@ -72,7 +72,7 @@ class Table:
 
     def blocks(self, columns: Sequence[str]) -> list[Any]:
         """Pieces that can be read alone and in other processes: each has ``rows`` and ``read()``. One by default."""
-        return [Piece(self.read, (tuple(columns),), self.n_rows)]
+        return [Piece(self.path, self.read, (tuple(columns),), self.n_rows)]
 
     def read(self, columns: Sequence[str], *piece: Any) -> Columns:
         """The columns named: whole, or of the piece that `blocks` chose."""
@@ -158,14 +158,16 @@ class Content:
 
 @dataclass(frozen=True)
 class Piece:
-    """A block read by a function."""
+    """A block of a file, read by a function."""
 
+    path: Path
     function: Callable[..., Columns]
     arguments: tuple
     rows: int | None
 
     def read(self) -> Columns:
-        return self.function(*self.arguments)
+        with naming(self.path):
+            return self.function(*self.arguments)
 
 
 def listing(names: Sequence[str]) -> str:

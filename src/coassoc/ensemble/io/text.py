@@ -91,7 +91,7 @@ class TextTable(Table):
         cuts = list(_cuts(self.layout))
         if self.layout.compressed:  # only read from the start to the end
             cuts = [(self.layout.start, -1, sum(rows for *_, rows in cuts))]
-        return [Piece(_read, (self.layout, self._places(columns), *cut), cut[-1]) for cut in cuts]
+        return [Piece(self.path, _read, (self.layout, self._places(columns), *cut), cut[-1]) for cut in cuts]
 
     def _places(self, columns: Sequence[str]) -> dict[str, int]:
         return {name: self.names.index(name) for name in columns}
