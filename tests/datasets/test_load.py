@@ -3,7 +3,6 @@
 import gzip
 import io
 import os
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from coassoc.datasets import DatasetUnavailable, dataset_info, from_csv, list_da
 from coassoc.datasets import registry as _registry
 from coassoc.datasets.sources import from_folder, from_package, from_rule, parse_original
 from coassoc.datasets.table import cell_digest, parse_gisette
+from fuzz.mutants import zipped
 
 FOLDER = os.environ.get("COASSOC_DATA")
 needs_folder = pytest.mark.skipif(not FOLDER, reason="set COASSOC_DATA to the folder of the data files")
@@ -104,14 +104,6 @@ def test_changed_cell_is_noticed(tiny, tmp_path, monkeypatch):
     assert load("tiny", folder=tmp_path, check=False).X[0, 3] == 1.25
 
 
-def archive(files):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as target:
-        for name, text in files.items():
-            target.writestr(name, text)
-    return out.getvalue()
-
-
 def test_download_is_checked_then_kept(tiny, tmp_path, monkeypatch):
     monkeypatch.delenv("COASSOC_DATA", raising=False)
     monkeypatch.setenv("COASSOC_CACHE", str(tmp_path / "cache"))
@@ -126,7 +118,7 @@ def test_download_is_checked_then_kept(tiny, tmp_path, monkeypatch):
     def serve(text):
         def open_url(url, timeout):
             asked.append(url)
-            return io.BytesIO(archive({"folder/t.data": text, "readme": "x"}))
+            return io.BytesIO(zipped({"folder/t.data": text, "readme": "x"}))
 
         monkeypatch.setattr("coassoc.datasets.sources.urlopen", open_url)
 

@@ -1,8 +1,8 @@
 """Reads files in children with limits on memory and time, and says what went wrong.
 
 ``python -m fuzz.runner parquet --cases 100000`` (with ``PYTHONPATH=src:tests``) runs that many mutants against one
-target; ``--keep FOLDER`` keeps those that break a rule; ``python -m fuzz.runner files A B`` reads the files named. A
-child reads many files. It is replaced when it dies, so a crash costs one fork, not one interpreter start.
+target (``mutants.mutant`` makes any of them again); ``python -m fuzz.runner files A B`` reads the files named. A child
+reads many files. It is replaced when it dies, so a crash costs one fork, not one interpreter start.
 """
 
 from __future__ import annotations
@@ -212,7 +212,6 @@ def main() -> None:
     parser.add_argument("files", nargs="*", help="with 'files': TARGET:PATH")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="folder for files that break a rule")
     parser.add_argument("--json", action="store_true", help="print every broken rule as JSON")
     given = parser.parse_args()
     import h5py  # noqa: F401
@@ -228,10 +227,6 @@ def main() -> None:
     else:
         kind = given.target.split("-")[0]
         found = run_cases(given.target, lambda i: mutants.mutant(kind, given.seed, i), given.cases)
-    for one in found if given.keep else []:
-        given.keep.mkdir(parents=True, exist_ok=True)
-        name = f"{one['problem']}-{given.seed}-{one['index']}.{suffix(given.target)}".replace(" ", "-")
-        (given.keep / name).write_bytes(mutants.mutant(kind, given.seed, one["index"]))
     if given.json:
         print(json.dumps(found))
         return

@@ -97,21 +97,10 @@ def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
 def _from_pandas(series: Any) -> tuple[Any, np.ndarray | None]:
     import pandas as pd
 
-    if isinstance(series, pd.Index):
-        series = series.to_series()
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        return Dictionary(series.cat.codes.to_numpy(), _plain(series.cat.categories.to_numpy())), None
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb":
-        return series.to_numpy(), None
-    if series.dtype.kind in "iub":  # masked integers: values and a mask of nulls
-        nulls = series.isna().to_numpy()
-        return series.to_numpy(dtype=f"{series.dtype.kind}{series.dtype.itemsize}", na_value=0), _or_none(nulls)
-    if series.dtype.kind == "f":
-        return series.to_numpy(dtype=np.float64, na_value=np.nan), None
-    if series.dtype.kind in "mM":
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufbmM":
         return series.to_numpy(), None
     indices, labels = pd.factorize(series, use_na_sentinel=True)
-    return Dictionary(indices, _plain(np.asarray(labels, dtype=object))), None
+    return Dictionary(indices, np.asarray(labels, dtype=object)), None
 
 
 def _from_polars(series: Any) -> tuple[Any, np.ndarray | None]:
@@ -156,11 +145,6 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
     if pa.types.is_floating(kind):
         return series.fill_null(float("nan")).to_numpy(zero_copy_only=False), None
     return as_objects(series.to_pylist()), nulls
-
-
-def _plain(labels: np.ndarray) -> np.ndarray:
-    """Integer categories as integers, everything else as objects, which are validated one by one."""
-    return labels if labels.dtype.kind in "iufbO" else labels.astype(object)
 
 
 def _or_none(mask: np.ndarray) -> np.ndarray | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import pickle
 import re
 import zipfile
 
@@ -51,13 +50,10 @@ def wrong_crc_zip() -> bytes:
 
 # name -> (file name, bytes or a function that makes them, what the sentence must say, further options)
 KINDS = {
-    "empty": ("t.csv", b"", "is empty"),
     "blank": ("t.csv", b"\n\n  \n", "blank line"),
-    "blank first line": ("t.csv", b"\na,b\n0,1\n", "starts with a blank line"),
     "header only": ("t.csv", b"id,a,b\n", "no rows"),
     "only an id": ("t.csv", b"id\nx\ny\n", "no column of labels"),
     "ragged": ("t.csv", GOOD.encode() + b"w,1\n", "row 5 of t.csv has 2 cells where the first row has 3"),
-    "too many cells": ("t.csv", GOOD.encode() + b"w,1,1,1\n", "row 5 of t.csv has 4 cells"),
     "open quote": ("t.csv", GOOD.encode() + b'w,"1,1\n', "well-formed|cells where"),
     "binary garbage": ("t.csv", bytes(range(256)) * 40, "not text|NUL"),
     "NUL later on": ("t.csv", GOOD.encode() * 5000 + b"w,\x00,1\n", "NUL|not text"),
@@ -69,17 +65,9 @@ KINDS = {
     "duplicated ids": ("t.csv", GOOD.encode() + b"x,1,1\n", "repeats 'x'"),
     "empty id": ("t.csv", GOOD.encode() + b",1,1\n", "empty in row 4"),
     "duplicated columns": ("t.csv", b"a,b,a\n0,1,0\n", "two columns named 'a'"),
-    "measurements": ("t.csv", b"a,b\n0,1.25\n1,3.5\n", "labels, not measurements"),
-    "infinity": ("t.csv", b"a,b\n0,inf\n1,2\n", "infinity"),
-    "a column without labels": ("t.csv", b"a,b\n0,NA\n1,\n", "no label at all"),
-    "wrong column name": ("t.csv", GOOD.encode(), "no column 'nope'", ["--columns", "nope"]),
-    "wrong id name": ("t.csv", GOOD.encode(), "no column 'nope'", ["--id", "nope"]),
-    "wrong class name": ("t.csv", GOOD.encode(), "no column 'nope'", ["--class-column", "nope"]),
     "web page": ("t.csv", b"<!DOCTYPE html><html><body>404</body></html>", "web page"),
     "json": ("t.csv", b'{"labels": [1, 2, 3]}', "JSON"),
-    "pickle": ("t.csv", pickle.dumps({"a": [1, 2]}), "pickle"),
     "excel": ("t.csv", zipped({"xl/workbook.xml": b"<xml/>"}), "damaged or protected|openpyxl"),
-    "picture": ("t.csv", b"\x89PNG\r\n\x1a\n" + bytes(50), "a picture"),
     "one endless line": ("t.csv", b"0," * 700_000, "characters long"),
     "truncated gzip": ("t.csv.gz", gzip.compress(NOISE)[:-200], "damaged gzip"),
     "gzip with wrong checksum": ("t.csv.gz", gzip.compress(GOOD.encode())[:-8] + bytes(8), "damaged gzip"),
@@ -94,7 +82,6 @@ KINDS = {
     "npy with a strange header": ("t.npy", npy_header("<i8", "__import__('os').system('true')"), "not a readable NPY"),
     "npy that is something else": ("t.npy", b"hello, world", "not a npy file"),
     "npz without arrays": ("t.npz", zipped({"readme.txt": b"hi"}), "no array"),
-    "npz of objects": ("t.npz", zipped({"t.npy": npy(np.array([["a", None]], dtype=object))}), "Python objects"),
     "npz of unequal vectors": (
         "t.npz", zipped({"a.npy": npy(np.arange(3)), "b.npy": npy(np.arange(4))}), "different lengths",
     ),
@@ -103,13 +90,11 @@ KINDS = {
         zipped({"a.npy": npy(np.zeros((3, 2), int)), "b.npy": npy(np.zeros((3, 2), int))}),
         "several tables",
     ),
-    "gigantic npz": ("t.npz", zipped({"t.npy": npy_header("<i8", (9999999999, 9), bytes(64))}), "truncated or damaged"),
     "zip bomb": ("t.npz", zip_bomb, "declares"),
     "truncated zip": ("t.npz", zipped({"t.npy": npy(np.zeros((30, 2), int))})[:-30], "damaged or protected"),
     "encrypted zip": ("t.npz", encrypted_zip, "damaged or protected"),
     "zip with wrong checksum": ("t.npz", wrong_crc_zip, "damaged|cannot be read"),
     "truncated parquet": ("t.parquet", lambda: parquet({"a": list(range(900))})[:-200], "damaged or protected"),
-    "parquet head only": ("t.parquet", b"PAR1" + bytes(100), "damaged or protected"),
     "parquet with a damaged page": (
         "t.parquet",
         lambda: (lambda d: d[:10] + bytes(120) + d[130:])(parquet({"a": list(range(9000))}, compression="zstd")),
@@ -121,7 +106,6 @@ KINDS = {
     "csv named parquet": ("t.parquet", GOOD.encode(), "not a parquet file"),
     "hdf5 without obs": ("t.h5ad", h5ad(h5_plain), "without .obs", ["--columns", "a"]),
     "truncated h5ad": ("t.h5ad", lambda: h5_file(lambda obs, _: None)[:600], "damaged", ["--columns", "a"]),
-    "h5ad without a choice": ("t.h5ad", lambda: h5_file(lambda obs, _: None), "must say which"),
     "h5ad with a short column": (
         "t.h5ad", h5ad(lambda obs, _: obs.create_dataset("a", data=np.arange(2))), "has 2 rows", ["--columns", "a"],
     ),

@@ -210,10 +210,7 @@ def test_labels_go_back_into_the_table_they_came_from(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "npy", "npz", "h5ad"])
 def test_labels_alone_in_every_format(tmp_path, suffix):
-    if suffix == "parquet":
-        pytest.importorskip("pyarrow")
-    if suffix == "h5ad":
-        pytest.importorskip("h5py")
+    pytest.importorskip({"parquet": "pyarrow", "h5ad": "h5py"}.get(suffix, "numpy"))
     path = tmp_path / f"labels.{suffix}"
     ca.write_labels(path, np.array([2, 0, 0]), ids=["x", "y", "z"])
     read = ca.read_ensemble(path, columns="consensus" if suffix == "h5ad" else None, exclude=["item_ids"])

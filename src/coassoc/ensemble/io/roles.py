@@ -47,15 +47,9 @@ class Roles:
 
 
 class Choice:
-    """What the user said about columns."""
+    """What the user said about columns, as `read_ensemble` takes it."""
 
-    def __init__(
-        self,
-        columns: str | Sequence[str] | None = None,
-        exclude: str | Sequence[str] = (),
-        id_column: str | bool | None = None,
-        class_column: str | bool | None = None,
-    ):
+    def __init__(self, columns: Any, exclude: Any, id_column: Any, class_column: Any):
         self.patterns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
         self.exclude = [exclude] if isinstance(exclude, str) else list(exclude)
         self.id_column, self.class_column = id_column, class_column
