@@ -13,8 +13,7 @@ from .frames import ids_of
 from .io.blocks import Coding
 from .io.roles import warn_of_odd_columns
 from .rows import count_codes, distinct_rows, row_chunks, tally_integers
-from .tables import check_table_shape, column_values, columns_of
-from .vocabulary import Vocabulary
+from .tables import Vocabulary, check_table_shape, column_values, columns_of
 
 # (test, class) of ensembles that leave the labels where they are; the first class whose test holds is used
 _KINDS: list[tuple[Callable[[Any], bool], type]] = []

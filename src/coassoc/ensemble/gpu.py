@@ -11,7 +11,7 @@ from ..core.counts import smallest_unsigned
 from ..engines.cuda import device as cuda_device
 from ..engines.cuda.engine import Cuda
 from .ensemble import Ensemble, add_kind, is_on_gpu
-from .vocabulary import Vocabulary
+from .tables import Vocabulary
 
 _MOST = 1 << 22  # labels on a GPU must be below: a lookup table has one entry for each
 _PART = 1 << 24  # items coded at a time

@@ -129,8 +129,6 @@ class NpzTable(Table):
         if len(lengths) > 1:
             raise ValueError(f"the arrays have different lengths {sorted(lengths)}; every item needs a label in each.")
         self.n_rows = lengths.pop()
-        if self.n_rows == 0:
-            raise ValueError(f"{self.path.name} holds empty vectors; a label table needs one row per item.")
         self._check_length("item_ids")
         self.limit.check_table(self.n_rows, len(self.names))
 

@@ -17,8 +17,7 @@ import numpy as np
 from ...core.counts import smallest_unsigned
 from ..encode import Dictionary, encode_column, no_label, sorted_labels
 from ..rows import Tally, code_integers, tally_integers
-from ..tables import check_table_shape, column_values, columns_of
-from ..vocabulary import Vocabulary
+from ..tables import Vocabulary, check_table_shape, column_values, columns_of
 from .formats import open_table
 from .table import Table, naming
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..encode import as_objects
 from .cells import label_of
 from .limits import Limit
@@ -21,14 +23,14 @@ class ExcelTable(Table):
 
     def __init__(self, path: Path, limit: Limit, header: bool | None):
         super().__init__(path, limit)
-        self.content = _read(path, limit, header)
-        self.names, self.n_rows = list(self.content), len(next(iter(self.content.values())))
+        self.names, self.content = _read(path, limit, header)
+        self.n_rows = len(self.content[0]) if self.content else 0
 
     def read(self, columns: Sequence[str], *piece: Any) -> Columns:
-        return {name: self.content[name] for name in columns}
+        return {name: self.content[self.names.index(name)] for name in columns}
 
 
-def _read(path: Path, limit: Limit, header: bool | None) -> Columns:
+def _read(path: Path, limit: Limit, header: bool | None) -> tuple[list[str], list[np.ndarray]]:
     try:
         import openpyxl
     except ImportError:
@@ -46,13 +48,7 @@ def _read(path: Path, limit: Limit, header: bool | None) -> Columns:
     named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])
     names = [("" if c is None else str(c).strip()) if named else str(j) for j, c in enumerate(rows[0] if rows else ())]
     rows = rows[1:] if named else rows
-    if not rows:
-        raise ValueError(f"{path.name} has no rows in its first sheet; a label table needs one row per item.")
-    if len(set(names)) < len(names):
-        raise ValueError(f"{path.name}: the columns of the first sheet must have different names, got {names}.")
-    return {
-        name: as_objects([_label(row[j]) if j < len(row) else None for row in rows]) for j, name in enumerate(names)
-    }
+    return names, [as_objects([_label(row[j]) if j < len(row) else None for row in rows]) for j in range(len(names))]
 
 
 def _label(cell: Any) -> Any:

@@ -122,7 +122,16 @@ def open_table(path: Path, format: str | None = None, options: Options | None = 
     for file in files:
         with naming(file):
             tables.append(known.open(file, options))
-    return FolderTable(path, tables, options) if path.is_dir() else tables[0], known
+    table = FolderTable(path, tables, options) if path.is_dir() else tables[0]
+    if len(set(table.names)) < len(table.names):
+        twice = next(name for name in table.names if table.names.count(name) > 1)
+        raise ValueError(
+            f"{path.name} has two columns named {twice!r}; rename one of them, or pass header=False (--no-header) if "
+            "its first row is data."
+        )
+    if table.n_rows == 0:
+        raise ValueError(f"{path.name} has columns but no rows; a label table needs one row per item.")
+    return table, known
 
 
 def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], TableFormat]:

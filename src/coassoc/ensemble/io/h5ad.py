@@ -86,8 +86,6 @@ class _Obs:
         self.group = obs
         self.index = _text(obs.attrs.get("_index", "_index"))
         self.n_rows = int(self._vector(obs, self.index).shape[0])
-        if self.n_rows == 0:
-            raise ValueError("no rows in .obs.")
 
     def _member(self, group: Any, name: str) -> Any:
         """A member of a group; None when there is none, an error when it is a link to somewhere else."""

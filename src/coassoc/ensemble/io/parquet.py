@@ -42,9 +42,6 @@ class ParquetTable(Table):
             self.n_rows = int(metadata.num_rows)
             self.groups = [int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
             flat = int(metadata.num_columns) == len(self.names)
-        if len(self.types) < len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise ValueError(f"{path.name} has two columns named {twice!r}; rename one of them.")
         if self.n_rows != sum(self.groups) or min(self.groups, default=0) < 0:
             raise DamagedFile("its row groups do not add up")
         self.flat = flat
@@ -56,8 +53,6 @@ class ParquetTable(Table):
         for name in columns:
             if pa.types.is_nested(self.types[name]):
                 raise ValueError(f"{self.path.name}: column {name!r} holds lists or records; a label is one value.")
-        if self.n_rows == 0:
-            raise ValueError(f"{self.path.name} has columns but no rows; a label table needs one row per item.")
         assert self.n_rows is not None
         self.limit.check_table(self.n_rows, len(columns), sum(self.n_rows * self._width(name) for name in columns))
         places = [self.names.index(name) for name in columns] if self.flat else []
@@ -111,10 +106,7 @@ class ParquetTable(Table):
 
 def _is_text(kind: Any) -> bool:
     """Whether cells are bytes of any length, which Parquet may store once and repeat."""
-    import pyarrow as pa
-
-    types = pa.types
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+    return str(kind) in ("string", "large_string", "binary", "large_binary")
 
 
 class ArrowTable(Table):
@@ -126,13 +118,10 @@ class ArrowTable(Table):
         with _opened_arrow(path) as reader:
             self.names = list(reader.schema.names)
             nested = [field.name for field in reader.schema if field.type.num_fields]
-        if nested or len(set(self.names)) < len(self.names):
-            what = f"column {nested[0]!r} holds lists or records" if nested else "two columns have one name"
-            raise ValueError(f"{path.name}: {what}; a label table has named columns of single values.")
+        if nested:
+            raise ValueError(f"{path.name}: column {nested[0]!r} holds lists or records; a label is one value.")
         self.sizes = read_all(path, limit)
         self.n_rows = sum(self.sizes)
-        if self.n_rows == 0:
-            raise ValueError(f"{path.name} has columns but no rows; a label table needs one row per item.")
         limit.check_table(self.n_rows, len(self.names))
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:

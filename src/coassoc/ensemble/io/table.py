@@ -33,34 +33,16 @@ class Options:
 
 
 class Table:
-    """An open label file. Opening reads what the file declares about itself and none of its columns.
+    """An open label file. Opening reads what the file declares about itself and none of its columns."""
 
-    Attributes
-    ----------
-    names : list of str
-        Columns that may be partitions, in the order of the file.
-    n_rows : int or None
-        None when rows are only counted by reading them.
-    id_name, class_name : str or None
-        Columns that the format itself defines as ids and classes; they are not among `names`.
-    guess_ids : bool
-        Whether a column may be taken for ids because of its name.
-    must_choose : bool
-        Whether the user has to name the partitions.
-    guess : list of str or None
-        The partitions when the user names none; every column when None.
-    inspect : bool
-        Whether columns may turn out to be no clusterings.
-    """
-
-    names: list[str]
-    n_rows: int | None = None
-    id_name: str | None = None
+    names: list[str]  # columns that may be partitions, in the order of the file
+    n_rows: int | None = None  # None when rows are only counted by reading them
+    id_name: str | None = None  # columns that the format itself defines as ids and classes; not among `names`
     class_name: str | None = None
-    guess_ids = True
-    must_choose = False
-    guess: list[str] | None = None
-    inspect = True
+    guess_ids = True  # whether a column may be taken for ids because of its name
+    must_choose = False  # whether the user has to name the partitions
+    guess: list[str] | None = None  # the partitions when the user names none; every column when None
+    inspect = True  # whether columns may turn out to be no clusterings
 
     def __init__(self, path: Path, limit: Limit):
         self.path, self.limit = path, limit
@@ -96,30 +78,14 @@ class Table:
 
 
 class TableFormat:
-    """A file format. A new one is a module with a subclass, and one entry in the list of `formats`.
+    """A file format. A new one is a module with a subclass, and one entry in the list of `formats`."""
 
-    Attributes
-    ----------
-    name : str
-        What ``format=`` calls it.
-    suffixes : tuple of str
-        Endings of file names.
-    table : type of Table
-        What `open` opens, as ``table(path, limit)``, unless it is overridden.
-    magic : tuple of bytes
-        How its files begin; empty for text.
-    is_text : bool
-        Whether files may be gzip-compressed and written to standard output.
-    in_folders : bool
-        Whether a folder of such files is one table.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
-    table: type[Table]
-    magic: tuple[bytes, ...] = ()
-    is_text = False
-    in_folders = False
+    name: str  # what ``format=`` calls it
+    suffixes: tuple[str, ...]  # endings of file names
+    table: type[Table]  # what `open` opens, as ``table(path, limit)``, unless it is overridden
+    magic: tuple[bytes, ...] = ()  # how its files begin; empty for text
+    is_text = False  # whether files may be gzip-compressed and written to standard output
+    in_folders = False  # whether a folder of such files is one table
 
     def open(self, path: Path, options: Options) -> Table:
         """The table in a file."""

@@ -57,18 +57,9 @@ class TextTable(Table):
         names = [name_of(cell) for cell in cells] if header else [str(j) for j in range(len(cells))]
         padded = header and len(names) > 1 and names[-1] == ""
         self.names = names[:-1] if padded else names
-        self._check_names()
+        if "" in self.names[1:]:
+            raise ValueError(f"column {self.names.index('', 1) + 1} has no name; name every column in the first row.")
         self.layout = replace(layout, has_header=header, start=start if header else 0, padded=padded)
-
-    def _check_names(self) -> None:
-        for j, name in enumerate(self.names):
-            if name in self.names[:j]:
-                raise ValueError(
-                    f"{self.path.name} has two columns named {name!r}; rename one of them, or pass header=False "
-                    "(--no-header) if its first row is data."
-                )
-            if name == "" and j > 0:
-                raise ValueError(f"{self.path.name}: column {j + 1} has no name; name every column in the first row.")
 
     def read_ids(self, name: str) -> None:
         """Read the column `name` as ids: its cells stay as they are."""
