@@ -177,13 +177,10 @@ def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str, first_
     if nulls is not None:
         nan |= nulls
     whole = np.where(nan, 0.0, values).astype(np.float64, copy=False)
-    for wrong in (np.isinf(whole), whole != np.floor(whole)):
+    for wrong in (np.isinf(whole), whole != np.floor(whole), np.abs(whole) >= 2.0**63):
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            _refuse_float(values[row], first_row + row, name)
-    if (np.abs(whole) >= 2.0**63).any():
-        row = int(np.flatnonzero(np.abs(whole) >= 2.0**63)[0])
-        _refuse_size(values[row], first_row + row, name)
+            _whole_number(values[row], first_row + row, name)
     return whole.astype(np.int64), (nan if nan.any() else None)
 
 
@@ -230,10 +227,11 @@ def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first
 
 
 def _whole_number(value: Any, row: int, name: str) -> int:
-    if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+    is_float = isinstance(value, (float, np.floating))
+    if is_float and not float(value).is_integer():
         _refuse_float(value, row, name)
     whole = int(value)
-    if not -(2**63) <= whole < 2**64:
+    if not -(2**63) <= whole < 2 ** (63 if is_float else 64):
         _refuse_size(whole, row, name)
     return whole
 
@@ -251,13 +249,9 @@ def is_negative(label: Any) -> bool:
 
 
 def _is_null(value: Any) -> bool:
-    if value is None:
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return True
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return bool(np.isnat(value))
-    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
+    return isinstance(value, (float, np.floating, np.datetime64, np.timedelta64)) and bool(value != value)
 
 
 def _object_kind(kind: type, name: str) -> str:
@@ -280,18 +274,12 @@ def _recode(values: np.ndarray) -> Column:
     if values.dtype.kind in "iu":
         low, high = int(values.min()), int(values.max())
         # a counting pass beats sorting while the range of labels is of the order of n
-        if high - low < max(4 * len(values), 1 << 16):
-            # unsigned: subtract first, since uint64 may not fit int64; signed: widen first, since int8 may overflow
-            unsigned = values.dtype.kind == "u"
-            shifted = values - values.dtype.type(low) if unsigned else values.astype(np.int64) - low
-            shifted = shifted.astype(np.int64, copy=False)
+        if high < 2**63 and high - low < max(4 * len(values), 1 << 16):
+            shifted = values.astype(np.int64) - low
             used = np.flatnonzero(np.bincount(shifted))
-            categories = used.astype(np.uint64) + np.uint64(low) if high >= 2**63 else used + low
-            if len(used) < high - low + 1:
-                rank = np.zeros(high - low + 1, dtype=np.intp)
-                rank[used] = np.arange(len(used))
-                shifted = rank[shifted]
-            return Column(shifted, categories)
+            rank = np.zeros(high - low + 1, dtype=np.intp)
+            rank[used] = np.arange(len(used))
+            return Column(rank[shifted], used + low)
     if values.dtype.kind == "O":
         categories, codes = sorted_labels(values.tolist())
         return Column(codes, categories)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .generate import Model, check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
-from .io.blocks import Source, content, source_of
+from .io.blocks import Source, source_of
 from .io.output import check_writable, replacing
 from .stored import StoredEnsemble
 
@@ -44,8 +44,8 @@ def make_ensemble_large(
 
     Parameters
     ----------
-    features : path or Dask collection
-        Parquet file, folder of Parquet files, or NPY file of numbers; with `client` also a Dask array or data frame.
+    features : path
+        Parquet file, folder of Parquet files, or NPY file of numbers.
     output : path
         Parquet file of labels to write, one column per partition; with `client` a folder of such files, one per block,
         which all workers must be able to write to.
@@ -86,11 +86,11 @@ def make_ensemble_large(
     source, target = source_of(features, columns), Path(output)
     if client is None or not force or not target.is_dir():
         check_writable(target, force=force)
-    if source.kind not in ("npy", "parquet", "dask"):
-        raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; convert it first.")
-    if source.kind == "dask" and client is None:
-        raise ValueError("features on a cluster need client=, the distributed.Client that computes them.")
-    sizes = _block_sizes(source, client)
+    if source.kind not in ("npy", "parquet"):
+        raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; write them as one first.")
+    sizes = [block.rows for block in source.blocks]
+    if sum(sizes) < 2:
+        raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
     starts, shape = np.cumsum([0, *sizes[:-1]]).tolist(), (sum(sizes), len(source.names))
     clusterers = check_clusterers(clusterer, mini_batch, n_init)
     recipe = plan(shape, n_clusters, None, clusterers, feature_fraction, 1.0, "predict", fit_sample)
@@ -114,24 +114,14 @@ def make_ensemble_large(
     return StoredEnsemble(target)
 
 
-def _block_sizes(source: Source, client: Any) -> list[int]:
-    sizes = [block.rows for block in source.blocks]
-    if any(size is None for size in sizes):
-        futures = client.compute([block.delayed for block in source.blocks])
-        sizes = client.gather([client.submit(len, future) for future in futures])
-    if sum(sizes) < 2:
-        raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
-    return sizes
-
-
 # -- what is done with a block: plain functions, here or on a worker -------------------------------------------------
 
 
 def _features(block: Any, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    table = content(block)
-    if not isinstance(table, np.ndarray):  # columns by name
-        parts = {str(name): np.asarray(table[name]) for name in (table if isinstance(table, dict) else table.columns)}
+    table = block.read()
+    if isinstance(table, dict):
+        parts = {name: np.asarray(column) for name, column in table.items()}
         words = [name for name, part in parts.items() if part.dtype.kind not in "iufb"]
         if words:
             raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
@@ -186,10 +176,7 @@ class _Here:
 
 def _tasks(client: Any, source: Source, function: Callable, *columns: Sequence) -> list:
     """``function(block, ...)`` for every block; tasks, which can be run again, on a cluster."""
-    blocks = source.blocks
-    if source.kind == "dask":
-        blocks = client.compute([block.delayed for block in blocks])
-    return [client.submit(function, block, *rest, pure=False) for block, *rest in zip(blocks, *columns)]
+    return [client.submit(function, block, *rest, pure=False) for block, *rest in zip(source.blocks, *columns)]
 
 
 def _fit(source: Source, draws: list[Model], starts: list[int], sizes: list[int], client: Any) -> list:

@@ -73,9 +73,9 @@ def is_dask(table: Any) -> bool:
 
 
 def source_of(table: Any, columns: Sequence[str] | None = None) -> Source:
-    """Blocks of a file, of a folder of files, or of a Dask array or data frame; every column when `columns` is None."""
+    """Blocks of a file of features, or of a folder of files; every column when `columns` is None."""
     if is_dask(table):
-        return dask_source(table, columns)
+        raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
     path = existing(table, "features")
     with naming(path):
         opened, found = open_table(path)

@@ -74,9 +74,10 @@ def find_format(path: Path, wanted: str | None = None) -> TableFormat:
         raise ValueError(f"{path.name} is empty; a label table needs a header and at least one row.")
     found = next((known for known in formats() if any(map(head.startswith, known.magic))), None)
     if found is NPZ and promised is not NPZ:
-        if not _is_workbook(path):
+        if _is_workbook(path):
+            return EXCEL
+        if path.suffix:
             raise ValueError(f"{path.name} is a zip archive, not a label table; unpack it first.")
-        found = EXCEL
     if found is not None:
         return found
     if head.startswith(_GZIP) and promised is not None and not promised.is_text:

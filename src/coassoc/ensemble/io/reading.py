@@ -237,7 +237,4 @@ def standard_input(format: str | None) -> Iterator[Path]:
         path = Path(folder, f"standard-input.{format}" if format else "standard-input")
         with open(path, "wb") as spooled:
             shutil.copyfileobj(sys.stdin.buffer, spooled, 1 << 20)
-        with open(path, "rb") as spooled:
-            if format is None and spooled.read(4) in (b"PK\x03\x04", b"PK\x05\x06"):
-                path = path.rename(path.with_suffix(".npz"))
         yield path

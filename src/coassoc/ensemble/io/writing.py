@@ -168,15 +168,13 @@ def _write(path: Any, found: TableFormat, force: bool, write: Callable[[Any], No
         write(sys.stdout)
         sys.stdout.flush()
         return
+    opener: Any = gzip.open if str(path).endswith(".gz") else open
     with replacing(path, force=force) as partial:
         if not found.is_text:
             write(partial)
-        elif str(path).endswith(".gz"):
-            with gzip.open(partial, "wt", encoding="utf-8", newline="") as packed:
-                write(packed)
-        else:
-            with open(partial, "w", encoding="utf-8", newline="") as out:
-                write(out)
+            return
+        with opener(partial, "wt", encoding="utf-8", newline="") as out:
+            write(out)
 
 
 def _check_ids(ids: Any) -> None:
