@@ -73,6 +73,7 @@ def test_a_bad_table_is_refused_with_a_reason(name, consumer):
 
 KM, TREE = ca.KMeansConsensus, ca.BisectingConsensus
 BOTH = (KM, TREE)
+COPIES, WEIGHTS = "sample_weight", "partition_weights"
 
 # estimators, parameters, fit arguments, error, words
 PARAMETERS = {
@@ -98,32 +99,26 @@ PARAMETERS = {
     "seed a float": (BOTH, {"random_state": 0.5}, {}, TypeError, ["random_state", "0.5", "integer"]),
     "seed negative": (BOTH, {"random_state": -1}, {}, ValueError, ["random_state", "-1"]),
     "seed a bool": (BOTH, {"random_state": True}, {}, TypeError, ["random_state", "True"]),
-    "weights negative": (BOTH, {"partition_weights": [1, -1]}, {}, ValueError, ["partition_weights", "negative", "-1"]),
-    "weights zero": (BOTH, {"partition_weights": [0, 0]}, {}, ValueError, ["partition_weights", "not all zero"]),
-    "weights NaN": (BOTH, {"partition_weights": [1, np.nan]}, {}, ValueError, ["partition_weights", "finite", "nan"]),
-    "weights length": (BOTH, {"partition_weights": [1, 1, 1]}, {}, ValueError, ["partition_weights", "(2)", "(3,)"]),
-    "weights a number": (BOTH, {"partition_weights": 1.0}, {}, ValueError, ["partition_weights", "(2)", "()"]),
-    "weights text": (BOTH, {"partition_weights": ["a", "b"]}, {}, TypeError, ["partition_weights", "numbers"]),
-    "copies negative": (BOTH, {}, {"sample_weight": [1, 1, 1, 1, -2]}, ValueError, ["sample_weight", "-2", "removes"]),
-    "copies fraction": (
-        BOTH,
-        {},
-        {"sample_weight": [1, 1, 0.5, 1, 1]},
-        ValueError,
-        ["sample_weight", "0.5", "integers"],
-    ),
-    "copies NaN": (BOTH, {}, {"sample_weight": [1, 1, np.nan, 1, 1]}, ValueError, ["sample_weight", "nan", "integers"]),
-    "copies length": (BOTH, {}, {"sample_weight": [1, 1]}, ValueError, ["sample_weight", "(5,)", "(2,)"]),
-    "copies zero": (BOTH, {}, {"sample_weight": [0] * 5}, ValueError, ["sample_weight", "at least one", "zeros"]),
-    "copies text": (BOTH, {}, {"sample_weight": ["a"] * 5}, TypeError, ["sample_weight", "numbers"]),
-    "copies huge": (BOTH, {}, {"sample_weight": [2**62] * 5}, ValueError, ["sample_weight", str(2**62), "divide"]),
-    "copies huge sum": (BOTH, {}, {"sample_weight": [2**31] * 5}, ValueError, [str(5 * 2**31), "at most"]),
+    "weights negative": (BOTH, {WEIGHTS: [1, -1]}, {}, ValueError, [WEIGHTS, "negative", "-1"]),
+    "weights zero": (BOTH, {WEIGHTS: [0, 0]}, {}, ValueError, [WEIGHTS, "not all zero"]),
+    "weights NaN": (BOTH, {WEIGHTS: [1, np.nan]}, {}, ValueError, [WEIGHTS, "finite", "nan"]),
+    "weights length": (BOTH, {WEIGHTS: [1, 1, 1]}, {}, ValueError, [WEIGHTS, "(2)", "(3,)"]),
+    "weights a number": (BOTH, {WEIGHTS: 1.0}, {}, ValueError, [WEIGHTS, "(2)", "()"]),
+    "weights text": (BOTH, {WEIGHTS: ["a", "b"]}, {}, TypeError, [WEIGHTS, "numbers"]),
+    "copies negative": (BOTH, {}, {COPIES: [1, 1, 1, 1, -2]}, ValueError, [COPIES, "-2", "removes"]),
+    "copies fraction": (BOTH, {}, {COPIES: [1, 1, 0.5, 1, 1]}, ValueError, [COPIES, "0.5", "integers"]),
+    "copies NaN": (BOTH, {}, {COPIES: [1, 1, np.nan, 1, 1]}, ValueError, [COPIES, "nan", "integers"]),
+    "copies length": (BOTH, {}, {COPIES: [1, 1]}, ValueError, [COPIES, "(5,)", "(2,)"]),
+    "copies zero": (BOTH, {}, {COPIES: [0] * 5}, ValueError, [COPIES, "at least one", "zeros"]),
+    "copies text": (BOTH, {}, {COPIES: ["a"] * 5}, TypeError, [COPIES, "numbers"]),
+    "copies huge": (BOTH, {}, {COPIES: [2**62] * 5}, ValueError, [COPIES, str(2**62), "divide"]),
+    "copies huge sum": (BOTH, {}, {COPIES: [2**31] * 5}, ValueError, [str(5 * 2**31), "at most"]),
     "copies unsigned": (
         BOTH,
         {},
-        {"sample_weight": np.full(5, 2**64 - 1, np.uint64)},
+        {COPIES: np.full(5, 2**64 - 1, np.uint64)},
         ValueError,
-        ["sample_weight", str(2**64 - 1), "divide"],
+        [COPIES, str(2**64 - 1), "divide"],
     ),
 }
 
@@ -150,11 +145,7 @@ SCORES = {
     "copies": (lambda: ca.ensemble_nmi(GOOD, [0] * 5, sample_weight=[1]), ValueError, ["sample_weight", "(5,)"]),
     "engine": (lambda: ca.inter_density(GOOD, [0] * 5, engine="gpu9"), ValueError, ["engine", "'gpu9'"]),
     "missing rule": (lambda: ca.Ensemble(GOOD, missing="zero"), ValueError, ["missing", "'zero'", "negative"]),
-    "missing rule, vectors": (
-        lambda: ca.Ensemble.from_partitions([[0]], missing=None),
-        ValueError,
-        ["missing", "None", "negative"],
-    ),
+    "rule for vectors": (lambda: ca.Ensemble.from_partitions([[0]], missing=None), ValueError, ["missing", "None"]),
     "chunk_rows": (lambda: ca.engines.Numpy(chunk_rows=0), ValueError, ["chunk_rows", "at least 1", "0"]),
     "chunk_rows type": (lambda: ca.engines.Numpy(chunk_rows=1.5), TypeError, ["chunk_rows", "1.5"]),
 }

@@ -311,13 +311,6 @@ def test_lone_missing_items_are_never_met_again():
     assert ens.encode([[None, 1]]).tolist() == [[3, 0]]
 
 
-def test_missing_as_a_cluster_of_its_own():
-    ens = ca.Ensemble([[0, 1], [None, 1], [None, 2]], missing="cluster")
-    assert ens.codes.tolist() == [[0, 0], [1, 0], [1, 1]]
-    km = ca.KMeansConsensus(2, random_state=0).fit(ens)
-    assert (km.predict(ens) == km.labels_).all()
-
-
 def test_the_text_of_an_ensemble_says_its_shape():
     assert repr(ca.Ensemble(TABLE)) == "Ensemble(5 items, 2 partitions of 2-3 clusters, uint8, some labels missing)"
     assert repr(ca.Ensemble([[0, 1]])) == "Ensemble(1 items, 2 partitions of 1 clusters, uint8)"

@@ -28,7 +28,10 @@ def test_partition_is_what_scikit_learn_makes_from_the_same_draws(X):
 
 def test_same_ensemble_for_any_number_of_jobs(X):
     settings = {"n_partitions": 6, "n_init": 2, "random_state": 5, "feature_fraction": 0.6, "sample_fraction": 0.7}
-    one = ca.make_ensemble(X, n_jobs=1, **settings)
+    calls, before = [], np.random.get_state()[1].copy()  # noqa: NPY002
+    one = ca.make_ensemble(X, n_jobs=1, **settings, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(done, 6) for done in range(1, 7)]
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
     two = ca.make_ensemble(X, n_jobs=2, **settings)
     assert (one.codes == two.codes).all() and (one.n_clusters == two.n_clusters).all()
 
@@ -102,18 +105,6 @@ def test_mini_batch_and_float32(X):
 def test_duplicate_rows_give_fewer_clusters_without_a_warning():
     X = np.repeat(np.eye(3), 10, axis=0)
     assert (ca.make_ensemble(X, 2, 5, n_init=1, random_state=0).n_clusters == 3).all()
-
-
-def test_progress_counts_partitions(X):
-    calls = []
-    ca.make_ensemble(X, 3, 2, n_init=1, random_state=0, progress=lambda done, total: calls.append((done, total)))
-    assert calls == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_global_random_state_is_left_alone(X):
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    ca.make_ensemble(X, 2, 2, n_init=1)
-    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
 def test_seeds_accept_sequences_and_generators():

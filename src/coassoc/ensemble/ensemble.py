@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,6 @@ from .io.blocks import Coding
 from .io.roles import warn_of_odd_columns
 from .rows import count_codes, distinct_rows, row_chunks, tally_integers
 from .tables import Vocabulary, check_table_shape, column_values, columns_of
-
-# (test, class) of ensembles that leave the labels where they are; the first class whose test holds is used
-_KINDS: list[tuple[Callable[[Any], bool], type]] = []
-
-
-def add_kind(test: Callable[[Any], bool], kind: type) -> None:
-    """Make ``Ensemble(table)`` a `kind` for tables for which ``test(table)`` holds."""
-    _KINDS.append((test, kind))
 
 
 class Ensemble:
@@ -91,8 +83,13 @@ class Ensemble:
 
     def __new__(cls, partitions: Any = None, **_: Any) -> Ensemble:
         """Files, Dask collections and tables on a GPU make ensembles that leave the labels where they are."""
-        kind = next((kind for test, kind in _KINDS if test(partitions)), cls) if cls is Ensemble else cls
-        return object.__new__(kind)
+        kinds = cls.__subclasses__() if cls is Ensemble else ()
+        return object.__new__(next((kind for kind in kinds if kind.takes(partitions)), cls))
+
+    @staticmethod
+    def takes(table: Any) -> bool:
+        """Whether ``Ensemble(table)`` is of this class; for classes that leave the labels where they are."""
+        return False
 
     def __init__(self, partitions: Any, *, missing: str = "negative"):
         check_missing_rule(missing)
@@ -171,7 +168,7 @@ class Ensemble:
             Names of partitions; original labels behind the codes.
         """
         if is_on_gpu(codes):
-            on_device: Any = next(kind for test, kind in _KINDS if test(codes))
+            on_device: Any = next(kind for kind in Ensemble.__subclasses__() if kind.takes(codes))
             return on_device.from_codes(codes, n_clusters, names=names, categories=categories)
         if not isinstance(codes, np.ndarray):
             raise TypeError(

@@ -166,12 +166,9 @@ def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.Seed
 
 def run_partitions(function: Callable, X: Any, recipe: Recipe, seeds: Sequence, n_jobs: int | None) -> Iterator[Any]:
     """``function(X, recipe, j, seed)`` of each partition j, in order, as they become known."""
-    from joblib import Parallel, delayed, effective_n_jobs
+    from joblib import Parallel, delayed
 
-    jobs = min(effective_n_jobs(n_jobs), len(seeds))
-    if jobs == 1:
-        return (function(X, recipe, j, seed) for j, seed in enumerate(seeds))
-    parallel = Parallel(n_jobs=jobs, return_as="generator")
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     return parallel(delayed(function)(X, recipe, j, seed) for j, seed in enumerate(seeds))
 
 

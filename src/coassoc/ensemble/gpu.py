@@ -10,7 +10,7 @@ import numpy as np
 from ..core.counts import smallest_unsigned
 from ..engines.cuda import device as cuda_device
 from ..engines.cuda.engine import Cuda
-from .ensemble import Ensemble, add_kind, is_on_gpu
+from .ensemble import Ensemble, is_on_gpu
 from .tables import Vocabulary
 
 _MOST = 1 << 22  # labels on a GPU must be below: a lookup table has one entry for each
@@ -34,6 +34,7 @@ class DeviceEnsemble(Ensemble):
     """
 
     device: Any
+    takes = staticmethod(is_on_gpu)
 
     def __init__(self, table: Any, *, missing: str = "negative", device: Any = None):
         if isinstance(table, DeviceEnsemble):
@@ -196,6 +197,3 @@ def no_labels(X: Any) -> Any:
     labels = device.zeros(X.n_samples if isinstance(X, DeviceEnsemble) else X.shape[0], np.int32)
     labels.fill(-1)
     return labels
-
-
-add_kind(is_on_gpu, DeviceEnsemble)

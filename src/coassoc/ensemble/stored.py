@@ -15,7 +15,7 @@ from ..engines.dask.engine import Dask
 from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
-from .ensemble import Ensemble, add_kind
+from .ensemble import Ensemble
 from .io.blocks import Coding, Source, dask_source, existing, file_source, gather, is_dask
 from .io.reading import check_ids, decode, open_roles
 from .io.roles import Choice, Roles
@@ -94,6 +94,10 @@ class StoredEnsemble(Ensemble):
         self._block_sizes: list[int] = []
         self._known: Coding | None = None
         self._codes: np.ndarray | None = None
+
+    @staticmethod
+    def takes(table: Any) -> bool:
+        return isinstance(table, (str, os.PathLike, StoredEnsemble)) or is_dask(table)
 
     def __reduce__(self) -> Any:
         raise TypeError("an ensemble in a file or on a cluster is not pickled; open it again where it is needed.")
@@ -200,10 +204,3 @@ class StoredEnsemble(Ensemble):
         n = self.source.n_rows
         items = "items not yet counted" if n is None else f"{n} items"
         return f"Ensemble({items}, {self.n_partitions} partitions, stored in {self.source.what})"
-
-
-def _is_stored(table: Any) -> bool:
-    return isinstance(table, (str, os.PathLike, StoredEnsemble)) or is_dask(table)
-
-
-add_kind(_is_stored, StoredEnsemble)

@@ -19,7 +19,6 @@ MODULE = '''
 """Columns as JSON lists, for the sake of the test."""
 import json
 import numpy as np
-from coassoc.ensemble.io.limits import Limit
 from coassoc.ensemble.io.table import Table, TableFormat
 
 class JsonTable(Table):
@@ -33,10 +32,7 @@ class JsonTable(Table):
         return {name: np.array(content[name]) for name in columns}
 
 class JsonFormat(TableFormat):
-    name, suffixes, magic, in_folders = "jsontable", (".jt",), (b"JT1 ",), True
-
-    def open(self, path, options):
-        return JsonTable(path, Limit.of([path], options.max_bytes))
+    name, suffixes, magic, in_folders, table = "jsontable", (".jt",), (b"JT1 ",), True, JsonTable
 
     def write(self, target, content):
         columns = {} if content.item_ids is None else {"id": content.item_ids.tolist()}

@@ -108,20 +108,16 @@ def dask_source(table: Any, columns: Any = None) -> Source:
     if table.ndim != 2:
         check_table_shape(tuple(table.shape))
     if hasattr(table, "rechunk"):  # an array
-        if table.numblocks[1] > 1:
-            table = table.rechunk({1: -1})
-        check_table_shape((1, int(table.shape[1])))
-        delayed = table.to_delayed()[:, 0]
+        table = table.rechunk({1: -1})
+        delayed = table.to_delayed()[:, 0] if table.shape[1] else []
         sizes = [None if np.isnan(rows) else int(rows) for rows in table.chunks[0]]
         names = [str(j) for j in range(table.shape[1])]
     else:
         delayed = table.to_delayed()
         sizes = [None] * len(delayed)
         names = [str(name) for name in table.columns]
-        check_table_shape((1, len(names)))
-    n = None if any(rows is None for rows in sizes) else sum(rows for rows in sizes if rows is not None)
-    if n == 0:
-        check_table_shape((0, len(names)))
+    n = None if None in sizes else sum(rows for rows in sizes if rows is not None)
+    check_table_shape((1 if n is None else n, len(names)))
     return Source([DelayedBlock(d, rows) for d, rows in zip(delayed, sizes)], names, n, "dask", "the Dask collection")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 import zipfile
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,8 @@ def _read(path: Path, limit: Limit, header: bool | None) -> tuple[list[str], lis
     named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])
     names = [("" if c is None else str(c).strip()) if named else str(j) for j, c in enumerate(rows[0] if rows else ())]
     rows = rows[1:] if named else rows
-    return names, [as_objects([_label(row[j]) if j < len(row) else None for row in rows]) for j in range(len(names))]
-
-
-def _label(cell: Any) -> Any:
-    return label_of(cell) if isinstance(cell, str) else cell
+    columns = [column[1:] for column in zip_longest(names, *rows)][: len(names)]
+    return names, [as_objects([label_of(c) if isinstance(c, str) else c for c in column]) for column in columns]
 
 
 class ExcelFormat(TableFormat):

@@ -42,6 +42,7 @@ class H5adTable(Table):
 
     def __init__(self, path: Path, limit: Limit):
         super().__init__(path, limit)
+        try_reading(_TRIAL, path, limit)
         with import_h5py().File(path, "r") as file:
             obs = _Obs(file, limit)
             self.names, self.n_rows = obs.columns(), obs.n_rows
@@ -63,14 +64,15 @@ class H5adTable(Table):
 
 def read_all(path: Path, limit: Limit) -> None:
     """Read every column that can be read, as a trial."""
-    table = H5adTable(path, limit)
-    for name in [_IDS, *table.names]:
-        try:
-            for block in table.blocks([name]):
-                block.read()
-        except Exception as error:
-            if isinstance(error, MemoryError) or short_of_memory(str(error)):
-                raise
+    with import_h5py().File(path, "r") as file:
+        obs = _Obs(file, limit)
+        for name in [_IDS, *obs.columns()]:
+            try:
+                for start, rows in row_ranges(obs.n_rows):
+                    obs.read(name, slice(start, start + rows))
+            except Exception as error:
+                if isinstance(error, MemoryError) or short_of_memory(str(error)):
+                    raise
 
 
 class _Obs:
@@ -186,14 +188,10 @@ def _text(value: Any) -> str:
 class H5adFormat(TableFormat):
     """Annotated data; only ``.obs`` concerns us."""
 
+    table = H5adTable
     name = "h5ad"
     suffixes = (".h5ad",)
     magic = (b"\x89HDF\r\n\x1a\n",)
-
-    def open(self, path: Path, options: Options) -> H5adTable:
-        limit = Limit.of([path], options.max_bytes)
-        try_reading(_TRIAL, path, limit)
-        return H5adTable(path, limit)
 
     def write(self, target: Any, content: Content) -> None:
         """A small h5ad of categorical ``.obs`` columns and nothing else."""

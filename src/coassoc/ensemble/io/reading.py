@@ -193,15 +193,15 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
         if len({part.n_rows for part in parts}) > 1:
             sizes = ", ".join(f"{path.name} {part.n_rows}" for part, path in zip(parts, paths))
             raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
-        columns = {new: c for names, part in zip(labels, parts) for new, c in zip(names, part.columns.values())}
-        classes = next((part.classes for part in parts if part.classes is not None), None)
-        return _Part(columns, None, classes)
-    if not all(with_ids):
+        place: dict[str, int] = dict.fromkeys(map(str, range(parts[0].n_rows)), 0)
+        rows: list[Any] = [slice(None)] * len(parts)
+    elif not all(with_ids):
         name = paths[with_ids.index(False)].name
         raise ValueError(f"{name} has no ids while others do; name its id_column (--id).")
-    place: dict[str, int] = {}
-    ids = [part.ids.tolist() for part in parts if part.ids is not None]
-    rows = [np.array([place.setdefault(str(one), len(place)) for one in mine]) for mine in ids]
+    else:
+        place = {}
+        ids = [part.ids.tolist() for part in parts if part.ids is not None]
+        rows = [np.array([place.setdefault(str(one), len(place)) for one in mine]) for mine in ids]
     columns, classes = {}, None
     for names, part, where in zip(labels, parts, rows):
         for new, column in zip(names, part.columns.values()):
@@ -211,7 +211,7 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
         if part.classes is not None:
             classes = np.full(len(place), None, dtype=object) if classes is None else classes
             classes[where] = part.classes
-    return _Part(columns, np.array(list(place), dtype=object), classes)
+    return _Part(columns, np.array(list(place), dtype=object) if any(with_ids) else None, classes)
 
 
 def _names(parts: list[_Part], paths: list[Path]) -> list[list[str]]:

@@ -116,9 +116,7 @@ def _first_row(path: Path, compressed: bool, delimiter: str | None) -> tuple[lis
             while line := text.readline(_LONGEST_HEADER):
                 used += len(line.encode())
                 if used >= _LONGEST_HEADER:
-                    raise ValueError(
-                        f"the first line of {path.name} is over {_LONGEST_HEADER:,} characters long; is it a table?"
-                    )
+                    raise ValueError(f"the first line is over {_LONGEST_HEADER:,} characters long; is it a table?")
                 yield line
 
         try:
@@ -173,9 +171,8 @@ def _is_header(cells: list[str], layout: Layout) -> bool:
             for text, column in zip(texts, batch.values()):
                 if text and label_of(text) in column.labels.tolist():
                     raise ValueError(
-                        f"the first row of {layout.path.name} holds numbers ({','.join(texts[:4])}"
-                        f"{'...' * (len(texts) > 4)}) that may be column names or labels; pass header=True (--header) "
-                        "or header=False (--no-header)."
+                        f"the first row holds numbers ({','.join(texts[:4])}{'...' * (len(texts) > 4)}) that may be "
+                        "column names or labels; pass header=True (--header) or header=False (--no-header)."
                     )
     return True
 
@@ -291,16 +288,11 @@ def _parse_plain(stream: IO[bytes], layout: Layout, places: dict[str, int]) -> I
                 yield {name: _coded(columns[place], name, layout) for name, place in places.items()}
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise ValueError(
-            f"{path.name} is not UTF-8 text throughout (0x{byte:02x} near row {start}); save it as UTF-8."
-        ) from None
+        raise ValueError(f"not UTF-8 text throughout (0x{byte:02x} near row {start}); save it as UTF-8.") from None
     except csv.Error as error:
-        if "field larger" in str(error):
-            raise ValueError(
-                f"{path.name} holds a cell of more than {LONGEST_CELL:,} characters near row {start}; is it a table "
-                "of labels?"
-            ) from None
-        raise ValueError(f"{path.name} is not a well-formed table near row {start}: {error}; check quotes.") from None
+        long = f"a cell of more than {LONGEST_CELL:,} characters near row {start}; is it a table of labels?"
+        other = f"not a well-formed table near row {start}: {error}; check quotes."
+        raise ValueError(long if "field larger" in str(error) else other) from None
     finally:
         lines.close()
 
