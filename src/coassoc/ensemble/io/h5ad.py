@@ -66,6 +66,7 @@ def read_all(path: Path, limit: Limit) -> None:
     """Read every column that can be read, as a trial."""
     with import_h5py().File(path, "r") as file:
         obs = _Obs(file, limit)
+        limit.check_table(obs.n_rows, 1)
         for name in [_IDS, *obs.columns()]:
             try:
                 for start, rows in row_ranges(obs.n_rows):
