@@ -194,23 +194,20 @@ def test_broken_gisette_files_are_named(data, labels):
         parse_gisette([data, labels], n_features=4)
 
 
-def test_absent_set_tells_what_was_tried(monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("gisette", {}, r"'gisette' is not available here.*COASSOC_DATA is not set.*not allowed"),
+        ("iris", {}, r"dataset must be one of abalone, .*got 'iris'"),
+        ("nursery", {"scaling": "robust"}, "scaling must be one of"),
+        ("nursery", {"source": "uci"}, "source must be one of"),
+        ("glass", {"folder": "absent"}, "is not a folder that can be read"),
+    ],
+)
+def test_what_is_not_there_is_named(monkeypatch, name, settings, message):
     monkeypatch.delenv("COASSOC_DATA", raising=False)
-    with pytest.raises(
-        DatasetUnavailable, match=r"'gisette' is not available here.*COASSOC_DATA is not set.*not allowed"
-    ):
-        load("gisette")
-
-
-def test_wrong_names_and_folders_are_named(tmp_path):
-    with pytest.raises(ValueError, match=r"dataset must be one of abalone, .*got 'iris'"):
-        load("iris")
-    with pytest.raises(ValueError, match="scaling must be one of"):
-        load("nursery", scaling="robust")
-    with pytest.raises(ValueError, match="source must be one of"):
-        load("nursery", source="uci")
-    with pytest.raises(NotADirectoryError, match="is not a folder that can be read"):
-        load("glass", folder=tmp_path / "absent")
+    with pytest.raises((ValueError, NotADirectoryError), match=message):
+        load(name, **settings)
 
 
 @pytest.mark.parametrize(

@@ -147,15 +147,12 @@ def test_codes_are_not_copied():
     ens = ca.Ensemble(codes)
     assert np.shares_memory(ens.codes, codes)
     assert np.shares_memory(ca.Ensemble(ens).codes, codes)
+    for k in (300, 65536):  # wide codes that need the width
+        wide = ready_codes(np.uint16, k, n=2 * k)
+        assert np.shares_memory(ca.Ensemble(wide).codes, wide)
     assert ca.Ensemble.from_codes(codes, [3, 3]).codes is codes
     km = ca.KMeansConsensus(2, random_state=0, engine="numpy").fit(codes)
     assert len(km.labels_) == 300
-
-
-@pytest.mark.parametrize(("dtype", "k"), [(np.uint16, 300), (np.uint16, 65536)])
-def test_wide_codes_are_not_copied_when_they_need_the_width(dtype, k):
-    codes = ready_codes(dtype, k, n=2 * k)
-    assert np.shares_memory(ca.Ensemble(codes).codes, codes)
 
 
 @pytest.mark.parametrize(
