@@ -306,6 +306,7 @@ def test_lone_missing_items_are_never_met_again():
     assert ens.codes.tolist() == [[0, 0], [1, 0], [2, 1]]
     assert not ens.has_missing
     assert ens.encode([[None, 1]]).tolist() == [[3, 0]]
+    assert ens.encode(ens).tolist() == [[0, 0], [3, 0], [3, 1]]
 
 
 def test_the_text_of_an_ensemble_says_its_shape():

@@ -103,8 +103,8 @@ def test_awkward_text(read):
 
 def test_measurements_are_no_labels(read):
     for cell, message in (("1.25", "measurements"), ("-inf", "infinity"), ("1e-3", "measurements")):
-        with pytest.raises(ValueError, match=f"{message}: column b, row 1 is {cell.replace('1e-3', '0.001')}"):
-            read(f"a,b\n0,x\n1,{cell}\n").codes  # noqa: B018
+        with pytest.raises(ValueError, match=f"{message}: column b, row 2 is {cell.replace('1e-3', '0.001')}"):
+            read(f"a,b\n0,x\n0,x\n1,{cell}\n").codes  # noqa: B018
 
 
 def test_every_column_has_the_same_missing_values(read):
