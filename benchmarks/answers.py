@@ -1,7 +1,7 @@
 """Which method gives the best answers: every method on the same ensembles, paired differences, confidence intervals.
 
     COASSOC_DATA=<folder> python benchmarks/answers.py run --cache <folder> --out answers.jsonl
-    python benchmarks/answers.py table answers.jsonl --also docs/results/rows.csv.gz
+    python benchmarks/answers.py table answers.jsonl --also docs/results/rows.jsonl.gz
     python benchmarks/answers.py scale
 
 `run` adds one row per (data set, repeat, method, number of clusters) and skips rows it has already, so it can be
@@ -12,7 +12,6 @@ Base ensembles are those of the published evaluation (20 k-means partitions, k d
 from __future__ import annotations
 
 import argparse
-import csv
 import gzip
 import json
 import math
@@ -28,9 +27,9 @@ from scipy import stats
 
 import coassoc as ca
 from coassoc.datasets import load
-from coassoc.experiments.ensembles import base_ensemble
-from coassoc.experiments.protocol import PAPER_SETS, Protocol, method_seed, scaling_of
-from coassoc.experiments.synthetic import voronoi_ensemble
+from coassoc.experiments.protocol import PAPER_SETS, Protocol, base_ensemble, method_seed, scaling_of
+from coassoc.experiments.speed import voronoi_ensemble
+from coassoc.experiments.store import read_rows
 
 METHODS = {
     "KM": lambda k, seed: ca.KMeansConsensus(k, n_init=10, random_state=seed),
@@ -70,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("--no-truth", action="store_true", help="skip the fits at the true number of classes")
     two = commands.add_parser("table", help="tables from the rows of a run")
     two.add_argument("rows", type=Path, help="what `run` wrote, as .jsonl or .jsonl.gz")
-    two.add_argument("--also", type=Path, help="rows.csv.gz of `coassoc reproduce`: methods `run` did not make")
+    two.add_argument("--also", type=Path, help="rows.jsonl.gz of `coassoc reproduce`: methods `run` did not make")
     three = commands.add_parser("scale", help="time and memory of the linear methods on many items")
     three.add_argument("--items", type=int, default=1_000_000)
     three.add_argument("--methods", nargs="+", default=["KM", "HBGF", "LWGP", "ECPCS", "Density", "Agreement"])
@@ -136,15 +135,11 @@ def read_reproduced(path: Path, rows: list[dict]) -> list[dict]:
     for row in rows:
         have[row["set"], row["method"]] += row["against"] == "ensemble"
     found = []
-    with gzip.open(path, "rt") as lines:
-        for row in csv.DictReader(lines):
-            if (
-                row["method"] in METHODS
-                and int(row["repeat"]) in repeats
-                and have[row["dataset"], row["method"]] < full
-            ):
-                scores = {"density": float(row["density"]), "nmi": float(row["nmi"]), "against": "ensemble"}
-                found.append({"set": row["dataset"], "method": row["method"], "repeat": int(row["repeat"]), **scores})
+    for row in read_rows(path)[0]:
+        name = row["method"]
+        if name in METHODS and row["repeat"] in repeats and have[row["dataset"], name] < full:
+            scores = {"density": row["density"], "nmi": row["nmi"], "against": "ensemble"}
+            found.append({"set": row["dataset"], "method": name, "repeat": row["repeat"], **scores})
     return found
 
 

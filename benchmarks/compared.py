@@ -15,8 +15,7 @@ import numpy as np
 
 import coassoc as ca
 from coassoc.datasets import load
-from coassoc.experiments.ensembles import base_ensemble
-from coassoc.experiments.protocol import Protocol
+from coassoc.experiments.protocol import Protocol, base_ensemble
 
 SETS = ("glass", "ecoli", "ionosphere", "user_knowledge", "breastcancer")
 K = 20

@@ -149,9 +149,9 @@ def settled_kernel(outcome: dict, skip: bool, in_bytes: bool = True) -> float:
     narrow, bound, shift = narrow_table(fit.table.values, rows.layout.offsets, lambda bound: in_bytes)
     exact_shift = fit.table.bits + labelling.unit
     drift = np.zeros(labelling.n_clusters, np.uint8) if skip else None
+    tables = rows.layout.pad(narrow), rows.layout.pad(fit.table.values)
     job = rows.device.assign_job(
-        rows._pad(narrow), rows._pad(fit.table.values), rows.starts, bound, max(exact_shift - shift, -8), exact_shift,
-        drift, count=True, fresh=False, few=True,
+        *tables, rows.starts, bound, max(exact_shift - shift, -8), exact_shift, drift, count=True, fresh=False, few=True
     )  # fmt: skip
     return timed(
         lambda: rows.device.assign_rows(job, rows.codes, labelling.labels, labelling.gaps, None, labelling.alpha)
@@ -367,10 +367,10 @@ def from_host(at_home, fit: dict, native: bool, streamed: bool, copied: bool) ->
     `fit` holds the loss, the passes and, for the CPU, the labels of the fit on the GPU, which may be gone.
     """
     from coassoc.engines import Cuda, Native
-    from coassoc.engines.native.engine import kernels_missing
+    from coassoc.engines.compiled import why_missing
 
     row: dict = {}
-    if native and kernels_missing() is None:
+    if native and why_missing is None:
         engine = Native(blocked_copy=at_home.n_samples <= 10**8)
         of_cpu = whole_fit(at_home, engine)
         row["native_seconds"], row["native"] = of_cpu["seconds"], repr(engine)
@@ -434,7 +434,9 @@ def main() -> None:
         row["kernel_full_16_ms"] = settled_kernel(fit, False, in_bytes=False)
         row["pass_full_ms"], row["pass_skip_ms"] = settled_passes(fit, False), settled_passes(fit, True)
         row |= seeding_kernels(fit["rows"])
-        row["no_skip_seconds"] = whole_fit(ensemble, Cuda(skip=False))["seconds"]
+        engine = Cuda()
+        engine.skip = False
+        row["no_skip_seconds"] = whole_fit(ensemble, engine)["seconds"]
         if n <= options.density:
             row |= density_search(ensemble)
         if n <= options.torch:

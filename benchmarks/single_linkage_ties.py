@@ -5,7 +5,7 @@
 
 Counts out of 20 partitions take 21 values, so the merge that would leave 20 clusters ties with others. What is certain
 are the *blocks* before any tied merge and the clusters after all of them; every order of the ties lies between. `run`
-scores the readings below on ensembles of the evaluation (the first 20 are those of docs/results/rows.csv.gz) and adds
+scores the readings below on ensembles of the evaluation (the first 20 are those of docs/results/rows.jsonl.gz) and adds
 them to the JSON file; `table` prints Markdown. A printed figure is a mean over 20 ensembles, so its distance to a
 reading is compared with the standard error of such a mean, sd · √(1/20 + 1/ensembles).
 """
@@ -145,8 +145,7 @@ def one_ensemble(ensemble: ca.Ensemble, classes: np.ndarray, rng: np.random.Gene
 
 def scores_of(name: str, n_ensembles: int, cache: Path | None) -> list[dict[str, tuple]]:
     from coassoc.datasets import dataset_info, load
-    from coassoc.experiments.ensembles import base_ensemble
-    from coassoc.experiments.protocol import Protocol
+    from coassoc.experiments.protocol import Protocol, base_ensemble
 
     data = load(name, scaling=dataset_info(name).scaling)
     rng = np.random.default_rng(0)

@@ -18,12 +18,15 @@ import numpy as np
 from sklearn import cluster, datasets, mixture
 from sklearn.preprocessing import StandardScaler
 
+import truth_scenes
+
 MOST_ROWS = 1500  # a larger data set is reduced to a random sample of this size
 UCI_DESIGN = ("glass", "ionosphere", "breastcancer", "yeast", "advertisement", "drybean", "nursery")
 UCI_HELD_OUT = ("ecoli", "user_knowledge", "contraceptive", "abalone", "landstat", "musk", "pendigits")
 SHAPES_DESIGN = ("moons", "blobs8", "varied", "digits", "iris", "rings3", "strips", "unequal")
 SHAPES_HELD_OUT = ("circles", "blobs5", "aniso", "wine", "cancer", "spirals", "squares", "highdim")
-HELD_OUT = frozenset(UCI_HELD_OUT + SHAPES_HELD_OUT)
+SCENES = truth_scenes.names(held_out=False) + truth_scenes.names(held_out=True)
+HELD_OUT = frozenset(UCI_HELD_OUT + SHAPES_HELD_OUT + truth_scenes.names(held_out=True))
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def features(name: str) -> tuple[np.ndarray, np.ndarray]:
         keep = rng.permutation(len(X))[:MOST_ROWS]
         X, y = X[keep], y[keep]
         return (X if name == "advertisement" else StandardScaler().fit_transform(X)), y
-    X, y = _shape(name, rng)
+    X, y = truth_scenes.scene(rng) if name in SCENES else _shape(name, rng)
     keep = rng.permutation(len(X))[:MOST_ROWS]
     return StandardScaler().fit_transform(X[keep]), y[keep]
 
@@ -247,8 +250,11 @@ FAMILIES: dict[str, tuple[Callable, tuple[str, ...], int]] = {  # how members ar
     "finer": (_kmeans_finer, UCI + SHAPES, 1),
     "equal": (_kmeans_equal, UCI + SHAPES, 1),
     "coarser": (_kmeans_coarser, UCI + SHAPES, 1),
+    "scenes-kmeans": (_kmeans_fine, SCENES, 1),
+    "scenes-same-k": (_algorithms_same, SCENES, 1),
+    "scenes-mixed-k": (_algorithms_mixed, SCENES, 1),
 }
-CORRUPTED_FROM = ("uci-kmeans", "uci-same-k", "shapes-mixed-k", "fine", "mixed-k")  # seed 0 of each
+CORRUPTED_FROM = ("uci-kmeans", "uci-same-k", "shapes-mixed-k", "scenes-mixed-k", "fine", "mixed-k")  # seed 0 of each
 CORRUPTIONS = ("shuffled-25", "shuffled-50", "coherent-25")
 
 

@@ -7,10 +7,11 @@ benchmarks/truth_checks.py (PART is design or held-out):
     truth.held-out.clean.best       the three best single methods with their means; best1: the best one
     truth.design.behind             families where the answer is more than NEAR points behind the best method
     truth.design.k.chosen k         mean of a column of the tables k, bad and confidence
+    truth.within.7                  draws of 7 scenes in which the method best on all is within NEAR points of the best
     truth.design.ordered            ensembles where surer items are right more often; also ordered-share, one-class,
                                     out-of-order, near-order, unsupported, ensembles
 
-paper.METHOD.SET.SCORE, from rows.csv.gz (SCORE is nmi or density, in percent): how far the mean of a method is above
+paper.METHOD.SET.SCORE, from rows.jsonl.gz (SCORE is nmi or density, in percent): how far the mean of a method is above
 the printed one, with SET "mean" the mean absolute distance; nmi-ours and nmi-printed are the two means.
 paper.worst.METHODS.SCORE is the largest mean absolute distance of some methods.
 
@@ -42,7 +43,7 @@ import single_linkage_ties as ties  # noqa: E402  (of the folder benchmarks)
 import truth  # noqa: E402
 import truth_checks  # noqa: E402
 from coassoc.experiments.claims import claims_markdown, paired  # noqa: E402
-from coassoc.experiments.compact import read_rows  # noqa: E402
+from coassoc.experiments.store import read_rows  # noqa: E402
 from coassoc.experiments.tables import gaps, paper_tables, summarise  # noqa: E402
 
 TRUTH = [RESULTS / "truth-methods.jsonl.gz", RESULTS / "truth-answers.jsonl.gz"]
@@ -130,7 +131,21 @@ def cells(part: str, table: str) -> dict[str, dict[str, float]]:
     return {row[0]: {c: float(cell) for c, cell in zip(lines[0][1:], row[1:]) if cell} for row in lines[2:]}
 
 
+def within(size: int, draws: int = 4000) -> str:
+    """Share of draws of `size` scenes in which the method that is best on all of them is near the best of the draw."""
+    rows = [row for row in truth.read(TRUTH[0]) if row["family"].startswith("scenes")]
+    rng, shares = np.random.default_rng(0), []
+    for family, of in truth.set_means(rows, "ari").items():
+        if not truth.is_corrupted(family):
+            values = np.array([[sets[name] for name in sorted(sets)] for sets in of.values()])
+            means = values[:, rng.integers(values.shape[1], size=(draws, size))].mean(axis=2)
+            shares.append(100 * (means[values.mean(axis=1).argmax()] >= means.max(axis=0) - NEAR).mean())
+    return f"{min(shares):.0f} to {max(shares):.0f} %"
+
+
 def truth_figure(part: str, what: str, which: str = "") -> str:
+    if part == "within":
+        return within(int(what))
     if what in ("clean", "corrupted"):
         if which.startswith("best"):
             return best_single(part, what == "corrupted", int(which[4:] or 3))
@@ -212,7 +227,7 @@ def reached(part: str = "held-out") -> str:
 
 @functools.cache
 def evaluation() -> list:
-    return read_rows(RESULTS / "rows.csv.gz")
+    return read_rows(RESULTS / "rows.jsonl.gz")[0]
 
 
 def paper_figure(method: str, where: str, what: str) -> str:

@@ -28,8 +28,8 @@ import coassoc
 from coassoc import cli
 from coassoc.consensus.registry import methods_table
 from coassoc.experiments.claims import claims_markdown
-from coassoc.experiments.compact import read_rows
 from coassoc.experiments.speed import table as speed_table
+from coassoc.experiments.store import read_rows
 from coassoc.experiments.tables import gaps_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,7 +73,7 @@ def _table(name: str) -> str:
             helps = {name: cli.command_parser(name, cli.load(name)).format_help() for name in cli.COMMANDS}
         return "\n".join(f"## coassoc {name}\n\n```text\n{text.rstrip()}\n```\n" for name, text in helps.items())
     if name in ("gaps", "claims"):
-        text = {"gaps": gaps_markdown, "claims": claims_markdown}[name](read_rows(RESULTS / "rows.csv.gz"))
+        text = {"gaps": gaps_markdown, "claims": claims_markdown}[name](read_rows(RESULTS / "rows.jsonl.gz")[0])
         return text.split("\n\n", 1)[1]  # without its heading
     if name == "answers":
         return _answers()
@@ -113,7 +113,7 @@ def _answers() -> str:
     """Mean of each score over the data sets, and on how many sets a method comes first."""
     answers = _script("benchmarks/answers.py")
     rows = answers.read(RESULTS / "answers.jsonl.gz")
-    rows += answers.read_reproduced(RESULTS / "rows.csv.gz", rows)
+    rows += answers.read_reproduced(RESULTS / "rows.jsonl.gz", rows)
     columns = {}
     for score, against in (("density", "ensemble"), ("nmi", "ensemble"), ("classes", "classes")):
         found = answers.by_set([row for row in rows if row["against"] == against], score)

@@ -8,17 +8,10 @@ import pytest
 
 import coassoc
 
-_OPTIONAL = ("_cuda",)  # modules that need a device to import
+MODULES = [found.name for found in pkgutil.walk_packages(coassoc.__path__, "coassoc.")]
 
 
-def _modules():
-    for found in pkgutil.walk_packages(coassoc.__path__, "coassoc."):
-        name = found.name.rsplit(".", 1)[-1]
-        if name not in _OPTIONAL and not name.endswith("_worker") and name != "__main__":
-            yield found.name
-
-
-@pytest.mark.parametrize("name", sorted(_modules()))
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if not name.endswith("__main__")))
 def test_docstring_examples(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)

@@ -24,33 +24,26 @@ def loaded_after(code: str) -> set[str]:
     return set(json.loads(found.stdout.splitlines()[-1]))
 
 
-def test_importing_loads_nothing_heavy():
-    assert loaded_after("import coassoc") == set()
-
-
-def test_help_and_the_registry_load_nothing_heavy():
-    assert loaded_after("import coassoc.consensus.registry as r; r.method_names(); r.methods_table()") == set()
-    assert loaded_after("from coassoc import cli; cli.main([])") == set()
-
-
-def test_an_ensemble_and_its_scores_load_nothing_heavy():
-    code = """import coassoc as ca
-table = [[0, 1], [1, 1]]
-ca.Ensemble(table)
-ca.density(table, [0, 1], engine="numpy")
-ca.nmi([0], [1])"""
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import coassoc",
+        "import coassoc.consensus.registry as r; r.method_names(); r.methods_table()",
+        "from coassoc import cli; cli.main([])",
+        "import coassoc as ca; ca.Ensemble([[0, 1], [1, 1]])",
+        "import coassoc as ca; ca.density([[0, 1], [1, 1]], [0, 1], engine='numpy'); ca.nmi([0], [1])",
+    ],
+)
+def test_nothing_heavy_is_loaded_until_an_estimator_is_used(code):
     assert loaded_after(code) == set()
-
-
-def test_estimators_load_scikit_learn_when_used():
-    assert "sklearn" in loaded_after("import coassoc; coassoc.KMeansConsensus")
+    assert "sklearn" in loaded_after(f"{code}; import coassoc; coassoc.KMeansConsensus")
 
 
 def test_every_public_name_is_there_and_in_dir():
     for name in ca.__all__:
         assert getattr(ca, name) is not None, name
     assert set(ca.__all__) <= set(dir(ca))
-    assert len(set(ca.__all__)) == len(ca.__all__)
+    assert len(set(ca.__all__)) == len(ca.__all__) and isinstance(ca.__version__, str)
 
 
 def test_type_checkers_see_the_public_names():
@@ -70,8 +63,3 @@ def test_unknown_names_are_attribute_errors():
         ca.KMeansConsensuss  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'Nativ'"):
         ca.engines.Nativ  # noqa: B018
-
-
-def test_the_version_is_text():
-    assert isinstance(ca.__version__, str)
-    assert ca.__version__

@@ -68,6 +68,9 @@ def test_fit_json_says_everything_and_matches_the_library(labels, tmp_path, caps
     assert told["scores"]["zero_effort_nmi"]["best"] == ca.zero_effort(TABLE).best
     assert sum(told["cluster_sizes"]) == 70
     assert told["method"] == "KMeansConsensus"
+    chance = told["chance"]
+    assert chance["exceeded"] is True and chance["warning"] is None
+    assert chance["agreeing_partitions"] == 5 and chance["p_value"] < 1e-3
     assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.csv"]
 
 
@@ -120,34 +123,20 @@ def test_own_estimators_come_from_the_current_folder(labels, tmp_path, monkeypat
         assert f"method '{wrong}' cannot be imported" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("method", ["bisecting", "sec", "BisectingConsensus"])
-def test_fit_takes_other_methods_by_name(labels, method, capsys):
-    told = json.loads(run(capsys, "fit", labels, "-k", 3, "-m", method, "--exclude", "kind", "--json"))
-    assert told["clusters"] == 3
-
-
-def test_fit_between_pipes(labels):
-    done = subprocess.run(
-        [sys.executable, "-m", "coassoc", "fit", "-", "-k", "3", "--exclude", "kind", "-o", "-", "--json"],
-        input=labels.read_bytes(), capture_output=True, env=ENV, check=True,
-    )  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(done.stdout.decode())))
-    assert len(rows) == 70
-    assert set(rows[0]) == {"id", "a", "b", "c", "d", "e", "kind", "consensus"}
-    assert json.loads(done.stderr)["items"] == 70
-
-
-@pytest.mark.parametrize("suffix", ["npy", "npz", "parquet"])
-def test_binary_input_comes_through_a_pipe(tmp_path, suffix):
-    if suffix == "parquet":
+@pytest.mark.parametrize("kind", ["csv", "npy", "npz", "parquet"])
+def test_fit_between_pipes(tmp_path, kind):
+    if kind == "parquet":
         pytest.importorskip("pyarrow")
-    path = tmp_path / f"t.{suffix}"
+    path = tmp_path / f"t.{kind}"
     ca.write_ensemble(path, ca.Ensemble(TABLE))
     done = subprocess.run(
-        [sys.executable, "-m", "coassoc", "fit", "-", "-k", "3", "--json"],
+        [sys.executable, "-m", "coassoc", "fit", "-", "-k", "3", "-m", "BisectingConsensus", "-o", "-", "--json"],
         input=path.read_bytes(), capture_output=True, env=ENV, check=True,
     )  # fmt: skip
-    assert json.loads(done.stdout)["items"] == 70
+    told = json.loads(done.stderr)
+    assert told["items"] == 70 and told["clusters"] == 3
+    rows = list(csv.DictReader(io.StringIO(done.stdout.decode())))
+    assert len(rows) == 70 and set(rows[0]) >= {"consensus"} | ({*told["columns"]} if kind == "csv" else set())
 
 
 def test_fit_joins_one_file_per_clustering(tmp_path, capsys):
@@ -185,27 +174,17 @@ def test_score_agrees_with_the_library(labels, tmp_path, capsys):
     assert told["ensemble_nmi"] == ca.ensemble_nmi(TABLE, found)
     assert told["class_nmi"] == ca.nmi(TRUTH, found)
     assert told["partitions"] == 5
-    text = run(capsys, "score", out, "--class-column", "kind")
+    items = tmp_path / "items.csv"
+    text = run(capsys, "score", out, "--class-column", "kind", "--items", items)
     assert "says nothing about true classes" in text
-
-
-def test_score_writes_the_stability_of_every_item(labels, tmp_path, capsys):
-    out, items = tmp_path / "out.csv", tmp_path / "items.csv"
-    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out)
-    run(capsys, "score", out, "--exclude", "kind", "--items", items)
-    found = [int(x) for x in column(out, "consensus")]
     assert column(items, "item") == [f"x{i:03d}" for i in range(70)]
     assert [float(x) for x in column(items, "own")] == ca.item_stability(TABLE, found).own.tolist()
-
-
-def test_score_joins_another_file_by_id(labels, tmp_path, capsys):
+    # another file, joined by id
     other = tmp_path / "other.csv"
     order = np.random.default_rng(0).permutation(70)
     other.write_text("id,mine\n" + "".join(f"x{i:03d},{TRUTH[i]}\n" for i in order))
-    told = json.loads(
-        run(capsys, "score", labels, "--exclude", "kind", "--labels-file", other, "--labels", "mine", "--json")
-    )
-    assert told["density"] == ca.density(TABLE, TRUTH)
+    words = ("--exclude", "kind", "--labels-file", other, "--labels", "mine", "--json")
+    assert json.loads(run(capsys, "score", labels, *words))["density"] == ca.density(TABLE, TRUTH)
 
 
 def test_report_writes_a_page(labels, tmp_path, capsys):
@@ -219,6 +198,14 @@ def test_report_writes_a_page(labels, tmp_path, capsys):
     text = page.read_text()
     assert "Consensus of labels.csv" in text
     assert "NMI with known classes" in text
+    # on a given consensus, and with features
+    out, features = tmp_path / "out.csv", tmp_path / "x.npy"
+    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out)
+    np.save(features, np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(70, 3)))
+    words = ("--labels", "consensus", "--exclude", "kind", "--features", features, "-o", page, "--no-compare")
+    run(capsys, "report", out, *words, "--force")
+    text = page.read_text()
+    assert "labels given" in text and "Gaussian data of the same covariance" in text
 
 
 @pytest.mark.parametrize("n_partitions", [2, 10])
@@ -232,24 +219,6 @@ def test_random_partitions_are_no_more_than_chance(tmp_path, n_partitions, capsy
     assert "coassoc: warning: the clusterings agree no more than chance" in capsys.readouterr().err
     text = page.read_text()
     assert "No consensus: the partitions agree no more than chance" in text and "surely placed" not in text
-
-
-def test_real_partitions_are_more_than_chance(labels, capsys):
-    told = json.loads(run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "--json"))
-    assert told["chance"]["exceeded"] is True and told["chance"]["warning"] is None
-    assert told["chance"]["agreeing_partitions"] == 5 and told["chance"]["p_value"] < 1e-3
-
-
-def test_report_on_a_given_consensus_and_features(labels, tmp_path, capsys):
-    pytest.importorskip("jinja2")
-    out, page, features = tmp_path / "out.csv", tmp_path / "r.html", tmp_path / "x.npy"
-    run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out)
-    np.save(features, np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(70, 3)))
-    run(capsys, "report", out, "--labels", "consensus", "--exclude", "kind", "--features", features, "-o", page,
-        "--no-compare")  # fmt: skip
-    text = page.read_text()
-    assert "labels given" in text
-    assert "Gaussian data of the same covariance" in text
 
 
 def test_demo_runs_twice_without_a_network(tmp_path, monkeypatch, capsys):
@@ -273,14 +242,6 @@ def test_demo_runs_twice_without_a_network(tmp_path, monkeypatch, capsys):
     assert column(tmp_path / "coassoc-demo-2" / "consensus.csv", "kmeans") == found
     assert main(["demo", "-o", "coassoc-demo"]) == 2
     assert "--force" in capsys.readouterr().err
-
-
-def test_progress_is_quiet_when_not_a_terminal(labels):
-    done = subprocess.run(
-        [sys.executable, "-m", "coassoc", "fit", str(labels), "-k", "3", "--exclude", "kind"],
-        capture_output=True, text=True, env=ENV, check=True,
-    )  # fmt: skip
-    assert done.stderr == "" or done.stderr.startswith("coassoc: note: coassoc runs on plain NumPy")
 
 
 @pytest.mark.parametrize("rich", [True, False])

@@ -110,23 +110,6 @@ def test_the_search_makes_no_cluster_smaller_than_allowed():
         assert climb.counts.sizes.min() == least
 
 
-@pytest.mark.parametrize("kind", STATES)
-@pytest.mark.parametrize("chunk_rows, limit", [(1, 3), (7, 1000), (64, 5)])
-def test_chunks_do_not_matter_and_the_limit_cuts_in_row_order(kind, chunk_rows, limit):
-    ens, copies, labels, k, v = case(5, missing=True, weighted=True, repeated=True)
-    found = []
-    for engine in (ca.engines.Numpy(), ca.engines.Numpy(chunk_rows=chunk_rows)):
-        rows = engine.load(ens, copies)
-        labelling = rows.labelling(k, labels)
-        table = kind(rows.counts(labelling), v).table()
-        everything = rows.propose_moves(labelling, table, 0, 10**6)
-        first = rows.propose_moves(labelling, table, 0, limit)
-        assert first.indices.tolist() == everything.indices.tolist()[:limit]
-        assert first.stop == (int(first.indices[-1]) + 1 if len(first) == limit else rows.n_rows)
-        found.append((everything.indices.tolist(), everything.targets.tolist()))
-    assert found[0] == found[1]
-
-
 @settings(max_examples=200, deadline=None)
 @given(x=st.integers(0, 3 * 10**9))
 def test_fixed_point_x_log_x_is_close(x):

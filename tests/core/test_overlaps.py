@@ -53,16 +53,3 @@ def test_sums_of_shares_cannot_overflow_and_keep_their_precision(n_copies, n_par
         if total >= 2**26:
             assert value * shares.scale == pytest.approx(1.0 / real, rel=1e-4)
     assert shares.of_sums(np.array([0])).tolist() == [0]
-
-
-def test_chunks_larger_than_what_floats_can_sum_are_cut(monkeypatch):
-    from coassoc.engines import numpy as module
-
-    table = np.random.default_rng(0).integers(0, 3, size=(500, 4))
-    ensemble, copies = ca.Ensemble(table), np.full(500, 6_000_000)  # 3e9 items: shares are cut by their number
-    weights = np.random.default_rng(1).random(ensemble.n_codes) + 0.1
-    expected = ca.engines.Numpy(chunk_rows=7).load(ensemble, copies).weighted_overlap(weights)
-    monkeypatch.setattr(module, "OVERLAP_ROWS", 100)
-    found = ca.engines.Numpy(chunk_rows=10**6).load(ensemble, copies).weighted_overlap(weights)
-    assert (found == expected).all()
-    assert found == pytest.approx(brute_force(ensemble, weights, copies), rel=1e-4)

@@ -14,24 +14,14 @@ from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Numpy
 
 
-def loaded(table, copies=None):
-    ens = ca.Ensemble(table)
-    return Numpy().load(ens, copies)
-
-
-def random_state_of(rng):
-    """A case, its rows, a labelling by chance and its counts."""
-    case = oracle.random_case(rng, most_items=20)
-    k = int(rng.integers(1, 5))
-    labels = rng.integers(k, size=len(case.table))
-    rows = loaded(case.table, case.copies)
-    return case, k, labels, rows.counts(rows.labelling(k, labels))
-
-
-def test_counts_are_those_of_the_written_out_matrix():
+def test_counts_scores_distances_and_loss_are_those_of_the_written_out_matrix():
     rng = np.random.default_rng(0)
     for _ in range(300):
-        case, k, labels, counts = random_state_of(rng)
+        case = oracle.random_case(rng, most_items=20)
+        k = int(rng.integers(1, 5))
+        labels = rng.integers(k, size=len(case.table))
+        rows = Numpy().load(ca.Ensemble(case.table), case.copies)
+        counts = rows.counts(rows.labelling(k, labels))
         dense = oracle.Dense(case.table, case.v, case.copies)
         assert (counts.alpha == dense.counts(labels, k)).all()
         assert counts.alpha.dtype == np.int64
@@ -40,40 +30,18 @@ def test_counts_are_those_of_the_written_out_matrix():
             block = dense.owner == j
             assert (counts.cells[j] == counts.alpha[block].sum(axis=0)).all()
             assert (counts.squares[j] == (counts.alpha[block] ** 2).sum(axis=0)).all()
-
-
-def test_scores_are_the_formula_and_its_rounding():
-    rng = np.random.default_rng(1)
-    for _ in range(300):
-        case, k, labels, counts = random_state_of(rng)
-        dense = oracle.Dense(case.table, case.v, case.copies)
-        scores = KMeansObjective(np.array(case.v)).table(counts)
-        np.testing.assert_allclose(scores, dense.scores(dense.counts(labels, k)), atol=1e-12)
+        objective = KMeansObjective(np.array(case.v))
+        scores = objective.table(counts)
+        np.testing.assert_allclose(scores, dense.scores(counts.alpha), atol=1e-12)
         fixed = fix_table(scores, counts.layout)
         wanted, bits = dense.rounded(scores)
-        assert fixed.bits == bits
-        assert fixed.values.dtype == np.int32
+        assert (fixed.bits, fixed.values.dtype) == (bits, np.int32)
         assert (fixed.values == wanted).all()
-
-
-def test_the_largest_score_is_the_nearest_center():
-    """Σ_j over observed v_j − score = squared distance, whatever is missing."""
-    rng = np.random.default_rng(2)
-    for _ in range(300):
-        case, k, labels, counts = random_state_of(rng)
-        dense = oracle.Dense(case.table, case.v, case.copies)
-        cost = dense.H @ KMeansObjective(np.array(case.v)).cost_table(counts)
-        np.testing.assert_allclose(cost, dense.distances(labels, k), atol=1e-9)
-
-
-def test_loss_is_the_sum_of_squared_distances():
-    rng = np.random.default_rng(3)
-    for _ in range(300):
-        case, k, labels, counts = random_state_of(rng)
-        dense = oracle.Dense(case.table, case.v, case.copies)
-        own = dense.distances(labels, k)[np.arange(len(labels)), labels]
-        loss = KMeansObjective(np.array(case.v)).loss(counts)
-        assert loss == pytest.approx((dense.copies * own).sum(), abs=1e-9)
+        # Σ_j over observed v_j − score = squared distance, whatever is missing; the loss is their sum
+        distances = dense.distances(labels, k)
+        np.testing.assert_allclose(dense.H @ objective.cost_table(counts), distances, atol=1e-9)
+        own = distances[np.arange(len(labels)), labels]
+        assert objective.loss(counts) == pytest.approx((dense.copies * own).sum(), abs=1e-9)
 
 
 @pytest.mark.parametrize(("p", "bits"), [(20, 26), (2000, 20)])

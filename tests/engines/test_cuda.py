@@ -34,7 +34,7 @@ def fitted(engine, ensemble, copies, k, seed, weights=None, max_iter=25):
     return seeds, rows.labels(fit.labelling), fit
 
 
-@pytest.mark.parametrize("options", [{"skip": False}, {"skip": "auto"}, {"stream": True, "piece_rows": 8192}])
+@pytest.mark.parametrize("options", [{"skip": False}, {"skip": None}, {"stream": True}])
 def test_settings_change_no_label(make, options):
     for seed in range(3):
         ensemble, copies = planted(seed, n=20_000, p=8, most=20, missing=0.1 * (seed % 2))
@@ -42,23 +42,6 @@ def test_settings_change_no_label(make, options):
         found = fitted(make(**options), ensemble, copies, 9, seed)
         np.testing.assert_array_equal(found[1], expected[1])
         assert found[2].losses == expected[2].losses
-
-
-def test_codes_on_the_gpu_stay_there_and_labels_too(make):
-    host, copies = planted(2, n=5000, p=8, width=np.uint8, most=40, missing=0.3)
-    device = make().open()
-    there = device.put(host.codes)
-    ensemble = DeviceEnsemble.from_codes(there, host.n_clusters, device)
-    assert ensemble.codes is there
-    np.testing.assert_array_equal(ensemble.sizes, host.sizes)
-    assert ensemble.has_missing == host.has_missing
-    mine = {"twin": device} if make.kind is Twin else {}
-    rows = make(**mine).load(ensemble, copies)
-    assert rows.codes is there
-    expected = fitted(Numpy(), host, copies, 7, 0)
-    _, labels, _ = fitted(make(**mine), ensemble, copies, 7, 0)
-    assert device.owns(labels)
-    np.testing.assert_array_equal(device.get(labels), expected[1])
 
 
 def test_tables_of_labels_on_the_gpu_become_ensembles(make):
@@ -108,7 +91,7 @@ def test_counts_without_differences_are_taken_again():
 def test_settled_passes_read_few_rows_and_redo_fewer():
     ensemble, _ = planted(11, n=9000, p=20, width=np.uint8, most=60, missing=0.0)
     device = NumpyDevice()
-    _, _, fit = fitted(Twin(twin=device, skip=True), ensemble, None, 8, 0, max_iter=60)
+    _, _, fit = fitted(Twin(twin=device), ensemble, None, 8, 0, max_iter=60)
     assert fit.stop == "fixed_point"
     first, last = device.jobs[0], device.jobs[-1]
     assert first.n_scored == 9000 and first.n_redone == 0  # tables of single rows are exact in 16 bits
@@ -117,14 +100,14 @@ def test_settled_passes_read_few_rows_and_redo_fewer():
 
 def test_gap_bytes_never_exceed_the_exact_gap():
     ensemble, _ = planted(4, n=1500, p=7, missing=0.1)
-    rows = Twin(skip=True).load(ensemble)
+    rows = Twin().load(ensemble)
     labelling, rng = rows.labelling(6), np.random.default_rng(0)
     scores = rng.normal(size=(ensemble.n_codes, 6))
     for scale in (1.0, 0.3, 0.01, 0.003, 0.001, 1e-5, 0.02):
         scores += scale * rng.normal(size=scores.shape)
         table = fix_table(scores, rows.layout)
         rows.assign(labelling, table)
-        sums = rows._pad(table.values)[ensemble.codes + rows.starts].astype(np.int64).sum(axis=1)
+        sums = rows.layout.pad(table.values)[ensemble.codes + rows.starts].astype(np.int64).sum(axis=1)
         two = np.sort(sums, axis=1)[:, -2:]
         gap = (two[:, 1] - two[:, 0]) * 2.0**-table.bits
         kept = np.asarray(labelling.gaps).astype(float)
@@ -140,7 +123,7 @@ def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed, in_bytes):
     scores = rng.normal(size=(ensemble.n_codes, 5)) * rng.choice([1e-3, 1.0, 40.0], size=(ensemble.n_codes, 1))
     table = fix_table(scores, rows.layout)
     narrow, bound, shift = narrow_table(table.values, rows.layout.offsets, lambda bound: in_bytes)
-    narrow, values = rows._pad(narrow), rows._pad(table.values)
+    narrow, values = rows.layout.pad(narrow), rows.layout.pad(table.values)
     columns = ensemble.codes + rows.starts
     sums, exact = (t[columns].astype(np.int64).sum(axis=1) for t in (narrow, values))
     assert sums.max() <= 0xFFFF
@@ -163,11 +146,8 @@ def test_memory_error_names_the_formula_and_the_way_out():
 
 
 def test_constructor_refuses_what_cannot_work():
-    for name in ("stream", "skip"):
-        with pytest.raises(ValueError, match=f"{name} must be 'auto', True or False"):
-            Cuda(**{name: "yes"})
-    with pytest.raises(ValueError, match="piece_rows must be a positive multiple of 8192"):
-        Cuda(piece_rows=10_000)
+    with pytest.raises(ValueError, match="stream must be 'auto', True or False"):
+        Cuda(stream="yes")
     with pytest.raises(ValueError, match="at most 65535 clusters"):
         Twin().load(planted(0, n=40)[0]).labelling(70_000)
 

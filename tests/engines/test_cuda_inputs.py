@@ -7,8 +7,6 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-
 import coassoc as ca
 from coassoc.consensus import registry
 from coassoc.engines import Numpy
@@ -39,11 +37,13 @@ def check_same_fit(make, method, where, monkeypatch, host, weight=None, **init):
     """Codes on the device, copied or streamed to it; a start or multiplicities on the device: the labels of NumPy."""
     expected = model_of(method, Numpy(), **init).fit(host, sample_weight=weight)
     resident, engine, device = on_device(make, host)
+    np.testing.assert_array_equal(resident.sizes, host.sizes)
+    assert resident.has_missing == host.has_missing and engine.load(resident).codes is resident.codes
     given = None if weight is None else device.put(weight)
     init = {name: device.put(labels) for name, labels in init.items()}
     if where != "device":
         mine = {"twin": device} if make.kind is twin.Twin else {}
-        engine = make(stream=where == "streamed", piece_rows=8192, **mine)
+        engine = make(stream=where == "streamed", **mine)
     with monkeypatch.context() as patch:
         as_if_on_device(make, patch, device)
         watch = Watch(device, patch)

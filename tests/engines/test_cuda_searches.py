@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-
 import coassoc as ca
 from coassoc.core.moves import AgreementState, DensityState
 from coassoc.engines import Numpy
@@ -31,41 +29,33 @@ def small_tables():
     return host, {"micro_clusters": 20, "max_rounds": 2}
 
 
-@pytest.mark.parametrize("start", ["over-segmentation", "init"])
+@pytest.mark.parametrize("where", ["device", "device, no start", "host", "streamed"])
 @pytest.mark.parametrize("method", SEARCHES)
-def test_only_tables_counts_and_scalars_cross_during_a_search(make, method, start, monkeypatch):
+def test_only_tables_counts_and_scalars_cross_during_a_search(make, method, where, monkeypatch):
+    """Codes, start and labels on the device never cross, those of the host once each way."""
     host, options = small_tables()
     n = host.n_samples
-    given = np.arange(n) % 5
-    expected = fitted(method, Numpy(), host, **options, **({"init": given} if start == "init" else {}))
+    init = {} if where == "device, no start" else {"init": np.arange(n) % 5}
+    expected = fitted(method, Numpy(), host, **options, **init)
     assert expected.n_rounds_ > 0 and expected.n_iter_ > 0
-    resident, engine, device = on_device(make, host)
-    init = {"init": device.put(given)} if start == "init" else {}
+    given, engine, device = on_device(make, host)
+    resident = where.startswith("device")
+    if resident:
+        init = {name: device.put(labels) for name, labels in init.items()}
+    else:
+        given, engine = host, make(stream=where == "streamed")
+        device = engine.open()
     with monkeypatch.context() as patch:
-        as_if_on_device(make, patch, device)
+        if resident:
+            as_if_on_device(make, patch, device)
         watch = Watch(device, patch)
-        found = fitted(method, engine, resident, **options, **init)
-    assert device.owns(found.labels_)
+        found = fitted(method, engine, given, **options, **init)
+    assert device.owns(found.labels_) == resident
     np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
-    assert watch.large(watch.fetched) == watch.large(watch.sent) == []
-    assert max(watch.moves) > (5000 if start == "init" else 100)
-
-
-@pytest.mark.parametrize("method", SEARCHES)
-@pytest.mark.parametrize("stream", [False, True])
-def test_items_of_the_host_cross_once_each_way(make, method, stream, monkeypatch):
-    host, options = small_tables()
-    n = host.n_samples
-    given = np.arange(n) % 5
-    engine = make(stream=stream, piece_rows=8192)
-    with monkeypatch.context() as patch:
-        watch = Watch(engine.open(), patch)
-        found = fitted(method, engine, host, init=given, **options)
-    assert isinstance(found.labels_, np.ndarray)
-    np.testing.assert_array_equal(found.labels_, fitted(method, Numpy(), host, init=given, **options).labels_)
-    assert watch.large(watch.sent) == ([] if stream else [4 * n]) + [n]  # the codes, unless they stream; the start
-    assert watch.large(watch.fetched) == [n]  # the labels
-    assert max(watch.moves) > 5000
+    codes = [4 * n] if where == "host" else []
+    assert watch.large(watch.sent) == ([] if resident else [*codes, n])
+    assert watch.large(watch.fetched) == ([] if resident else [n])
+    assert max(watch.moves) > (5000 if init else 100)
 
 
 @pytest.mark.parametrize("state", [DensityState, AgreementState])
@@ -84,7 +74,7 @@ def test_moves_settled_on_the_gpu_equal_the_plain_loop(make, state, p, k, monkey
             copies = copies * 1_000_000  # sums over partitions on both sides of 2**53
         v = rng.random(p) + 0.1 if weighted else np.ones(p)
         labels = rng.integers(k, size=host.n_samples)
-        engine = make(stream=case == 2, piece_rows=8192)
+        engine = make(stream=case == 2)
         monkeypatch.setattr(engine.open(), "settle_limit", 0 if case == 0 else 232_448, raising=False)
         ours, theirs = engine.load(host, copies), Numpy().load(host, copies)
         mine, yours = ours.labelling(k, labels), theirs.labelling(k, labels)
@@ -130,29 +120,3 @@ def test_many_moves_on_a_gpu_again_and_again(state, k):
         assert ours.apply_moves(mine, live, ours.propose_moves(mine, table, 0, 1 << 20), table.threshold) == made > 9000
         np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
         np.testing.assert_array_equal(live.alpha, plain.alpha)
-
-
-def test_moves_of_the_gpu_leave_it_as_plain_ones(make):
-    """For a coordinator elsewhere, which settles them on the host."""
-    host, copies = planted(3, n=700, p=8, most=9, missing=0.2)
-    labels = np.random.default_rng(0).integers(6, size=host.n_samples)
-    for stream in (False, True):
-        ours, theirs = make(stream=stream).load(host, copies), Numpy().load(host, copies)
-        mine, yours = ours.labelling(6, labels), theirs.labelling(6, labels)
-        live = DensityState(theirs.counts(yours), np.ones(8))
-        table = live.table()
-        found, expected = ours.propose_moves(mine, table, 10, 99), theirs.propose_moves(yours, table, 10, 99)
-        sent = found.to_host()
-        for name in ("indices", "sources", "targets", "codes", "copies", "stop"):
-            np.testing.assert_array_equal(getattr(sent, name), getattr(expected, name), err_msg=name)
-        assert ours.apply_moves(mine, live, sent, table.threshold) > 0
-        theirs.apply_moves(yours, DensityState(theirs.counts(yours), np.ones(8)), expected, table.threshold)
-        np.testing.assert_array_equal(ours.labels(mine), theirs.labels(yours))
-
-
-def test_votes_of_meta_clusters_stay_on_the_gpu(make):
-    host, copies = planted(6, n=700, p=8, most=12, missing=0.2)
-    expected = fitted("ECPCS", Numpy(), host, copies)
-    resident, engine, device = on_device(make, host)
-    found = fitted("ECPCS", engine, resident, copies)
-    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)

@@ -18,7 +18,10 @@ from sklearn.base import clone
 
 import coassoc as ca
 from coassoc.engines import Numpy
+from coassoc.engines.dask import engine as _dask
+from coassoc.engines.dask.session import Session, balanced
 from coassoc.engines.stream import chunks
+from coassoc.ensemble.io import table as _table
 from twins.cases import noisy_table
 from twins.fixtures import Twin
 
@@ -85,16 +88,15 @@ SEARCHES = [
 
 
 def test_chunks_are_spread_evenly_and_stay_where_they_are():
-    from coassoc.engines.dask.session import balanced
-
-    first = balanced([None] * 7, ["a", "b"])
+    ones = [1] * 7
+    first = balanced([None] * 7, ["a", "b"], ones)
     assert sorted(first.count(w) for w in "ab") == [3, 4]
-    joined = balanced(first, ["a", "b", "c"])
+    joined = balanced(first, ["a", "b", "c"], ones)
     assert sorted(joined.count(w) for w in "abc") == [2, 2, 3]
     assert sum(x != y for x, y in zip(first, joined)) == joined.count("c")  # only what the new one took has moved
-    left = balanced(joined, ["b", "c"])
+    left = balanced(joined, ["b", "c"], ones)
     assert all(y == x for x, y in zip(joined, left) if x != "a") and "a" not in left
-    assert balanced([None], []) is None
+    assert balanced([None], [], [1]) is None
     uneven = balanced([None] * 4, ["a", "b"], [5, 1, 2, 2])  # shared out by rows
     assert [sum(size for size, w in zip([5, 1, 2, 2], uneven) if w == x) for x in "ab"] == [5, 5]
     assert balanced(["a", "a", "a"], ["a", "b"], [3, 3, 4]) == ["a", "a", "b"]
@@ -102,9 +104,6 @@ def test_chunks_are_spread_evenly_and_stay_where_they_are():
 
 
 def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypatch):
-    from coassoc.engines.dask import engine as _dask
-    from coassoc.ensemble.io import table as _table
-
     table = noisy_table(12, 1003)
     np.save(tmp_path / "table.npy", table)
     monkeypatch.setattr(_dask, "_LEAST_ROWS", 10)
@@ -117,12 +116,10 @@ def test_chunks_of_a_file_are_even_and_hold_its_rows(client, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("trouble", [None, "worker out of reach", "chunk elsewhere", "error"])
-def test_short_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatch, trouble):
-    from coassoc.engines.dask import session as _dask_session
-
+def test_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatch, trouble):
     table, asked = noisy_table(13, 500, missing=0.1), []
 
-    class Asking(_dask_session.Session):
+    class Asking(Session):
         def ask(self, how, jobs):
             if trouble == "chunk elsewhere":  # each worker is asked for what the other one has
                 jobs = dict(zip(jobs, list(jobs.values())[::-1]))
@@ -139,7 +136,7 @@ def test_short_rounds_need_no_tasks_unless_something_is_wrong(client, monkeypatc
             raise OSError("no way there")
         return await connect(address, timeout)
 
-    monkeypatch.setattr(ca.engines.dask.engine, "Session", Asking)
+    monkeypatch.setattr(_dask, "Session", Asking)
     if trouble == "worker out of reach":
         monkeypatch.setattr(client.rpc, "connect", to_scheduler_only)
     estimator = ca.KMeansConsensus(4, n_init=3, max_iter=4, random_state=1)
@@ -164,6 +161,8 @@ def test_labels_of_a_dask_array_stay_distributed_in_its_chunks(client, estimator
         assert isinstance(found.labels_, da.Array) and found.labels_.chunks == ((250, 0, 150, 200),)
         assert found.labels_.compute().tolist() == expected.labels_.tolist()
     assert found.predict(table[:50]).tolist() == expected.predict(table[:50]).tolist()
+    del found
+    assert tasks_left(client) == []
 
 
 def test_data_frames_and_files_are_coded_by_the_workers(client, tmp_path):
@@ -190,7 +189,7 @@ def test_workers_use_their_gpu(dask_client, monkeypatch, has_gpu):
     twins = []
 
     def make():
-        twins.append(Twin(skip=True))
+        twins.append(Twin())
         return twins[-1]
 
     monkeypatch.setattr(chunks, "has_device", lambda: has_gpu)
@@ -239,15 +238,6 @@ def test_no_cluster_is_said_plainly(monkeypatch):
     monkeypatch.setattr(distributed, "get_client", nobody)
     with pytest.raises(ValueError, match="engine Dask has no cluster"):
         ca.engines.Dask().load(ca.Ensemble([[0], [1]]))
-
-
-def test_nothing_is_left_on_the_cluster(client):
-    table = noisy_table(7, 400)
-    found = [fit_on(e, ca.engines.Dask(client, chunk_rows=100), table) for e in ESTIMATORS[:2]]
-    distant = fit_on(ESTIMATORS[0], ca.engines.Dask(client), da.from_array(table, chunks=(100, 5)))
-    del distant
-    assert tasks_left(client) == []
-    assert all(f.labels_ is not None for f in found)
 
 
 @pytest.mark.parametrize("n_starts", [1, 2])

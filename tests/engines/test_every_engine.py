@@ -186,28 +186,14 @@ def test_renumbered_and_joined_labellings(engine):
 
 def test_overlaps_and_single_rows(engine):
     for seed in seeds(engine, 6):
-        theirs, ours, ensemble, rng = case(seed, engine, p=5, most=30 if seed else 100)
+        many = {"n": 70_000} if engine.name == "native" and seed == 2 else {}  # more than are counted together
+        theirs, ours, ensemble, rng = case(seed, engine, p=5, most=30 if seed else 100, **many)
         equal(ours.overlap(), theirs.overlap())
         weights = rng.random(ensemble.n_codes)
         weights[::7] = 0.0
         equal(ours.weighted_overlap(weights), theirs.weighted_overlap(weights))
         indices = rng.integers(theirs.n_rows, size=6)
         equal(ours.codes_at(indices), ensemble.codes[indices])
-
-
-def test_weighted_overlaps_of_many_rows(engine):
-    """Integers are added: chunks of any size give the same sums."""
-    if engine.name == "stream":
-        engine = ca.engines.Stream(engine.memory)
-    if engine.name == "dask":
-        engine = ca.engines.Dask(engine.client, chunk_rows=30_000)
-    if engine.name == "toy":
-        pytest.skip("takes too long")
-    if engine.name == "numpy":
-        engine = Numpy(chunk_rows=9999)
-    theirs, ours, ensemble, rng = case(2, engine, n=70_000, p=3, most=12)
-    weights = rng.random(ensemble.n_codes)
-    equal(ours.weighted_overlap(weights), theirs.weighted_overlap(weights))
 
 
 @pytest.mark.parametrize("state", [DensityState, AgreementState])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import itertools
 import weakref
 
@@ -20,7 +19,7 @@ from coassoc.engines.native import rows as _native_rows
 from coassoc.ensemble import Ensemble
 from coassoc.ensemble import ensemble as _ensemble
 
-pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 kernels = _native._kernels
 
@@ -56,15 +55,6 @@ def written(numbers, p=3, width=np.uint8):
     out = np.zeros((len(numbers), p), width)
     out[:, 0], out[:, -1] = numbers % 256, numbers // 256
     return out
-
-
-def refused(words, call, *arguments):
-    with pytest.raises(ValueError, match=words):
-        call(*arguments)
-
-
-def replaced(values, at, number):
-    return np.concatenate([values[:at], np.array([number], values.dtype), values[at + 1 :]])
 
 
 # -- which rows are equal ----------------------------------------------------------------------------------
@@ -132,46 +122,24 @@ def test_more_rows_than_the_limit_are_never_given(n):
         assert same(kernels.distinct_rows(codes, 80, n_threads), truth)
 
 
-def test_looking_at_some_rows_beforehand():
-    rng = np.random.default_rng(0)
-    many = rng.integers(200, size=(200_000, 8)).astype(np.uint8)
-    few = many[rng.integers(500, size=200_000)]
-    for order in (np.arange(200_000), np.lexsort(few.T)):
-        assert same(kernels.distinct_rows(few[order], 25_000, 2), by_dict(few[order]))
-    for order in (np.arange(200_000), np.lexsort(many.T)):
-        assert kernels.distinct_rows(many[order], 25_000, 2) is None
-
-
-def test_rows_of_an_ensemble_are_those_of_numpy(monkeypatch):
+def test_rows_of_an_ensemble_in_any_order_of_memory(monkeypatch):
     rng = np.random.default_rng(2)
-    for width, n, p, most in itertools.product(WIDTHS, (1, 300, 5000), (1, 4, 9), (1, 2, 30)):
-        codes = rng.integers(most, size=(n, p)).astype(width)
+    for width, n, p in itertools.product(WIDTHS, (1, 300, 5000), (1, 4)):
+        codes = rng.integers(30, size=(n, p)).astype(width)
         for table in (codes, np.asfortranarray(codes), codes[::2, ::-1]):
-            mine = _ensemble.distinct_rows(table)
-            assert _native.distinct_rows(np.ascontiguousarray(table)) is not None
+            assert [part.tolist() for part in _ensemble.distinct_rows(table)] == list(by_dict(table))
             with monkeypatch.context() as patch:
-                patch.setattr(_native, "distinct_rows", lambda codes: None)
-                theirs = _ensemble.distinct_rows(table)
-            for one, other, third in zip(mine, theirs, by_dict(table), strict=True):
-                assert one.dtype == other.dtype == np.int64 and one.tolist() == other.tolist() == third
-    ensemble = make_ensemble(rng, 700, 3, 3, missing=0.2)
-    rows, counts, inverse = ensemble.distinct()
-    assert np.array_equal(rows.codes[inverse], ensemble.codes) and counts.sum() == 700
+                patch.setattr(_native, "distinct_rows", lambda codes: None)  # without kernels
+                assert [part.tolist() for part in _ensemble.distinct_rows(table)] == list(by_dict(table))
 
 
 def test_empty_and_wrong_tables_are_no_crash():
     for shape in ((0, 0), (0, 1), (0, 9)):
         assert same(kernels.distinct_rows(np.zeros(shape, np.uint8), 0, 3), ([], [], []))
-    with contextlib.suppress(ValueError, TypeError):  # rows without columns
-        kernels.distinct_rows(np.zeros((5, 0), np.uint8), 5, 1)
     table = np.arange(24, dtype=np.uint8).reshape(6, 4)
-    read_only = table.copy()
-    read_only.flags.writeable = False
     for n_threads in (-1, 0, 1, 1000):
-        assert same(kernels.distinct_rows(read_only, 6, n_threads), by_dict(table))
-    assert kernels.distinct_rows(table, -1, 1) is None
-    wrong = [table[:, ::2], table[::2], table.T, table[0], table[None], table.tolist(), None, table.astype(object)]
-    for codes in (*wrong, table.astype("U2"), table.astype(">u4"), b"1234"):
+        assert same(kernels.distinct_rows(table, 6, n_threads), by_dict(table))
+    for codes in (table[:, ::2], table.T, table[0], table.tolist(), None, table.astype(object), table.astype(">u4")):
         with pytest.raises(TypeError):
             kernels.distinct_rows(codes, 6, 1)
 
@@ -231,16 +199,14 @@ def check_draws(rows, seeding, codes, now):
     seeding.core.locate(np.array(targets), found)
     assert np.array_equal(found, rows.number[items])
     assert np.array_equal(seeding.locate(np.array(targets)), codes[items])
-    for t in (-1, steps[-1], steps[-1] + 5):
-        refused("targets must lie below the total", seeding.core.locate, np.array([0, t]), np.empty(2, np.int64))
+    for t in (-1, steps[-1]):
+        with pytest.raises(ValueError, match="targets must lie below the total"):
+            seeding.locate(np.array([0, t]))
 
 
 # weights whose sums need 1, 2, 4 and 8 bytes
 @pytest.mark.parametrize("top", [1, 50, 10_000, 1 << 29, 1 << 40])
-@pytest.mark.parametrize(
-    ("n", "different"),
-    [(1, 1), (9, 9), (40, 3), (100, 50), (333, 30), (1000, 7), (3000, 200), (4096, 1), (20_011, 2), (70_001, 3)],
-)
+@pytest.mark.parametrize(("n", "different"), [(1, 1), (9, 9), (100, 50), (3000, 200), (4096, 1), (70_001, 3)])
 def test_draws_are_those_among_all_items(top, n, different, always):
     rng = np.random.default_rng([n, different])
     p = 5
@@ -264,10 +230,9 @@ def test_draws_are_those_among_all_items(top, n, different, always):
 def test_a_map_must_fit_the_rows_and_is_kept():
     rows = Native(n_threads=2).load(Ensemble.from_codes(np.eye(3, dtype=np.uint8), [2, 2, 2]), np.array([2, 1, 3]))
     good = np.array([1, 0, 2, 2, 0, 2], np.uint32)
-    for wrong in (good[:5], np.append(good, 0).astype(np.uint32), good[:0]):
-        refused("as often as it has copies", rows.core.map_duplicates, wrong)
-    for at, number in [*itertools.product((0, 3, 5), (3, 2**32 - 1)), (0, 0), (1, 2), (5, 1)]:
-        refused("as often as it has copies", rows.core.map_duplicates, replaced(good, at, number))
+    for wrong in ([1, 0, 2, 2, 0], [1, 0, 2, 2, 0, 2, 0], [], [1, 0, 2, 2, 0, 3], [0, 0, 2, 2, 0, 2]):
+        with pytest.raises(ValueError, match="as often as it has copies"):
+            rows.core.map_duplicates(np.array(wrong, np.uint32))
     kept = weakref.ref(good)
     rows.core.map_duplicates(good)
     del good
@@ -277,7 +242,7 @@ def test_a_map_must_fit_the_rows_and_is_kept():
     assert found.tolist() == [1, 0, 2, 2, 0, 2]
 
 
-@pytest.mark.parametrize("n", [0, 1, 100, 65_536, 131_073, 300_000])
+@pytest.mark.parametrize("n", [0, 1, 65_536, 300_000])
 def test_spread_labels_are_looked_up(n):
     rng = np.random.default_rng(n)
     labels, number = rng.integers(-5, 99, size=37).astype(np.int32), rng.integers(37, size=n).astype(np.uint32)
@@ -285,10 +250,9 @@ def test_spread_labels_are_looked_up(n):
         out = np.full(n, -9, np.int32)
         kernels.spread_labels(labels, number, out, n_threads)
         assert np.array_equal(out, labels[number])
-        for at, wrong in itertools.product((0, n // 2, n - 1) if n else (), (37, 2**32 - 1)):
-            wrong = replaced(number, at, wrong)
-            refused("different row that is not there", kernels.spread_labels, labels, wrong, out, n_threads)
-    refused("one entry per original row", kernels.spread_labels, labels, number, np.zeros(n + 1, np.int32), 1)
+        if n:
+            with pytest.raises(ValueError, match="different row that is not there"):
+                kernels.spread_labels(labels, np.append(number[:-1], np.uint32(37)), out, n_threads)
 
 
 # -- whole fits --------------------------------------------------------------------------------------------
@@ -309,9 +273,7 @@ def state(model, ensemble):
 KMEANS = {  # arguments, each on ensembles of all kinds
     "one start": {"n_init": 1},
     "random": {"init": "random"},
-    "one random": {"n_init": 1, "init": "random"},
     "one cluster": {"n_clusters": 1},
-    "two clusters": {"n_clusters": 2},
     "many clusters": {"n_clusters": 25},
     "few passes": {"n_init": 4, "max_iter": 2},
     "weights": {"partition_weights": [0.2, 1.7, 1.0, 0.3, 2.0, 0.8]},
@@ -367,13 +329,6 @@ def test_what_is_not_one_item_per_row_keeps_its_rows(always, capsys):
         assert bool(found[0]["said"]) == ("verbose" in more)
 
 
-def test_labels_of_different_rows_are_those_of_all_their_items(always):
-    rows = Native(n_threads=1).load(repeated(np.random.default_rng(0), 50, 5, 3, 4)).distinct(1)
-    assert rows is always[0] and rows.distinct(10) is rows
-    spread = rows.spread(rows.labelling(2, np.arange(5) % 2))
-    assert spread.n_clusters == 2 and spread.labels.tolist() == (rows.number % 2).tolist()
-
-
 # -- trees -------------------------------------------------------------------------------------------------
 
 
@@ -415,19 +370,6 @@ def test_trees_are_those_of_numpy_on_all_items(how, missing, always):
             assert described(tree, table) == truth
             assert always and always[0].n_rows == len(np.unique(table, axis=0))
             assert all(part.n_copies == len(part.number) for part in always) and len(always) > 2
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_parts_of_different_rows_keep_the_order_of_their_items(k, always):
-    table = alike(4, 500)
-    rows = Native(n_threads=1).load(ca.Ensemble(table)).distinct(1)
-    own = np.random.default_rng(0).integers(k, size=rows.n_rows)
-    parts = rows.split(rows.labelling(k, own))
-    for c, part in enumerate(parts):
-        items = np.flatnonzero(own[rows.number] == c)
-        assert np.array_equal(part.codes_at(part.number), rows.codes_at(rows.number[items]))
-        assert part.copies.tolist() == np.bincount(part.number, minlength=part.n_rows).tolist()
-    assert rows.scatter(parts).tolist() == own[rows.number].tolist()
 
 
 # -- when it pays ------------------------------------------------------------------------------------------

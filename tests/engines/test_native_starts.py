@@ -1,4 +1,4 @@
-"""Whole k-means starts in one compiled call against the NumPy engine and against seeding by brute force."""
+"""Whole k-means starts in one compiled call against the NumPy engine."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
-from by_hand import LEVELS, WIDTHS, counting_copies, make_ensemble, natives
+from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
-from coassoc.consensus.lloyd import TooFewRows, lloyd, seeded_fits
-from coassoc.core.checks import stream
-from coassoc.core.counts import Counts, ScoreTable
-from coassoc.core.tables import ECCObjective, KMeansObjective, fix_table, seeding_weights
+from coassoc.consensus.lloyd import TooFewRows, seeded_fits
+from coassoc.core.counts import ScoreTable
+from coassoc.core.tables import ECCObjective, KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
-pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 
 def facts(rows, fit):
@@ -78,62 +77,17 @@ def test_many_rows_with_default_chunks_and_threads(k):
         assert fits_on(Native(n_threads=3, simd=level), data, np.ones(12), k, 6, 0) == truth, level
 
 
-def brute_seeds(ensemble, copies, weights, k, m, rng):
-    """Greedy k-means++ from all distances at once."""
-    codes, absent = ensemble.codes.astype(np.int64), np.asarray(ensemble.n_clusters)
-    times = counting_copies(ensemble, copies)
-    now, chosen = np.ones(len(codes), np.int64), []
-
-    def after(row):
-        apart = (codes != codes[row]) & (codes < absent) & (codes[row] < absent)
-        return apart @ weights if not chosen else np.minimum(now, apart @ weights)
-
-    while len(chosen) < k and (total := int((times * now).sum())) > 0:
-        targets = rng.integers(total, size=m if chosen else 1)
-        drawn = np.searchsorted(np.cumsum(times * now), targets, side="right")
-        left = [after(row) for row in drawn]
-        best = min(range(len(left)), key=lambda i: int((times * left[i]).sum()))
-        now = left[best]
-        chosen.append(drawn[best])
-    return ensemble.codes[chosen]
-
-
-@settings(max_examples=60)
-@given(cases())
-def test_a_first_pass_is_that_from_brute_force_seeds(case):
-    data, v, k, _, seed = case
-    weights, objective = seeding_weights(v), KMeansObjective(v)
-    (ensemble, copies), m = data[0], 2 + int(np.log(k))
-    seeds = brute_seeds(ensemble, copies, weights, k, m, np.random.default_rng(seed))
-    for engine in natives((2,)):
-        rows = engine.load(ensemble, copies)
-        (fit,) = engine.kmeans_fits([Start(rows, np.random.default_rng(seed))], k, m, weights, v, 1)
-        if len(seeds) < k:
-            assert fit == len(seeds)
-            continue
-        plain = Numpy().load(ensemble, copies)
-        table = fix_table(objective.table(Counts.of_rows(seeds, plain.layout)), plain.layout)
-        labelling = plain.labelling(k)
-        plain.assign(labelling, table)
-        assert fit.table.bits == table.bits and np.array_equal(fit.table.values, table.values)
-        assert np.array_equal(rows.labels(fit.labelling), plain.labels(labelling))
-
-
 @pytest.mark.parametrize("p", [1, 2, 6, 254, 255, 256, 300])
 def test_first_pass_gives_ties_to_the_first_seed(p):
     """Few clusters: most rows are equally far from several seeds. From 256 on a distance needs more than a byte."""
     rng = np.random.default_rng(p)
     n = 3000 if p < 100 else 200
     ensemble = Ensemble.from_codes(rng.integers(4, size=(n, p)).astype(np.uint8), np.full(p, 4))
-    ones = np.ones(p, int)
     for copies in (None, rng.integers(1, 3, size=n)):
         for seed in range(3):
-            seeds = brute_seeds(ensemble, copies, ones, 4, 2, np.random.default_rng(seed))
-            apart = (ensemble.codes[:, None, :] != seeds[None]).sum(axis=2)
+            truth = fits_on(Numpy(), [(ensemble, copies)], np.ones(p), 4, 1, seed)
             for engine in natives((2,)):
-                rows = engine.load(ensemble, copies)
-                (fit,) = engine.kmeans_fits([Start(rows, np.random.default_rng(seed))], 4, 2, ones, np.ones(p), 1)
-                assert np.array_equal(rows.labels(fit.labelling), apart.argmin(axis=1))
+                assert fits_on(engine, [(ensemble, copies)], np.ones(p), 4, 1, seed) == truth
 
 
 # -- every way to end --------------------------------------------------------------------------------------
@@ -188,19 +142,6 @@ def test_a_start_that_leaves_a_cluster_empty_is_carried_on(monkeypatch):
     assert resumed
 
 
-def test_resuming_a_fit_is_one_long_fit(engine):
-    rng = np.random.default_rng(2)
-    ensemble = make_ensemble(rng, 400, 6, 6, noise=0.8)
-    rows, objective = engine.load(ensemble), KMeansObjective(np.ones(6))
-    begin = rows.counts(rows.labelling(5, rng.integers(5, size=400)))
-    whole = facts(rows, lloyd(rows, objective, begin, 300))
-    assert len(whole[1]) > 5
-    for first in (1, 3, len(whole[1])):
-        half = lloyd(rows, objective, begin, first)
-        assert half.stop == "max_iter"
-        assert facts(rows, lloyd(rows, objective, half, 300)) == whole
-
-
 # -- one call ----------------------------------------------------------------------------------------------
 
 
@@ -242,36 +183,6 @@ def test_only_plain_k_means_without_reports_goes_in_one_call(monkeypatch):
         assert len(calls) == n
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_first_of_equally_good_starts_is_kept(threads):
-    codes = np.repeat(np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]], np.uint8), 40, axis=0)
-    ensemble = ca.Ensemble.from_codes(codes, [3, 3, 3])
-    for engine in (Native(n_threads=threads), Numpy()):
-        orders = []
-        for seed in range(6):
-            one = ca.KMeansConsensus(3, n_init=1, random_state=seed, engine=engine).fit(ensemble)
-            many = ca.KMeansConsensus(3, n_init=7, random_state=seed, engine=engine).fit(ensemble)
-            assert many.labels_.tolist() == one.labels_.tolist() and many.loss_ == one.loss_ == 0
-            orders.append(one.labels_[::40].tolist())
-        assert len({tuple(order) for order in orders}) > 2
-
-
-def test_a_split_is_the_best_of_its_starts():
-    ensemble = make_ensemble(np.random.default_rng(8), 400, 5, 6, noise=0.9)
-    objective, ones = KMeansObjective(np.ones(5)), np.ones(5, int)
-    firsts = []
-    for seed in range(5):
-        plain = Numpy()
-        starts = [Start(plain.load(ensemble), stream(seed, restart)) for restart in range(6)]
-        fits = seeded_fits(plain, starts, objective, 2, ones, 300)
-        best = min(range(6), key=lambda i: fits[i].loss)
-        firsts.append(best)
-        for engine in (plain, Native(n_threads=1), Native(n_threads=3)):
-            tree = ca.BisectingConsensus(max_leaves=2, n_clusters=2, n_init=6, random_state=seed, engine=engine)
-            assert np.array_equal(tree.fit(ensemble).labels_, fits[best].labelling.labels)
-    assert max(firsts) > 0
-
-
 # -- too few rows, wrong arguments -------------------------------------------------------------------------
 
 
@@ -307,7 +218,3 @@ def test_arguments_that_do_not_fit_are_refused():
             call()
     with pytest.raises(ValueError, match="negative"):
         engine.kmeans_fits([start, Start(other, np.random.default_rng(1))], 2, 2, -ones, v, 5)
-    with pytest.raises(ValueError, match="must have 2 clusters, got 3"):
-        engine.kmeans_fits([start], 2, 2, ones, v, 5, rows.labelling(3))
-    with pytest.raises(ValueError, match="one start, got 2"):
-        engine.kmeans_fits([start, start], 2, 2, ones, v, 5, rows.labelling(2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from coassoc.consensus import bisecting as _bisecting
 from coassoc.engines import Numpy
 from coassoc.engines.native import engine as _native
 
-pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 LEVELS = _native.simd_levels()
 
@@ -53,16 +55,22 @@ def trees(seed):
     }
 
 
-@pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
-def test_looking_ahead_changes_no_tree(criterion, monkeypatch):
-    together = []
-    real = _bisecting._Grower._try
+@pytest.fixture
+def calls(monkeypatch):
+    """What is tried together: for each call, the path of each leaf and the passes of its split."""
+    calls, real = [], _bisecting._Grower._two_means
 
     def watch(self, leaves):
-        together.append(sum(not leaf.tried for leaf in leaves))
-        return real(self, leaves)
+        found = real(self, leaves)
+        calls.append([(leaf.path, fit.n_iter if fit else 0) for leaf, fit in zip(leaves, found)])
+        return found
 
-    monkeypatch.setattr(_bisecting._Grower, "_try", watch)
+    monkeypatch.setattr(_bisecting._Grower, "_two_means", watch)
+    return calls
+
+
+@pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
+def test_looking_ahead_changes_no_tree(criterion, calls, monkeypatch):
     for seed in range(14):
         table, options = trees(seed)
         options["criterion"] = criterion
@@ -70,13 +78,13 @@ def test_looking_ahead_changes_no_tree(criterion, monkeypatch):
         truth = facts(first)
         case = oracle.Case(table, first.labels_, options["copies"], options["partition_weights"])
         assert first.loss_ == pytest.approx(oracle.loss(*case.repeated(), case.v))  # from the counts of the leaves
-        together.clear()
+        calls.clear()
         assert facts(fitted(table, _native.Native(n_threads=1), **options)) == truth
-        assert max(together) <= 2  # alone there is nothing to gain by looking ahead
+        assert max(map(len, calls)) <= 2  # alone there is nothing to gain by looking ahead
         for threads in (2, 5):
             assert facts(fitted(table, _native.Native(n_threads=threads), **options)) == truth, (seed, threads)
         if options["max_leaves"] > 9:
-            assert max(together) > 2
+            assert max(map(len, calls)) > 2
         assert facts(fitted(table, _native.Native(n_threads=5, chunk_rows=64), **options)) == truth
         for large in (1, 20, 60):  # where rows become large
             with monkeypatch.context() as patched:
@@ -86,48 +94,33 @@ def test_looking_ahead_changes_no_tree(criterion, monkeypatch):
 
 
 @pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
-def test_passes_counted_are_those_of_the_splits_made(criterion, monkeypatch):
+def test_passes_counted_are_those_of_the_splits_made(criterion, calls):
     """How many splits are tried depends on the threads; `n_iter_` does not."""
-    took = {}
-    real = _bisecting._Grower._two_means
-
-    def watch(self, leaves):
-        found = real(self, leaves)
-        took.update((leaf.path, 0 if out is None else out.n_iter) for leaf, out in zip(leaves, found))
-        return found
-
-    monkeypatch.setattr(_bisecting._Grower, "_two_means", watch)
     for seed in (6, 16, 25, 30):  # here a split that is only tried takes the most passes
         table = oracle.planted(np.random.default_rng(seed), n=300, p=5, k=8, noise=0.5, most=6)
         for most in (4, 7):
             for engine in ("numpy", *(_native.Native(n_threads=threads) for threads in (1, 2, 5))):
-                took.clear()
+                calls.clear()
                 model = ca.BisectingConsensus(max_leaves=most, criterion=criterion, random_state=seed, engine=engine)
                 tree = model.fit(table).tree_
                 paths = {0: ()}
                 for node in range(tree.n_nodes):
                     if tree.rank[node]:
                         paths[tree.left[node]], paths[tree.right[node]] = (*paths[node], 0), (*paths[node], 1)
+                took = dict(chain(*calls))
                 assert model.n_iter_ == max(took[paths[node]] for node in paths if tree.rank[node])
 
 
-def test_no_more_splits_than_wanted_are_tried_ahead(monkeypatch):
+def test_no_more_splits_than_wanted_are_tried_ahead(calls):
     """With two splits to come or fewer, only what one thread would try is tried."""
-    tried = []
-    real = _bisecting._Grower._two_means
-
-    def watch(self, leaves):
-        tried.extend(leaf.path for leaf in leaves)
-        return real(self, leaves)
-
-    monkeypatch.setattr(_bisecting._Grower, "_two_means", watch)
     for seed in range(8):
         table, _ = trees(seed)
         for most in (1, 2, 3, 4, 5):
             found = []
             for threads in (1, 5):
-                tried.clear()
+                calls.clear()
                 fitted(table, _native.Native(n_threads=threads), criterion="gain", max_leaves=most)
+                tried = [path for path, _ in chain(*calls)]
                 assert len(tried) == len(set(tried))
                 found.append(set(tried))
             assert found[0] == found[1] and len(found[0]) == max(0, 2 * most - 3)

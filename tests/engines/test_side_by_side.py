@@ -14,7 +14,7 @@ from coassoc.core.counts import ScoreTable
 from coassoc.core.tables import KMeansObjective
 from coassoc.engines.native import engine as _native
 
-pytestmark = pytest.mark.skipif(_native.kernels_missing() is not None, reason="the kernels are not compiled")
+pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 # -- tasks side by side ----------------------------------------------------------------------------------------
 
@@ -72,9 +72,23 @@ def test_tasks_within_a_task_run_in_its_own_thread():
         assert inner == [[(x, ident) for x in range(4)]] * 2
 
 
+def work_until_stopped(rows, running, ends):
+    """Passes for a minute, unless they are stopped; tells when they have begun, and how they end."""
+    labelling, deadline = rows.labelling(4), time.monotonic() + 60
+    tables = [ScoreTable(np.full((rows.layout.n_codes, 4), x, np.int32), 0) for x in (0, 1)]
+    try:
+        while time.monotonic() < deadline:
+            for table in tables:
+                rows.assign(labelling, table)
+            running.set()
+        ends.append("never stopped")
+    except BaseException as error:
+        ends.append(type(error).__name__)
+        raise
+
+
 def test_an_interrupt_cancels_what_runs_and_what_waits(some_rows):
     engine = _native.Native(n_threads=2)
-    table = [ScoreTable(np.full((some_rows.layout.n_codes, 4), x, np.int32), 0) for x in (0, 1)]
     running, ends, started = threading.Event(), [], []
 
     def task(name):
@@ -82,20 +96,9 @@ def test_an_interrupt_cancels_what_runs_and_what_waits(some_rows):
         if name == 0:
             running.wait(30)
             raise KeyboardInterrupt
-        if name > 1:
-            time.sleep(0.2)  # so that whatever still starts is seen
-            return
-        labelling = some_rows.labelling(4)
-        deadline = time.monotonic() + 60
-        try:
-            while time.monotonic() < deadline:
-                some_rows.assign(labelling, table[0])
-                running.set()
-                some_rows.assign(labelling, table[1])
-            ends.append("never stopped")
-        except BaseException as error:
-            ends.append(type(error).__name__)
-            raise
+        if name == 1:
+            work_until_stopped(some_rows, running, ends)
+        time.sleep(0.2)  # so that whatever still starts is seen
 
     with pytest.raises(KeyboardInterrupt):
         engine.side_by_side(task, range(12))
@@ -106,9 +109,7 @@ def test_an_interrupt_cancels_what_runs_and_what_waits(some_rows):
 
 
 def test_an_interrupt_while_tasks_are_handed_out_stops_those_under_way(some_rows, monkeypatch):
-    engine = _native.Native(n_threads=2)
-    running, ends = threading.Event(), []
-    real = _native._threads
+    running, ends, real = threading.Event(), [], _native._threads(2)
 
     class Interrupted:
         @staticmethod
@@ -116,20 +117,9 @@ def test_an_interrupt_while_tasks_are_handed_out_stops_those_under_way(some_rows
             if task == 1:
                 running.wait(30)
                 raise KeyboardInterrupt
-            return real(2).submit(call, task)
-
-    def work(_):
-        labelling = some_rows.labelling(4)
-        deadline = time.monotonic() + 30
-        try:
-            while time.monotonic() < deadline:
-                some_rows.assign(labelling, ScoreTable(np.zeros((some_rows.layout.n_codes, 4), np.int32), 0))
-                running.set()
-        except _native._kernels.Stopped:
-            ends.append("stopped")
-            raise
+            return real.submit(call, task)
 
     monkeypatch.setattr(_native, "_threads", lambda n: Interrupted)
     with pytest.raises(KeyboardInterrupt):
-        engine.side_by_side(work, range(3))
-    assert ends == ["stopped"]
+        _native.Native(n_threads=2).side_by_side(lambda _: work_until_stopped(some_rows, running, ends), range(3))
+    assert ends == ["Stopped"]

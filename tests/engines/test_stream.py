@@ -8,25 +8,10 @@ from sklearn.base import clone
 
 import coassoc as ca
 from coassoc.core.tables import fix_table
-from coassoc.engines import Numpy, Stream
+from coassoc.engines import Stream
 from coassoc.engines.memory import Budget, PeakMemory, file_array, parse_size
 from coassoc.engines.stream.chunks import chunk_assign, chunk_potentials
 from twins.cases import noisy_table
-
-
-def test_a_forgetful_chunk_gives_the_same_answers():
-    """What a chunk keeps is a shortcut: wiping it between calls changes nothing."""
-    rng = np.random.default_rng(8)
-    ensemble = ca.Ensemble(noisy_table(8, 200))
-    oracle, rows = Numpy().load(ensemble), Stream("1GB", chunk_rows=33).load(ensemble)
-    ours, theirs = rows.labelling(3), oracle.labelling(3)
-    for _ in range(4):
-        table = fix_table(rng.normal(size=(ensemble.n_codes, 3)), oracle.layout)
-        assert rows.assign(ours, table) == oracle.assign(theirs, table)
-        for part in rows.chunks.parts:
-            part.states.clear()
-        assert (rows.counts(ours).alpha == oracle.counts(theirs).alpha).all()
-    assert rows.labels(ours).tolist() == oracle.labels(theirs).tolist()
 
 
 def test_a_call_may_be_repeated_or_come_late():

@@ -13,22 +13,19 @@ import oracle
 from coassoc.metrics import counting
 
 
-def test_nmi_is_its_definition():
+def test_nmi_is_its_definition_and_scikit_learns():
     rng = np.random.default_rng(0)
-    for _ in range(3000):
+    for i in range(3000):
         case = oracle.random_case(rng, most_partitions=1)
         table, labels = case.repeated()
         found = ca.nmi(case.table[:, 0], case.labels, sample_weight=case.copies)
         assert found == pytest.approx(oracle.nmi(table[:, 0], labels), abs=1e-9)
         assert 0.0 <= found <= 1.0
-
-
-def test_nmi_is_scikit_learns():
-    rng = np.random.default_rng(1)
-    for _ in range(500):
-        case = oracle.random_case(rng, missing=False, copies=False, most_partitions=1)
-        a, b = case.table[:, 0], np.abs(case.labels)
-        assert ca.nmi(a, b) == pytest.approx(normalized_mutual_info_score(a, b), abs=1e-9)
+        if i % 6 == 0:  # without copies and missing labels
+            a, b = np.abs(case.table[:, 0]), np.abs(case.labels)
+            names = rng.permutation(60)
+            assert ca.nmi(a, b) == pytest.approx(normalized_mutual_info_score(a, b), abs=1e-9)
+            assert ca.nmi(a, b) == ca.nmi(b, a) == ca.nmi(names[a], b)
 
 
 def test_nmi_limits():
@@ -37,14 +34,6 @@ def test_nmi_limits():
     assert ca.nmi([0, 1, 2], [2, 0, 1]) == 1.0
     assert ca.nmi([0, 0, 1, 1], [0, 1, 0, 1]) == 0.0
     assert ca.nmi([0, 1], [1, 0]) == ca.nmi(["x", "y"], [True, False]) == 1.0
-
-
-def test_nmi_is_symmetric_and_blind_to_names():
-    rng = np.random.default_rng(3)
-    for _ in range(200):
-        a, b = rng.integers(5, size=30), rng.integers(4, size=30)
-        names = rng.permutation(9)
-        assert ca.nmi(a, b) == ca.nmi(b, a) == ca.nmi(names[a], b)
 
 
 def test_ensemble_nmi_is_the_weighted_mean_over_observed_items():
@@ -69,18 +58,6 @@ def member_truth(case, metric):
 
 
 @pytest.mark.parametrize("metric", ["nmi", "density"])
-def test_zero_effort_leaves_itself_out_for_nmi_and_counts_itself_for_density(metric):
-    rng = np.random.default_rng(5)
-    for _ in range(600):
-        case = oracle.random_case(rng, weights=False)
-        wanted = member_truth(case, metric)
-        found = ca.metrics.member_scores(case.table, metric, sample_weight=case.copies)
-        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
-        mean, best = ca.zero_effort(case.table, metric, sample_weight=case.copies)
-        assert (mean, best) == pytest.approx((np.mean(wanted), np.max(wanted)), abs=1e-9)
-
-
-@pytest.mark.parametrize("metric", ["nmi", "density"])
 def test_zero_effort_is_the_same_without_the_overlap_matrix(metric, monkeypatch):
     rng = np.random.default_rng(6)
     cases = [oracle.random_case(rng, weights=False) for _ in range(100)]
@@ -89,15 +66,19 @@ def test_zero_effort_is_the_same_without_the_overlap_matrix(metric, monkeypatch)
     assert by_overlap == [ca.metrics.member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
 
 
-def test_agreement_on_every_engine(engine):
+def test_zero_effort_leaves_itself_out_for_nmi_and_counts_itself_for_density(engine):
     rng = np.random.default_rng(7)
-    for _ in range(20):
+    for _ in range(600 if isinstance(engine, ca.engines.Numpy) else 20):
         case = oracle.random_case(rng, weights=False)
+        settings = {"sample_weight": case.copies, "engine": engine}
         for metric in ("nmi", "density"):
-            found = ca.metrics.member_scores(case.table, metric, sample_weight=case.copies, engine=engine)
-            np.testing.assert_allclose(found, member_truth(case, metric), rtol=1e-9, atol=1e-9)
+            wanted = member_truth(case, metric)
+            found = ca.metrics.member_scores(case.table, metric, **settings)
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+            effort = ca.zero_effort(case.table, metric, **settings)
+            assert effort == pytest.approx((np.mean(wanted), np.max(wanted)), abs=1e-9)
         plain = ca.ensemble_nmi(case.table, case.labels, sample_weight=case.copies, engine="numpy")
-        assert plain == ca.ensemble_nmi(case.table, case.labels, sample_weight=case.copies, engine=engine)
+        assert plain == ca.ensemble_nmi(case.table, case.labels, **settings)
 
 
 def test_pairwise_nmi_is_every_pair():

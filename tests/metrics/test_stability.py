@@ -32,35 +32,22 @@ def pooled(ens, i, others, v):
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), missing=st.sampled_from([0.0, 0.4]), weighted=st.booleans())
-def test_memberships_equal_means_over_pairs(seed, missing, weighted):
+def test_own_and_best_other_equal_means_over_pairs(seed, missing, weighted):
     ens, labels = case(seed, missing)
     v = np.random.default_rng(seed).random(5) + 0.1 if weighted else np.ones(5)
     v *= 5 / v.sum()
-    found = ca.metrics.item_memberships(ens, labels, partition_weights=v)
+    found = ca.item_stability(ens, labels, partition_weights=v)
     items = np.arange(30)
     for i in items:
-        for c in range(4):
-            others = items[(labels == c) & (items != i)]
-            assert found[i, c] == pytest.approx(pooled(ens, i, others, v), abs=1e-9)
-
-
-def test_without_missing_labels_it_is_the_row_mean_of_the_matrix():
-    ens, labels = case(1)
-    matrix = ens.coassociation("all")
-    np.fill_diagonal(matrix, 0.0)
-    found = ca.item_stability(ens, labels)
-    sizes = np.bincount(labels)
-    for i in range(30):
-        own = matrix[i, labels == labels[i]].sum() / max(sizes[labels[i]] - 1, 1)
-        means = [matrix[i, labels == c].mean() if c != labels[i] else -1 for c in range(4)]
-        assert found.own[i] == pytest.approx(own)
-        assert found.other[i] == pytest.approx(max(means))
-        assert means[found.nearest[i]] == pytest.approx(max(means))
-    assert found.margin == pytest.approx(found.own - found.other)
-    # the mean of own over a cluster is its density
-    density = ca.cluster_density(ens, labels)
-    for c in range(4):
-        assert found.own[labels == c].mean() == pytest.approx(density[c])
+        means = [pooled(ens, i, items[(labels == c) & (items != i)], v) for c in range(4)]
+        assert found.own[i] == pytest.approx(means[labels[i]], abs=1e-9)
+        means[labels[i]] = -1.0
+        assert found.other[i] == pytest.approx(max(means), abs=1e-9)
+        assert means[found.nearest[i]] == pytest.approx(max(means), abs=1e-9)
+    assert (found.margin == found.own - found.other).all()
+    if not missing and not weighted:  # the mean of own over a cluster is its density
+        density = [found.own[labels == c].mean() for c in range(4)]
+        assert density == pytest.approx(ca.cluster_density(ens, labels))
 
 
 def test_roles_of_items():
@@ -87,6 +74,10 @@ def test_singletons_and_unlabelled_items_are_outliers():
 def test_multiplicity_counts_the_other_copies():
     ens, labels = case(2, n=10, k=3)
     copies = np.random.default_rng(0).integers(1, 4, size=10)
+    without, once = copies.copy(), copies.copy()
+    without[4], once[4] = 0, 1  # an item is not compared with itself, whether it counts or not
+    own = [ca.item_stability(ens, labels, sample_weight=given).own[4] for given in (without, once)]
+    assert own[0] == pytest.approx(own[1])
     weighted = ca.item_stability(ens, labels, sample_weight=copies)
     repeated = ca.item_stability(ens.take(np.repeat(np.arange(10), copies)), np.repeat(labels, copies))
     first = np.concatenate([[0], np.cumsum(copies)[:-1]])
@@ -98,10 +89,10 @@ def test_chunks_do_not_matter(monkeypatch):
     from coassoc.metrics import stability as _stability
 
     ens, labels = case(3)
-    whole = ca.metrics.item_memberships(ens, labels)
+    whole = ca.item_stability(ens, labels)
     monkeypatch.setattr(_stability, "_CHUNK_CELLS", 12)
-    assert ca.metrics.item_memberships(ens, labels).tolist() == whole.tolist()
-    assert ca.item_stability(ens, labels).own == pytest.approx(whole[np.arange(30), labels])
+    for name in ("own", "other", "nearest", "role"):
+        assert getattr(ca.item_stability(ens, labels), name).tolist() == getattr(whole, name).tolist()
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])

@@ -81,11 +81,9 @@ def test_every_picture_and_table_has_its_numbers(told):
     assert np.abs(blocks - told.blocks.values).max() < 6e-4
     assert [row[1] for row in data["clusters"]["rows"]] == told.clusters["size"].tolist()
     assert data["pairs"]["rows"][-1] == [1.0, 1.0]
+    assert [number(v, 3) for v in (-0.0001, -0.0006, None, float("nan"))] == ["0.000", "-0.001", "–", "–"]
     assert "A &lt;title&gt; &amp; more" in page and "120 items · 8 clusterings of\n      4 clusters" in page
-
-
-def test_it_opens_with_the_verdict_and_the_number_of_clusters(told):
-    page = render(told)
+    # it opens with the verdict and the number of clusters
     assert page.index(told.consensus["verdict"]) < page.index('class="cards"')
     assert f"The clusterings suggest <strong>{told.number['suggested']}</strong>" in page
     assert told.number["suggested"] == 4 == told.consensus["n_clusters"]
@@ -171,7 +169,3 @@ def test_the_file_is_whole_or_absent_and_a_label_file_can_be_named(tmp_path):
     ca.report(TABLE, 4, path=target, force=True, compare=False, engine="numpy")
     assert embedded(target.read_text())["tables"]["clusters"] == embedded(text)["tables"]["clusters"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.csv", "report.html"]
-
-
-def test_no_number_is_minus_zero():
-    assert [number(v, 3) for v in (-0.0001, -0.0006, None, float("nan"))] == ["0.000", "-0.001", "–", "–"]

@@ -42,10 +42,6 @@ class Job:
     n_scored: int = 0
     n_redone: int = 0
 
-    @property
-    def counted(self) -> bool:
-        return self.count
-
 
 class NumpyDevice:
     """Twin of a GPU with `memory` bytes; `keep_counts=False` acts like a table too large for incremental counts."""

@@ -33,6 +33,8 @@ from twins.device import NumpyDevice, OnDevice
 class Twin(Cuda):
     """The CUDA engine on the NumPy twin of a GPU."""
 
+    skip, piece_rows = True, 8192  # so that bounds and pieces are tested on few rows, too
+
     def __init__(self, *arguments, twin=None, **options):
         super().__init__(*arguments, **options)
         self.twin = twin or NumpyDevice()
@@ -48,8 +50,10 @@ def engines(request):
         pytest.skip("no CUDA device, or no CuPy")
     kind = Twin if request.param == "twin" else Cuda
 
-    def maker(**options):
-        return kind(**{"skip": True} | options)  # so that the bounds are tested on few rows, too
+    def maker(skip=True, piece_rows=8192, **options):
+        engine = kind(**options)
+        engine.skip, engine.piece_rows = skip, piece_rows
+        return engine
 
     maker.kind = kind
     return maker

@@ -30,10 +30,6 @@ class Toy(Engine):
 
 
 class ToyLabelling(Labelling):
-    def __init__(self, k: int, labels: np.ndarray):
-        super().__init__(k)
-        self.labels = labels
-
     def one_hot(self) -> np.ndarray:
         return (self.labels[:, None] == np.arange(self.n_clusters)).astype(float)
 

@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
@@ -76,28 +77,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         discard_output()
         return OK
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, Exception) as error:
         if debug:
             raise
-        what, code = ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
-        messages.error(f"{what}; nothing was left half written.", code)
+        text, code = _told(error)
+        messages.error(text, code)
         return code
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        if debug:
-            raise
-        messages.error(sentence(error), BAD_INPUT)
-        _give_up_output()
-        return BAD_INPUT
-    except Exception as error:
-        if debug:
-            raise
-        if type(error).__module__.startswith(("distributed", "dask", "concurrent")):
-            text = f"the Dask cluster failed ({sentence(error)}); start it and run the command again."
-            messages.error(text, BAD_INPUT)
-            return BAD_INPUT
-        text = f"internal error, {type(error).__name__}: {sentence(error)} Run the command with --debug to see where."
-        messages.error(text, FAILED)
-        return FAILED
+
+
+def _told(error: BaseException) -> tuple[str, int]:
+    """What is said about an error, and the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        what, code = ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+        return f"{what}; nothing was left half written.", code
+    if isinstance(error, (ValueError, TypeError, OSError, ImportError, MemoryError)):
+        return sentence(error), BAD_INPUT
+    if type(error).__module__.startswith(("distributed", "dask", "concurrent")):
+        return f"the Dask cluster failed ({sentence(error)}); start it and run the command again.", BAD_INPUT
+    where = "Run the command with --debug to see where."
+    return f"internal error, {type(error).__name__}: {sentence(error)} {where}", FAILED
 
 
 @contextmanager
@@ -123,14 +121,6 @@ def _settings(debug: bool) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _give_up_output() -> None:
-    """Drop text that standard output did not take, so that the interpreter does not fail on it again at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        discard_output()
-
-
 def _split(words: list[str]) -> tuple[str | None, list[str]]:
     """The command and its arguments. Options may come before the command."""
     for i, word in enumerate(words):
@@ -143,21 +133,16 @@ def _run(name: str, rest: list[str]) -> int:
     if name == "help":
         return _no_command(["--help"]) if not rest else _run(rest[0], ["--help"])
     if name not in COMMANDS:
-        raise ValueError(_unknown(name))
-    parser = command_parser(name, load(name))
-    args = parser.parse_args(rest)
-    return int(args.run(args) or OK)
+        close = get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(COMMANDS)}."
+        raise ValueError(f"there is no command {name!r}; {hint}")
+    module = load(name)
+    return module.run(command_parser(name, module).parse_args(rest))
 
 
 def load(name: str) -> ModuleType:
     """The module of a command."""
-    module = COMMANDS[name][0]
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("coassoc"):
-            raise ValueError(f"the command {name!r} is not part of this installation of coassoc.") from error
-        raise
+    return import_module(COMMANDS[name][0])
 
 
 def command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
@@ -169,25 +154,24 @@ def command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_command_arguments(parser, module)
-    parser.set_defaults(run=module.run)
     return parser
 
 
 def add_command_arguments(parser: argparse.ArgumentParser, module: ModuleType) -> None:
     """The options of a command, and those that every command has."""
     module.add_arguments(parser)
-    known = parser._option_string_actions
-    if "--json" not in known:
-        parser.add_argument("--json", action="store_true", help="print the result as JSON, for programs")
-    if "--debug" not in known:
-        parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, for programs")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
 
 def _no_command(rest: list[str]) -> int:
+    width = max(map(len, COMMANDS)) + 2
+    commands = "\n".join(f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items())
     parser = Parser(
         prog="coassoc",
         description="Many clusterings in, one trustworthy partition out, in linear time.",
-        epilog=_commands_list() + "\n\nexample:\n  coassoc demo\n  coassoc fit labels.csv -k 10 -o consensus.csv\n",
+        epilog=f"commands (each has --help with an example):\n{commands}\n\n"
+        "example:\n  coassoc demo\n  coassoc fit labels.csv -k 10 -o consensus.csv\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="coassoc [-V | --version] [--help] COMMAND ...",
     )
@@ -202,20 +186,6 @@ def _no_command(rest: list[str]) -> int:
         return OK
     parser.print_help(sys.stderr)
     return BAD_INPUT
-
-
-def _commands_list() -> str:
-    width = max(map(len, COMMANDS)) + 2
-    lines = [f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items()]
-    return "commands (each has --help with an example):\n" + "\n".join(lines)
-
-
-def _unknown(name: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(COMMANDS)}."
-    return f"there is no command {name!r}; {hint}"
 
 
 if __name__ == "__main__":

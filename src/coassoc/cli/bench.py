@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ensemble.io.output import replacing
-from ..experiments.speed import METHODS, compare, growth, machine, table
+from ..experiments.speed import METHODS, machine, measure, table
 from . import common
 
 DESCRIPTION = "measure speed, memory and quality side by side with scikit-learn and faiss"
@@ -21,37 +21,29 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--sizes", type=common.positive, nargs="*", default=[20000], help="numbers of items (default: 20000)"
-    )
-    parser.add_argument(
-        "--growth", type=common.positive, nargs="*", default=[], help="sizes for the growth of time per pass"
-    )
-    parser.add_argument("-m", "--method", "--methods", dest="methods", nargs="*", choices=list(METHODS),
-                        default=["coassoc", "sklearn-sparse"],
-                        help="what to time (default: coassoc sklearn-sparse)")  # fmt: skip
-    parser.add_argument("-p", "--partitions", type=common.positive, default=20, help="base partitions (default: 20)")
-    parser.add_argument(
-        "-k", "--clusters", type=common.positive, default=20, help="clusters of the consensus (default: 20)"
-    )
-    parser.add_argument(
-        "--rounds", type=common.positive, default=5, help="seeds, each method once per seed (default: 5)"
-    )
-    parser.add_argument("--fits", type=common.positive, default=1, metavar="N",
-                        help="fits in each process, of which the median counts (default: 1)")  # fmt: skip
-    parser.add_argument("--starts", type=common.positive, default=1, help="starts of every fit (default: 1)")
-    parser.add_argument("--cells", type=common.positive, nargs=2, default=[25, 100], metavar=("FIRST", "LAST"),
-                        help="clusters of the first and of the last base partition; few clusters give many equal rows "
-                        "(default: 25 100)")  # fmt: skip
-    parser.add_argument("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
-    parser.add_argument("-o", "--output", type=Path, default=None, help="folder for bench.json and bench.md")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    option = parser.add_argument
+    option("--sizes", type=common.positive, nargs="*", default=[20000], help="numbers of items (default: 20000)")
+    option("--growth", type=common.positive, nargs="*", default=[], help="sizes for the growth of time per pass")
+    option("-m", "--method", "--methods", dest="methods", nargs="*", choices=METHODS,
+           default=["coassoc", "sklearn-sparse"],
+           help="what to time (default: coassoc sklearn-sparse)")  # fmt: skip
+    option("-p", "--partitions", type=common.positive, default=20, help="base partitions (default: 20)")
+    option("-k", "--clusters", type=common.positive, default=20, help="clusters of the consensus (default: 20)")
+    option("--rounds", type=common.positive, default=5, help="seeds, each method once per seed (default: 5)")
+    option("--fits", type=common.positive, default=1, metavar="N",
+           help="fits in each process, of which the median counts (default: 1)")  # fmt: skip
+    option("--starts", type=common.positive, default=1, help="starts of every fit (default: 1)")
+    option("--cells", type=common.positive, nargs=2, default=[25, 100], metavar=("FIRST", "LAST"),
+           help="clusters of the first and of the last base partition; few clusters give many equal rows "
+           "(default: 25 100)")  # fmt: skip
+    option("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
+    option("-o", "--output", type=Path, default=None, help="folder for bench.json and bench.md")
 
 
 def run(args: argparse.Namespace) -> int:
     report: dict[str, Any] = {"machine": machine(), "options": vars(args) | {"output": None}}
-    report["runs"] = [row for n in args.sizes for row in compare(n, args) if args.methods]
-    report["growth"] = growth(args.growth, args) if args.growth else []
+    report["runs"] = [row for n in args.sizes if args.methods for row in measure(n, args)]
+    report["growth"] = [row for n in args.growth for row in measure(n, args, growth=True)]
     numbers = json.dumps(report, indent=1, default=str)
     common.say(numbers if args.json else table(report))
     if args.output is not None:

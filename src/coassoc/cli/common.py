@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from .terminal import Progress, note, plain, say, say_json
+import numpy as np
 
-__all__ = ["Progress", "note", "plain", "say", "say_json"]  # of the terminal, used as common.say
+from ..consensus.registry import method_names
+from ..ensemble import read_ensemble
+from ..ensemble.io.formats import format_names
+from ..ensemble.io.output import check_outputs
+from ..ensemble.io.reading import standard_input
+from .terminal import Progress, note, say, say_json
+
+__all__ = ["Progress", "note", "say", "say_json"]  # of the terminal, used as common.say
 
 MISSING_HELP = (
     "negative: empty cells and negative labels (HDBSCAN's noise) are missing (default); nan: only empty cells are; "
@@ -21,39 +27,32 @@ MISSING_HELP = (
 )
 
 
-def add_input(parser: argparse.ArgumentParser) -> None:
+def add_input(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
     """The label files, and what each of their columns is."""
-    from ..ensemble.io.formats import format_names
-
     parser.add_argument(
         "labels",
-        nargs="+",
+        nargs=how_many,
         metavar="LABELS",
         help=f"{', '.join(format_names())} with one row per item and one column per clustering; several files "
         "are joined by id; - is standard input",
     )
     group = parser.add_argument_group("reading")
-    group.add_argument(
-        "--columns", nargs="+", metavar="NAME", help="columns that hold clusterings, by name or pattern ('leiden*')"
-    )
-    group.add_argument("--exclude", nargs="+", default=[], metavar="NAME", help="columns to leave out")
+    option = group.add_argument
+    option("--columns", nargs="+", metavar="NAME", help="columns that hold clusterings, by name or pattern ('leiden*')")
+    option("--exclude", nargs="+", default=[], metavar="NAME", help="columns to leave out")
     ids = group.add_mutually_exclusive_group()
     ids.add_argument(
         "--id", "--id-column", metavar="NAME", help="column that names the items (default: a first column called id)"
     )
     ids.add_argument("--no-id", action="store_true", help="no column names the items")
-    group.add_argument(
-        "--class-column", "--classes", metavar="NAME", help="column of known classes, used for scoring only"
-    )
-    group.add_argument("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative",
-                       help=MISSING_HELP)  # fmt: skip
-    group.add_argument("--format", choices=format_names(), help="kind of the input")
-    group.add_argument("--delimiter", metavar="CHAR", help="separator of text files (default: found by looking)")
+    option("--class-column", "--classes", metavar="NAME", help="column of known classes, used for scoring only")
+    option("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative", help=MISSING_HELP)
+    option("--format", choices=format_names(), help="kind of the input")
+    option("--delimiter", metavar="CHAR", help="separator of text files (default: found by looking)")
     head = group.add_mutually_exclusive_group()
     head.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     head.add_argument("--no-header", dest="header", action="store_false", help="the first row is data already")
-    group.add_argument("--max-bytes", type=size, metavar="N",
-                       help="let compressed files unpack to this many bytes")  # fmt: skip
+    option("--max-bytes", type=size, metavar="N", help="let compressed files unpack to this many bytes")
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
@@ -64,8 +63,6 @@ def reading(args: argparse.Namespace) -> dict[str, Any]:
 
 def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
     """The ensemble that the options describe."""
-    from ..ensemble import read_ensemble
-
     try:
         ensemble = read_ensemble(paths[0] if len(paths) == 1 else list(paths), **reading(args))
     except OSError as error:
@@ -79,10 +76,6 @@ def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
 
 def read_partition(args: argparse.Namespace, path: Any, ensemble: Any) -> Any:
     """The column --labels of a file as codes, in the order of the ensemble's items: by id where both have ids."""
-    import numpy as np
-
-    from ..ensemble import read_ensemble
-
     settings = {"columns": args.labels_column, "exclude": (), "class_column": None, "missing": "negative"}
     found = read_ensemble(path, **(reading(args) | settings))
     codes = found.partition(0)
@@ -98,16 +91,12 @@ def read_partition(args: argparse.Namespace, path: Any, ensemble: Any) -> Any:
 
 def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any) -> None:
     """Check the output files of a command, by option, against its inputs and each other, before any work."""
-    from ..ensemble.io.output import check_outputs
-
     check_outputs(outputs, [*getattr(args, "labels", []), *inputs], force=args.force)
 
 
 @contextmanager
 def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
     """The files to read; standard input is copied to a temporary file while the command runs."""
-    from ..ensemble.io.reading import standard_input
-
     if args.labels.count("-") > 1:
         raise ValueError("standard input (-) can be read once only.")
     if "-" in args.labels and sys.stdin is None:
@@ -116,16 +105,17 @@ def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
         yield [stack.enter_context(standard_input(args.format)) if one == "-" else Path(one) for one in args.labels]
 
 
+def tell(args: argparse.Namespace, result: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
+    """Print a result as JSON or as text."""
+    if args.json:
+        say_json(result)
+    else:
+        say(text(result))
+
+
 def add_output(parser: argparse.ArgumentParser, help: str, **settings: Any) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help=help, **settings)
     parser.add_argument("--force", action="store_true", help="overwrite the output if it exists")
-
-
-def add_clusters(parser: argparse.ArgumentParser) -> None:
-    """-k, with which `clusters_for` works."""
-    parser.add_argument("-k", "--clusters", type=clusters, metavar="K", help="clusters of the consensus: a number; "
-                        "auto (the default); or 2:12 to choose from 2 to 12. Methods other than auto take a number "
-                        "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
 
 
 def clusters(text: str) -> Any:
@@ -149,22 +139,14 @@ def clusters_for(args: argparse.Namespace) -> Any:
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    """-m and -k, with which `make_model` works."""
-    from ..consensus.registry import method_names
-
-    add_clusters(parser)
+    """-k and -m."""
+    parser.add_argument("-k", "--clusters", type=clusters, metavar="K", help="clusters of the consensus: a number; "
+                        "auto (the default); or 2:12 to choose from 2 to 12. Methods other than auto take a number "
+                        "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
     names = ", ".join(method_names())
     parser.add_argument("-m", "--method", default="auto", metavar="NAME", help=f"one of {names}, or package.module:"
                         "Estimator of your own (default: auto, which chooses the method and says whether to believe "
                         "it)")  # fmt: skip
-
-
-def make_model(args: argparse.Namespace, engine: Any) -> Any:
-    """The unfitted estimator that the options of `coassoc fit` describe."""
-    from ..consensus.registry import make_method
-
-    settings = {"n_clusters": clusters_for(args), "n_init": args.n_init, "random_state": args.seed, "engine": engine}
-    return make_method(args.method, **settings)
 
 
 def add_jobs(parser: Any, help: str, default: int | None = 1) -> None:
@@ -202,14 +184,3 @@ def whole_number(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
 
 positive = whole_number(1)
 seed, size = whole_number(0, 2**63 - 1), whole_number(1, 2**63 - 1)
-
-
-class Clock:
-    """Seconds since it was made."""
-
-    def __init__(self) -> None:
-        self.start = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.start

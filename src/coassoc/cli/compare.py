@@ -48,10 +48,6 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.plot is not None:
         save_drawing(result.plot(), args.plot, force=args.force)
-    if args.json:
-        common.say_json(result.as_dict())
-    else:
-        common.say(result.to_text())
-        if args.plot is not None:
-            common.say(f"Drew {args.plot}.")
+    drawn = "" if args.plot is None else f"\nDrew {args.plot}."
+    common.tell(args, result.as_dict(), lambda _: result.to_text() + drawn)
     return 0

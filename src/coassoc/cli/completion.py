@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .terminal import say, say_json
+from .common import tell
 
 DESCRIPTION = """print a script that teaches your shell to complete coassoc's commands, options and choices."""
 
@@ -25,10 +25,7 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise ImportError("completion needs shtab: pip install 'coassoc[cli]'.") from None
     script = shtab.complete(_whole_parser(), args.shell)
-    if args.json:
-        say_json({"shell": args.shell, "script": script})
-    else:
-        say(script)
+    tell(args, {"shell": args.shell, "script": script}, lambda _: script)
     return 0
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from typing import Any
 
 from ..datasets.table import SCALINGS, fill_missing, scale
-from ..ensemble import Ensemble, make_ensemble
+from ..engines.dask.session import open_client
+from ..ensemble import Ensemble, make_ensemble, make_ensemble_large
+from ..ensemble.io.blocks import source_of
 from ..ensemble.io.features import read_features
 from ..ensemble.io.writing import table_format, write_ensemble
 from ..report.plain_text import span
@@ -24,51 +27,52 @@ EPILOG = """examples:
   coassoc ensemble features.parquet --clusterer kmeans agglomerative --sample-fraction 0.5 -o labels.tsv
 """
 
-# name on the command line -> (class in scikit-learn, settings)
-CLUSTERERS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "kmeans": ("sklearn.cluster", "KMeans", {}),
-    "minibatch": ("sklearn.cluster", "MiniBatchKMeans", {}),
-    "bisecting": ("sklearn.cluster", "BisectingKMeans", {}),
-    "agglomerative": ("sklearn.cluster", "AgglomerativeClustering", {}),
-    "average": ("sklearn.cluster", "AgglomerativeClustering", {"linkage": "average"}),
-    "birch": ("sklearn.cluster", "Birch", {}),
-    "spectral": ("sklearn.cluster", "SpectralClustering", {}),
-    "mixture": ("sklearn.mixture", "GaussianMixture", {}),
+# name on the command line -> (class of scikit-learn, settings)
+CLUSTERERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "kmeans": ("cluster.KMeans", {}),
+    "minibatch": ("cluster.MiniBatchKMeans", {}),
+    "bisecting": ("cluster.BisectingKMeans", {}),
+    "agglomerative": ("cluster.AgglomerativeClustering", {}),
+    "average": ("cluster.AgglomerativeClustering", {"linkage": "average"}),
+    "birch": ("cluster.Birch", {}),
+    "spectral": ("cluster.SpectralClustering", {}),
+    "mixture": ("mixture.GaussianMixture", {}),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("features", help="table of numbers with a header, in any format that fit reads")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
-    parser.add_argument("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
-    parser.add_argument(
+    option = parser.add_argument
+    option("features", help="table of numbers with a header, in any format that fit reads")
+    option("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
+    option("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
+    option(
         "-k", "--clusters", type=_clusters, default=(None, None), metavar="K|LOW:HIGH|LOW:",
         help="clusters in each, or the range they are drawn from (default: 2 to the root of n, at most 100)",
     )  # fmt: skip
-    parser.add_argument(
+    option(
         "--clusterer", nargs="+", choices=tuple(CLUSTERERS), default=["kmeans"],
         help="what clusters; several take turns (default: kmeans)",
     )  # fmt: skip
-    parser.add_argument("--n-init", type=positive, default=10, help="restarts of kmeans and minibatch (default: 10)")
-    parser.add_argument("--scaling", choices=SCALINGS, default="raw", help="features raw (default), z or on [0, 1]")
-    parser.add_argument("--fill-missing", action="store_true", help="empty cells take the mean of their column")
-    parser.add_argument("--exclude", nargs="+", default=[], metavar="NAME", help="columns that are not features")
-    parser.add_argument("--id", "--id-column", metavar="NAME", help="column that names the items, kept in the output")
-    parser.add_argument("--class-column", "--classes", metavar="NAME",
-                        help="column of known classes: not a feature, kept in the output")  # fmt: skip
-    parser.add_argument("--feature-fraction", type=float, default=1.0, help="share of the features each one sees")
-    parser.add_argument("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
-    parser.add_argument("--predict", action="store_true", help="label the rows a clustering did not see")
-    parser.add_argument("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
-    parser.add_argument(
+    option("--n-init", type=positive, default=10, help="restarts of kmeans and minibatch (default: 10)")
+    option("--scaling", choices=SCALINGS, default="raw", help="features raw (default), z or on [0, 1]")
+    option("--fill-missing", action="store_true", help="empty cells take the mean of their column")
+    option("--exclude", nargs="+", default=[], metavar="NAME", help="columns that are not features")
+    option("--id", "--id-column", metavar="NAME", help="column that names the items, kept in the output")
+    option("--class-column", "--classes", metavar="NAME",
+           help="column of known classes: not a feature, kept in the output")  # fmt: skip
+    option("--feature-fraction", type=float, default=1.0, help="share of the features each one sees")
+    option("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
+    option("--predict", action="store_true", help="label the rows a clustering did not see")
+    option("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
+    option(
         "--large", action="store_true",
         help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
     )  # fmt: skip
-    parser.add_argument("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
+    option("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
     common.add_jobs(parser, "processes, with --large those of a Dask cluster started here")
-    parser.add_argument("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
-    parser.add_argument("--force", action="store_true", help="overwrite the output")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    option("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
+    option("--force", action="store_true", help="overwrite the output")
+    option("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,15 +92,12 @@ def run(args: argparse.Namespace) -> int:
             args.partitions,
             args.clusters[0],
             n_classes=args.clusters[1],
-            clusterer=_clusterers(args.clusterer, args.n_init),
-            feature_fraction=args.feature_fraction,
             sample_fraction=args.sample_fraction,
             unsampled="predict" if args.predict else "missing",
             fit_sample=args.fit_sample,
-            n_init=args.n_init,
             n_jobs=args.jobs,
-            random_state=args.seed,
             progress=progress,
+            **_settings(args),
         )
     ensemble.item_ids, ensemble.classes = features.ids, features.classes
     write_ensemble(args.output, ensemble, force=args.force)
@@ -106,10 +107,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_large(args: argparse.Namespace) -> int:
     """Cluster features without loading them, in this process or on a Dask cluster."""
-    from ..ensemble import make_ensemble_large
-    from ..ensemble.io.blocks import source_of
-    from .fit_large import open_client
-
     asked = {"--scaling": args.scaling != "raw", "--fill-missing": args.fill_missing, "--predict": args.predict,
              "--sample-fraction": args.sample_fraction != 1.0, "--class-column": args.class_column,
              "--id": args.id, "-k LOW:": args.clusters[1]}  # fmt: skip
@@ -118,22 +115,19 @@ def _run_large(args: argparse.Namespace) -> int:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
     names = source_of(args.features).names
     columns = [name for name in names if name not in args.exclude] if args.exclude else None
-    args.jobs = args.jobs if args.jobs > 1 else None
-    with common.Progress("blocks", args.quiet or args.json, every=5.0) as progress, open_client(args) as client:
+    quiet, jobs = args.quiet or args.json, args.jobs if args.jobs > 1 else None
+    with common.Progress("blocks", quiet, every=5.0) as progress, open_client(args.dask, jobs) as client:
         ensemble = make_ensemble_large(
             args.features,
             args.output,
             args.partitions,
             args.clusters[0],
             fit_sample=args.fit_sample or 50_000,
-            clusterer=_clusterers(args.clusterer, args.n_init),
-            feature_fraction=args.feature_fraction,
-            n_init=args.n_init,
-            random_state=args.seed,
             columns=columns,
             client=client,
             force=args.force,
             progress=progress,
+            **_settings(args),
         )
     _tell(ensemble, args)
     return 0
@@ -150,32 +144,24 @@ def _clusters(text: str) -> tuple[int | tuple[int, int] | None, int | None]:
         raise argparse.ArgumentTypeError(f"{error}; give a number like 10, a range like 2:30, or 12: and up") from None
 
 
-def _clusterers(names: list[str], n_init: int) -> list[Any] | None:
-    if names == ["kmeans"]:
-        return None
-    from importlib import import_module
-
-    found = []
-    for name in names:
-        module, kind, settings = CLUSTERERS[name]
-        if name in ("kmeans", "minibatch"):
-            settings = {**settings, "n_init": n_init}
-        found.append(getattr(import_module(module), kind)(**settings))
-    return found
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """How features are clustered, whatever their size."""
+    clusterers = []
+    for name in args.clusterer:
+        module, _, kind = CLUSTERERS[name][0].partition(".")
+        own = {"n_init": args.n_init} if name in ("kmeans", "minibatch") else CLUSTERERS[name][1]
+        clusterers.append(getattr(import_module(f"sklearn.{module}"), kind)(**own))
+    return {
+        "clusterer": None if args.clusterer == ["kmeans"] else clusterers,
+        "feature_fraction": args.feature_fraction,
+        "n_init": args.n_init,
+        "random_state": args.seed,
+    }
 
 
 def _tell(ensemble: Ensemble, args: argparse.Namespace) -> None:
-    facts = {
-        "items": ensemble.n_samples,
-        "partitions": ensemble.n_partitions,
-        "clusters": ensemble.n_clusters.tolist(),
-        "output": str(args.output),
-    }
+    n, p, counts = ensemble.n_samples, ensemble.n_partitions, ensemble.n_clusters.tolist()
     if args.json:
-        common.say_json(facts, indent=None)
-    elif str(args.output) != "-":
-        counts = sorted(facts["clusters"])
-        common.say(
-            f"{facts['items']} items, {facts['partitions']} clusterings of {span(counts[0], counts[-1])} clusters, "
-            f"in {args.output}"
-        )
+        common.say_json({"items": n, "partitions": p, "clusters": counts, "output": args.output}, indent=None)
+    elif args.output != "-":
+        common.say(f"{n} items, {p} clusterings of {span(min(counts), max(counts))} clusters, in {args.output}")

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..core.densities import cluster_densities, density_from_counts
+from ..engines import Dask, Stream, resolve
+from ..engines.dask.session import open_client
+from ..engines.memory import PeakMemory, available_bytes, file_array, format_size
+from ..ensemble import StoredEnsemble, write_labels
+from ..ensemble.io.formats import find_format, open_table
+from ..ensemble.io.limits import table_bytes
+from ..ensemble.io.table import Options
+from ..ensemble.io.writing import joins_source, table_format
+from ..metrics import nmi
+from ..metrics.align import ranks_by_size
+from ..metrics.counting import mean_nmi
+from ..metrics.labels import check_labels
 from ..report import plain_text
-from . import common as common
-from . import fit_large as large
+from . import common
 
 _PART_ROWS = 1 << 20
+_LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 
 DESCRIPTION = """find the consensus of the clusterings in a label table, and write it back as one more column.
 
@@ -47,24 +64,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--confidence", action="store_true", help="also write the confidence of each item, in a column NAME_confidence"
     )
     parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.npz), for coassoc.load")
-    large.add_arguments(parser)
+    scale = parser.add_argument_group("scale (files larger than memory, and folders of Parquet files)")
+    group = scale.add_mutually_exclusive_group()
+    group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")
+    common.add_jobs(group, "start a Dask cluster of N processes here", None)
+    group.add_argument("--dask", metavar="ADDRESS", help="use a running Dask cluster, such as tcp://host:8786")
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..engines.memory import PeakMemory
-    from ..metrics import nmi
-
     _check_outputs(args)
-    clock = common.Clock()
+    start = time.perf_counter()
     with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress, PeakMemory() as memory:
         progress.step("reading")
-        with large.opened(args, paths) as (ensemble, engine, stored):
+        with _opened(args, paths) as (ensemble, engine, stored):
             _check_name(args, paths, ensemble)
-            read = clock.seconds
+            read = time.perf_counter()
             progress.step(f"{args.method} on {ensemble.n_samples:,} items")
             model = fit(args, ensemble, engine)
             labels, order = numbered(model, args.order, stored)
-            seconds = {"read": round(read, 4), "fit": round(clock.seconds - read, 4)}
+            seconds = {"read": round(read - start, 4), "fit": round(time.perf_counter() - read, 4)}
             result = summary(args, ensemble, model, labels, order, engine)
             if not stored and ensemble.classes is not None:  # a stored column of classes may not fit in memory
                 result["scores"]["class_nmi"] = nmi(ensemble.classes, labels)
@@ -91,7 +109,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_outputs(args: argparse.Namespace) -> None:
     from ..consensus.persist import check_model_path
-    from ..ensemble.io.writing import table_format
 
     common.check_paths(args, {"-o": args.output, "--save": args.save})
     if args.output is not None and table_format(args.output) == "npy" and args.confidence:
@@ -102,10 +119,64 @@ def _check_outputs(args: argparse.Namespace) -> None:
         check_model_path(args.save)
 
 
+# -- files larger than memory: labels are read in blocks, here or on a Dask cluster ------------------------------
+
+
+def _is_large(args: argparse.Namespace, paths: list[Path]) -> bool:
+    """Whether scale was asked for, or the table would fill half of the free memory when read."""
+    if args.memory is not None or args.jobs is not None or args.dask is not None:
+        if len(paths) > 1:
+            raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
+        return True
+    return len(paths) == 1 and _bytes_in_memory(args, paths[0]) > available_bytes() // 2
+
+
+def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
+    """Estimate of what reading the whole file takes; 0 when that is not known or the reader will refuse it."""
+    if not path.exists() or args.missing == "singletons":
+        return 0
+    try:
+        if path.is_file() and find_format(path, args.format).is_text:
+            return 4 * path.stat().st_size
+        table, _ = open_table(path, args.format, Options(max_bytes=args.max_bytes))
+    except (ValueError, OSError, ImportError):  # the reader says what is wrong
+        return 0
+    needed = table_bytes(table.n_rows or 0, len(table.names))
+    return needed if needed <= table.limit.allowed else 0
+
+
+@contextmanager
+def _opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, Any, bool]]:
+    """The ensemble, the engine for it, and whether it was left in its file."""
+    if not _is_large(args, paths):
+        yield common.read_input(args, paths), args.engine, False
+        return
+    with _engine(args) as engine:
+        yield StoredEnsemble(paths[0], **common.reading(args)), engine, True
+
+
+@contextmanager
+def _engine(args: argparse.Namespace) -> Iterator[Any]:
+    """The engine that the options ask for."""
+    local = "auto" if args.engine in ("stream", "dask") else args.engine
+    with open_client(args.dask, args.jobs) as client:
+        if client is not None or args.memory is not None:
+            asked = "--memory" if client is None else "--dask and --jobs"
+            fits = (*_LOCAL_ENGINES, "stream" if client is None else "dask")
+            if args.engine not in fits:
+                raise ValueError(f"--engine with {asked} must be one of {', '.join(fits)}, got {args.engine!r}.")
+            yield Stream(args.memory, local=local) if client is None else Dask(client, local=local)
+        elif args.engine in (*_LOCAL_ENGINES, "stream"):
+            yield Stream(available_bytes() // 2, local=local)
+        else:
+            yield resolve(args.engine)
+
+
+# -- the consensus -----------------------------------------------------------------------------------------------
+
+
 def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> None:
     """Refuse a name of the new column that the output will have already, before the fit."""
-    from ..ensemble.io.writing import joins_source, table_format
-
     if args.output is None or len(paths) != 1 or not joins_source(args.output, paths[0]):
         return
     replaced = table_format(args.output) == "h5ad" and args.force
@@ -116,8 +187,10 @@ def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> N
 def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
     """The fitted estimator."""
     from ..consensus.base import fit_to
+    from ..consensus.registry import make_method
 
-    model = common.make_model(args, engine)
+    settings = {"n_clusters": common.clusters_for(args), "n_init": args.n_init, "random_state": args.seed}
+    model = make_method(args.method, **settings, engine=engine)
     if args.save is not None and not hasattr(model, "save"):
         raise ValueError(f"--save: {args.method} cannot be saved; a class derived from ConsensusEstimator can.")
     return fit_to(model, ensemble)
@@ -125,12 +198,7 @@ def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
 
 def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
     """Labels under the numbers asked for, in a temporary file for a stored ensemble; the cluster behind each number."""
-    import numpy as np
-
     from ..consensus.base import ConsensusEstimator
-    from ..engines.memory import file_array
-    from ..metrics.align import ranks_by_size
-    from ..metrics.labels import check_labels
 
     found = model.labels_
     if isinstance(model, ConsensusEstimator):
@@ -157,11 +225,6 @@ def _parts(labels: Any) -> Iterator[Any]:
 
 def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, ensemble: Any) -> None:
     """The labels, and the confidence where asked for, beside the content of a single input of the same kind."""
-    import numpy as np
-
-    from ..ensemble import write_labels
-    from ..ensemble.io.writing import joins_source
-
     source = paths[0] if len(paths) == 1 else None
     kind = "tsv" if args.output == "-" and args.format == "tsv" else None
     columns = {args.name: labels}
@@ -175,12 +238,8 @@ def summary(
     args: argparse.Namespace, ensemble: Any, model: Any, labels: Any, order: Any, engine: Any
 ) -> dict[str, Any]:
     """What the command reports, as plain values."""
-    import numpy as np
-
     from ..consensus.base import fitted_counts
     from ..consensus.support import support_and_scores
-    from ..core.densities import cluster_densities, density_from_counts
-    from ..metrics.counting import mean_nmi
 
     counts = fitted_counts(model, ensemble, labels, order, engine)
     support, zero_nmi, zero_density = support_and_scores(ensemble, engine)
@@ -214,18 +273,18 @@ def _of_the_answer(model: Any) -> dict[str, Any]:
     """What `Consensus` says beyond the labels."""
     if not hasattr(model, "verdict_"):
         return {}
-    others = [
-        {"clusters": one.n_clusters, "method": one.method, "agreement": one.agreement, "stability": one.stability,
-         "distance": one.distance}
-        for one in model.alternatives_
-    ]  # fmt: skip
-    facts = {"verdict": model.verdict_, "supported": model.supported_, "chosen_method": model.method_}
-    return {**facts, "partition_weights": model.partition_weights_.tolist(), "alternatives": others}
+    shown = {"clusters": "n_clusters", "method": "method", "agreement": "agreement", "stability": "stability",
+             "distance": "distance"}  # fmt: skip
+    return {
+        "verdict": model.verdict_,
+        "supported": model.supported_,
+        "chosen_method": model.method_,
+        "partition_weights": model.partition_weights_.tolist(),
+        "alternatives": [{key: getattr(one, name) for key, name in shown.items()} for one in model.alternatives_],
+    }
 
 
 def _text(result: dict[str, Any]) -> str:
-    from ..engines.memory import format_size
-
     scores = result["scores"]
     low, high = result["base_clusters"]
     head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters" + (
@@ -240,7 +299,9 @@ def _text(result: dict[str, Any]) -> str:
         ["one clustering, the best", base, number(zero_density["best"]), number(zero_nmi["best"]), ""],
     ]
     table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows)
-    used = f"clusterings: {shown_names(result['columns'])} (choose others with --columns, --exclude)"
+    names = ", ".join(result["columns"][:8])
+    more = f" and {len(result['columns']) - 8} more" if len(result["columns"]) > 8 else ""
+    used = f"clusterings: {names}{more} (choose others with --columns, --exclude)"
     lines = [head, used, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
     if scores["ensemble_nmi"] < zero_nmi["best"] and result.get("supported", True):
         fewer = result["clusters"] < low
@@ -267,8 +328,3 @@ def _text(result: dict[str, Any]) -> str:
     if "saved" in result:
         lines.append(f"Saved the model to {result['saved']}.")
     return "\n".join(lines)
-
-
-def shown_names(names: list[str]) -> str:
-    """The first names of a list, for a line of text."""
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
-from . import common as common
+import numpy as np
+
+from ..ensemble.io.features import read_features
+from ..ensemble.io.output import replacing
+from . import common
 
 DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
 clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, outlying
@@ -20,30 +25,28 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    option = parser.add_argument
     common.add_input(parser)
     common.add_method(parser)
-    parser.add_argument(
-        "--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on"
-    )
-    parser.add_argument("--features", metavar="FILE", help="numbers of the items, in any format: compares k")
-    parser.add_argument("--features-id", metavar="NAME", help="column of that file that names the items")
-    parser.add_argument(
-        "--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features"
-    )
-    parser.add_argument("--compare", nargs="*", metavar="NAME", help="methods to put beside it (default: fast ones)")
-    parser.add_argument("--no-compare", action="store_true", help="run no other method")
-    parser.add_argument("--title", help="title of the page (default: the name of the file)")
+    option("--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on")
+    option("--features", metavar="FILE", help="numbers of the items, in any format: compares k")
+    option("--features-id", metavar="NAME", help="column of that file that names the items")
+    option("--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features")
+    option("--compare", nargs="*", metavar="NAME", help="methods to put beside it (default: fast ones)")
+    option("--no-compare", action="store_true", help="run no other method")
+    option("--title", help="title of the page (default: the name of the file)")
     common.add_seed_and_engine(parser)
     common.add_output(parser, "the page (default: report.html)", default="report.html")
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..ensemble.io.output import replacing
+    from ..report.page import render
+    from ..report.summary import summarize
 
     if args.json and args.output == "-":
         raise ValueError("--json and --output - both write to standard output; name a file.")
     common.check_paths(args, {"-o": args.output}, args.features)
-    clock = common.Clock()
+    start = time.perf_counter()
     with common.input_paths(args) as paths, common.Progress("coassoc report") as progress:
         progress.step("reading")
         if args.labels_column is not None:
@@ -52,9 +55,6 @@ def run(args: argparse.Namespace) -> int:
             args.exclude = [*args.exclude, args.labels_column]
         ensemble = common.read_input(args, paths)
         labels = None if args.labels_column is None else common.read_partition(args, paths[0], ensemble)
-        from ..report.page import render
-        from ..report.summary import summarize
-
         summary = summarize(
             ensemble,
             common.clusters_for(args),
@@ -69,8 +69,9 @@ def run(args: argparse.Namespace) -> int:
         )
         progress.step("drawing")
         page = render(summary)
-    if summary.consensus["chance"] is not None and summary.consensus["chance"]["warning"] is not None:
-        common.note(summary.consensus["chance"]["warning"], "warning")
+    answer = summary.consensus
+    if answer["chance"] is not None and answer["chance"]["warning"] is not None:
+        common.note(answer["chance"]["warning"], "warning")
     if args.output == "-":
         print(page)  # HTML, in which names are escaped already
         return 0
@@ -79,20 +80,17 @@ def run(args: argparse.Namespace) -> int:
     facts = {
         "output": str(args.output),
         "bytes": len(page.encode()),
-        "seconds": round(clock.seconds, 3),
+        "seconds": round(time.perf_counter() - start, 3),
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
-        **{name: summary.consensus[name] for name in ("method", "n_clusters", "density", "ensemble_nmi", "class_nmi")},
-        "chance": summary.consensus["chance"],
-        "verdict": summary.consensus["verdict"],
+        **{name: answer[name] for name in ("method", "n_clusters", "density", "ensemble_nmi", "class_nmi")},
+        "chance": answer["chance"],
+        "verdict": answer["verdict"],
         "pac": summary.distribution.pac,
         "outlying_partitions": summary.partitions["partition"][summary.partitions["outlier"]].tolist(),
     }
-    if args.json:
-        common.say_json(facts)
-    else:
-        common.say(summary.consensus["verdict"])
-        common.say(f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser.")
+    wrote = f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser."
+    common.tell(args, facts, lambda _: f"{answer['verdict']}\n{wrote}")
     return 0
 
 
@@ -105,10 +103,6 @@ def _features(args: argparse.Namespace, ensemble: Any) -> Any:
     """Features in the order of the ensemble's items: matched by id if both files have ids, else row by row."""
     if args.features is None:
         return None
-    import numpy as np
-
-    from ..ensemble.io.features import read_features
-
     found = read_features(args.features, exclude=args.features_exclude, id_column=args.features_id)
     if found.ids is not None and ensemble.item_ids is not None:
         place = {str(one): i for i, one in enumerate(found.ids.tolist())}
@@ -117,8 +111,6 @@ def _features(args: argparse.Namespace, ensemble: Any) -> Any:
             raise ValueError(f"{args.features} has no row for the item {absent!r}; every item needs features.")
         return found.X[np.array([place[str(one)] for one in ensemble.item_ids.tolist()])]
     if len(found.X) != ensemble.n_samples:
-        raise ValueError(
-            f"{args.features} has {len(found.X)} rows, the labels have {ensemble.n_samples}; match them by id "
-            "(--features-id)."
-        )
+        rows = f"{len(found.X)} rows, the labels have {ensemble.n_samples}"
+        raise ValueError(f"{args.features} has {rows}; match them by id (--features-id).")
     return found.X

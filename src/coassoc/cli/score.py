@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..ensemble import write_labels
+from ..ensemble.io.writing import table_format
+from ..metrics import kmeans_loss
 from ..report import plain_text
-from . import common as common
+from . import common
 
 DESCRIPTION = """score a partition against an ensemble: density, agreement with the clusterings, and with known classes.
 
@@ -31,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"--items": args.items}, args.labels_file)
-    if args.items is not None:
-        _check_items(args.items)
+    if args.items is not None and table_format(args.items) not in ("csv", "tsv", "parquet"):
+        raise ValueError(f"--items must be a .csv, .tsv or .parquet file, got {args.items!r}.")
     with common.input_paths(args) as paths, common.Progress("coassoc score") as progress:
         progress.step("reading")
         if args.labels_file is None:
@@ -44,34 +47,19 @@ def run(args: argparse.Namespace) -> int:
         progress.step("scoring")
         result = score(ensemble, labels, args.engine)
         if args.items is not None:
+            from ..report import item_table
+
             progress.step("writing")
-            result["items_file"] = str(args.items)
-            _write_items(args, ensemble, labels)
-    if args.json:
-        common.say_json(result)
-    elif args.items != "-":
-        common.say(_text(result))
+            result["items_file"] = args.items
+            write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
+    if args.json or args.items != "-":
+        common.tell(args, result, _text)
     return 0
-
-
-def _check_items(path: str) -> None:
-    from ..ensemble.io.writing import table_format
-
-    if table_format(path) not in ("csv", "tsv", "parquet"):
-        raise ValueError(f"--items must be a .csv, .tsv or .parquet file, got {path!r}.")
-
-
-def _write_items(args: argparse.Namespace, ensemble: Any, labels: Any) -> None:
-    from ..ensemble import write_labels
-    from ..report import item_table
-
-    write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
 
 
 def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
     """Every score of a partition, as plain numbers."""
     from ..consensus.support import support_and_scores
-    from ..metrics import kmeans_loss
     from ..report.comparison import Row, known_classes
     from ..report.comparison import score as scored
 
@@ -95,16 +83,14 @@ def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
 
 def _text(result: dict[str, Any]) -> str:
     number = plain_text.number
-    rows = [
-        ["density", number(result["density"]), number(result["zero_effort_density"]["mean"]),
-         number(result["zero_effort_density"]["best"])],
-        ["ensemble NMI", number(result["ensemble_nmi"]), number(result["zero_effort_nmi"]["mean"]),
-         number(result["zero_effort_nmi"]["best"])],
-        ["k-means loss", f"{result['kmeans_loss']:.6g}", "", ""],
-    ]  # fmt: skip
-    if "class_nmi" in result:
-        rows += [["NMI with classes", number(result["class_nmi"]), "", ""]]
-        rows += [["ARI with classes", number(result["class_ari"]), "", ""]]
+    rows = []
+    for name, key in (("density", "density"), ("ensemble NMI", "ensemble_nmi")):
+        zero = result["zero_effort_density" if key == "density" else "zero_effort_nmi"]
+        rows.append([name, number(result[key]), number(zero["mean"]), number(zero["best"])])
+    rows.append(["k-means loss", f"{result['kmeans_loss']:.6g}", "", ""])
+    for name, key in (("NMI with classes", "class_nmi"), ("ARI with classes", "class_ari")):
+        if key in result:
+            rows.append([name, number(result[key]), "", ""])
     head = f"{result['clusters']} clusters of {result['items']:,} items, {result['partitions']} clusterings"
     table = plain_text.text_table(["", "this partition", "one clustering: mean", "best"], rows)
     note = "Density grows with the number of clusters and says nothing about true classes."

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..ensemble.io.features import read_features
 from ..report.axes import check_drawing, save_drawing
 from . import common
-
-HELP = "how many clusters the ensemble supports"
 
 DESCRIPTION = """suggest a number of clusters, or say that the input supports none.
 
@@ -24,10 +23,7 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    common.add_input(parser)
-    for action in parser._actions:  # label files are not needed with --features
-        if action.dest == "labels":
-            action.nargs, action.required = "*", False
+    common.add_input(parser, "*")  # none with --features
     parser.add_argument("--features", metavar="FILE", help="numbers, in any format, instead of label files")
     parser.add_argument("--min-k", type=common.positive, default=2, metavar="K", help="smallest k tried (default: 2)")
     parser.add_argument("--max-k", type=common.positive, default=30, metavar="K", help="largest k tried (default: 30)")
@@ -41,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..consensus.choose_k import select_k
-    from ..ensemble.io.features import read_features
 
     if bool(args.labels) == (args.features is not None):
         raise ValueError("give either label files or --features FILE, not both and not neither.")
@@ -50,11 +45,7 @@ def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"--plot": args.plot}, args.features)
     if args.plot is not None:
         check_drawing(args.plot)
-    settings: dict[str, Any] = {
-        "n_references": args.references,
-        "random_state": args.seed,
-        "engine": args.engine,
-    }
+    settings: dict[str, Any] = {"n_references": args.references, "random_state": args.seed, "engine": args.engine}
     ks = range(args.min_k, args.max_k + 1)
     with common.Progress("coassoc select-k") as progress:
         progress.step("reading")
@@ -71,8 +62,5 @@ def run(args: argparse.Namespace) -> int:
         from ..report.displays import plot_select_k
 
         save_drawing(plot_select_k(found)[0], args.plot, force=args.force)
-    if args.json:
-        common.say_json(found.to_dict())
-    else:
-        common.say(str(found))
+    common.tell(args, found.to_dict(), lambda _: str(found))
     return 0

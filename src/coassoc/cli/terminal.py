@@ -20,11 +20,8 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if _is_harmless(c) else json.dumps(c)[1:-1].replace("\x7f", "\\u007f") for c in text)
-
-
-def _is_harmless(c: str) -> bool:
-    return c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs"
+    harmless = {c for c in {*text} if c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs"}
+    return "".join(c if c in harmless else json.dumps(c)[1:-1].replace("\x7f", "\\u007f") for c in text)
 
 
 def say(text: str = "", *, file: TextIO | None = None, end: str = "\n") -> None:

@@ -86,9 +86,10 @@ class Consensus(PredictMixin, ConsensusEstimator):
         Number of clusters, or the numbers to choose from. ``"auto"`` chooses from 2 to 30, and answers 1 when the
         partitions agree no more than chance.
     method : str, default="auto"
-        ``"auto"`` chooses from ``"average"`` (average linkage of micro-clusters, then k-means passes over them),
-        ``"lwea"`` (average linkage with local weights) and ``"kmeans"`` on micro-clusters. The first two names, and
-        those of all methods of the library (``"kmeans"``, ``"density"``, ``"hbgf"``, ...), choose that method.
+        ``"auto"`` chooses from ``"average"`` (average linkage of micro-clusters by the fourth power of their
+        co-association, then k-means passes over them), ``"lwea"`` (average linkage with local weights) and ``"kmeans"``
+        on micro-clusters. The first two names, and those of all methods of the library (``"kmeans"``, ``"density"``,
+        ``"hbgf"``, ...), choose that method.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -109,9 +110,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
     verdict_ : str
         One sentence with the numbers behind it.
     confidence_ : ndarray of shape (n_samples,)
-        From 0 to 1: the square root of ``stability_`` times the mean of two shares, how far the item keeps its cluster
-        when half of the partitions are left out, and how well its own labels fit the cluster. 0 for unsupported answers
-        with one cluster, and where there is but one partition.
+        From 0 to 1: the square root of ``stability_`` times two shares, how far the item keeps its cluster when half of
+        the partitions are left out, and how well its own labels fit the cluster; 0.7 of that and 0.3 of its mean over
+        all items. 0 for unsupported answers with one cluster, and where there is but one partition.
     cluster_confidence_ : ndarray of shape (n_clusters,)
         Share of the refits to half of the partitions in which the cluster is found again (Jaccard index at least 0.5).
     partition_weights_ : ndarray of shape (n_partitions,)
@@ -307,12 +308,12 @@ class Consensus(PredictMixin, ConsensusEstimator):
                 other = f" (the partitions suggest {number.k})"
         elif number.runners_up:
             other = f" (or {number.runners_up[0]})"
-        sure = float(np.average(self.confidence_ >= SURE, weights=copies))
+        mean = float(np.average(self.confidence_, weights=copies))
         s = "" if self.n_clusters_ == 1 else "s"
         return (
             f"{self.n_clusters_} cluster{s}{other} by {CANDIDATES.get(self.method_, self.method_)}: {core} of {p} "
             f"partitions agree beyond chance, the answers from random halves of them have an adjusted Rand index of "
-            f"{self.stability_:.2f}, and {sure:.0%} of the items have a confidence of at least {SURE}."
+            f"{self.stability_:.2f}, and the mean confidence of the items is {mean:.2f}."
         )
 
     def _report(self, line: str) -> None:

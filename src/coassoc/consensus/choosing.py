@@ -21,7 +21,6 @@ N_MICRO = 300
 N_SPLITS = 5  # random halves of the partitions: 10 refits
 MOST_CLUSTERS = 30  # tried when the number of clusters is not given
 # Constants below were tuned on the design half of benchmarks/truth.py.
-AHEAD = 0.05  # k-means must be more stable than the linkages by this much
 FINE = 2.5  # partitions with this many times more clusters than k count as fine
 COARSER = 0.3  # added to the score of every k that is small beside the partitions' numbers of clusters, see FINE
 NEAR = 0.3  # a runner-up has a score this close to the best (scores range over 0..2.55)
@@ -62,16 +61,16 @@ class Refits:
 
     def cut_stability(self, k: int) -> float:
         """The same between cuts of average linkage trees."""
-        return halves_agreement([half.tree(local=False).cut(k) for half in self.halves], self.micro.sizes)
+        return halves_agreement([half.tree.cut(k) for half in self.halves], self.micro.sizes)
 
     def choose_method(self, k: int) -> tuple[str, dict[str, float]]:
         """The candidate whose answers from two halves agree most (the first one on ties), and all stabilities.
 
-        K-means is left out where partitions are much finer than k, since it then divides the items evenly, and does
-        so stably; elsewhere it must be ahead by AHEAD, because its clusters of equal size are stable by nature.
+        K-means is left out where partitions are much finer than k: there it divides the items evenly, and does so
+        stably.
         """
         stability = {name: self.stability(name, k) for name in CANDIDATES if name != "kmeans" or not self.fine(k)}
-        return max(stability, key=lambda name: stability[name] - AHEAD * (name == "kmeans")), stability
+        return max(stability, key=stability.__getitem__), stability
 
     def fine(self, k: int) -> bool:
         """Whether a typical partition has many more clusters than k: exp(mean entropy) of them, effectively."""
@@ -172,7 +171,7 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     tried = np.array([k for k in ks or range(2, MOST_CLUSTERS + 1) if 2 <= k <= most], dtype=np.int64)
     if not len(tried):
         return NumberOfClusters(min(2, micro.n_leaves), [], tried, np.zeros(0), {})
-    tree = refits.whole.tree(local=False)
+    tree = refits.whole.tree
     cuts = [tree.cut(int(k)) for k in tried]
     values = graph_eigenvalues(micro, refits.whole.weights, int(tried[-1]) + 1)
     curves = {

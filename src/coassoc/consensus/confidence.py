@@ -14,6 +14,7 @@ from .micro import MicroClusters
 
 FOUND_AGAIN = 0.5  # Jaccard index from which a cluster of a refit is the same cluster
 TYPICAL = 0.9  # quantile of the association with the own cluster that counts as full
+OWN_PART = 0.7  # of an item in its confidence; the rest is the mean over all items
 _CHUNK = 1 << 17  # rows whose codes are read at a time
 _LEVELS = 1 << 12  # associations are kept as multiples of 1 / _LEVELS
 _BITS = 20  # fixed point of the associations in single partitions
@@ -61,9 +62,10 @@ def item_confidence(
     of_leaf: np.ndarray,
     copies: np.ndarray | None,
 ) -> np.ndarray:
-    """√(stability · mean of recurrence and association of the item with its cluster), from 0 to 1.
+    """OWN_PART · c + (1 - OWN_PART) · mean of c, where c = √(stability · recurrence · association), from 0 to 1.
 
-    The association is relative to its quantile TYPICAL over all items, and at most 1. One pass over the codes.
+    The association is that of the item with its cluster, relative to its quantile TYPICAL over all items, and at most
+    1. The mean is over all items: single items say less than they seem to. One pass over the codes.
 
     Parameters
     ----------
@@ -82,12 +84,16 @@ def item_confidence(
         mass += np.bincount(levels[part], weights=None if copies is None else copies[part], minlength=_LEVELS + 1)
     full = max(int(np.argmax(np.cumsum(mass) >= TYPICAL * mass.sum())), 1)
     association = np.minimum(np.arange(_LEVELS + 1) / full, 1.0)
-    table = np.sqrt(stability * (of_leaf[:, None] + association) / 2.0).astype(np.float32)
-    found = np.empty(len(labels), np.float32)
+    # fixed point: sums of whole numbers do not depend on the order of the items
+    table = np.rint(2.0**_BITS * np.sqrt(stability * of_leaf[:, None] * association)).astype(np.int64)
+    found, total = np.empty(len(labels), np.float32), 0
     for part in _chunks(len(labels)):
-        found[part] = table[leaf[part], levels[part]]
-        found[part][(labels[part] < 0) | (leaf[part] < 0)] = 0.0
-    return found
+        own = table[leaf[part], levels[part]]
+        total += int((own if copies is None else own * copies[part]).sum())
+        found[part] = own  # below 2²⁴, so exact
+    found = np.float32(OWN_PART / 2.0**_BITS) * found + np.float32((1 - OWN_PART) / 2.0**_BITS * total / mass.sum())
+    found[(labels < 0) | (leaf < 0)] = 0.0
+    return np.minimum(found, np.float32(1.0))
 
 
 def _chunks(n: int) -> Iterator[slice]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Layout
 from ..engines import Engine, Rows
-from ..engines.native import linkage as compiled
+from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, host_ensemble, on_host
@@ -216,7 +216,7 @@ class EAC(ConsensusEstimator):
 
     def _bytes(self, n_leaves: int, plain: bool, layout: Layout) -> tuple[bool, int]:
         """Whether single linkage takes a square of counts, and what exact linkage of so many rows needs."""
-        square = plain and self.linkage == "single" and (n_leaves > _FEW_ROWS or not compiled.has_kernels())
+        square = plain and self.linkage == "single" and (n_leaves > _FEW_ROWS or compiled is None)
         if square:
             return True, n_leaves**2 * count_type(layout.n_partitions).itemsize + _BLOCKS
         return False, 8 * condensed_length(n_leaves) + _BLOCKS

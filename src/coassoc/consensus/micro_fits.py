@@ -1,4 +1,4 @@
-"""Three consensus methods on micro-clusters: average linkage, the same with local weights, k-means.
+"""Three consensus methods on micro-clusters: average linkage of strong ties or with local weights, and k-means.
 
 All work on small matrices (m, m) over the m micro-clusters, in float64 and in a fixed order.
 """
@@ -107,30 +107,36 @@ class WeightedMicro:
             return np.arange(self.micro.n_leaves)
         if name == "kmeans":
             return _without_empty(self._kmeans(k))
-        labels = self.tree(local=name == "lwea").cut(k)
         if name == "lwea":
-            return labels
-        return self.passes_from(labels, k)
+            return self._local_tree.cut(k)
+        return self.passes_from(self._strong_tree.cut(k), k)
 
     def passes_from(self, labels: np.ndarray, k: int) -> np.ndarray:
         """K-means passes from a partition of the micro-clusters; no cluster is lost."""
         return _passes(self.gram, self.micro.sizes, labels, k, _POLISH_PASSES, keep_all=True)[0]
 
-    def tree(self, local: bool) -> CutTree:
-        return self._local_tree if local else self._plain_tree
-
     @cached_property
-    def _plain_tree(self) -> CutTree:
-        return self._tree(None)
+    def tree(self) -> CutTree:
+        """Plain average linkage."""
+        return self._tree()
 
     @cached_property
     def _local_tree(self) -> CutTree:
         return self._tree(self.local_weights())
 
-    def _tree(self, cluster_weights: np.ndarray | None) -> CutTree:
+    @cached_property
+    def _strong_tree(self) -> CutTree:
+        """Of the fourth power of the similarity: a few strong ties count more than many weak ones."""
+        return self._tree(strong=True)
+
+    def _tree(self, cluster_weights: np.ndarray | None = None, strong: bool = False) -> CutTree:
         counts = self.micro.counts
-        sums = cluster_sums(counts.alpha, counts.cells, counts.layout, self.weights, None, cluster_weights)
-        return CutTree(*sums, counts.sizes, bool((counts.cells == counts.sizes).all()))
+        weights = self.weights
+        together, observed = cluster_sums(counts.alpha, counts.cells, counts.layout, weights, None, cluster_weights)
+        if strong:
+            square = np.square(np.divide(together, observed, out=np.zeros_like(together), where=observed > 0))
+            together = square * square * observed
+        return CutTree(together, observed, counts.sizes, bool((counts.cells == counts.sizes).all()))
 
     def local_weights(self) -> np.ndarray:
         """exp(-mean entropy / THETA) of each base cluster, its entropy averaged over partitions with their weights."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.counts import Layout, smallest_unsigned
-from ..engines.native import linkage as compiled
+from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
 from .linkage import condensed_length, row_starts
 
@@ -112,7 +112,7 @@ def row_similarities(
     start = row_starts(n)
     columns = np.ascontiguousarray(codes.T)
     counting = blocks is None and cluster_weights is None and bool((v == 1.0).all())
-    if counting and not has_missing and kernels and compiled.has_kernels() and p <= np.iinfo(codes.dtype).max:
+    if counting and not has_missing and kernels and compiled is not None and p <= np.iinfo(codes.dtype).max:
         compiled.co_occurrences(columns, triangle)
         return triangle, float(p)
     if counting:

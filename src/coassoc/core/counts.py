@@ -20,10 +20,9 @@ def check_total_copies(total: int) -> None:
 
 def smallest_unsigned(n_values: int) -> np.dtype:
     """Smallest unsigned type that holds `n_values` different codes or labels."""
-    for name in ("uint8", "uint16", "uint32"):
-        if n_values - 1 <= np.iinfo(name).max:
-            return np.dtype(name)
-    raise ValueError(f"a partition has {n_values} clusters; at most 2**32 - 1 are supported.")
+    if n_values > 1 << 32:
+        raise ValueError(f"a partition has {n_values} clusters; at most 2**32 - 1 are supported.")
+    return np.min_scalar_type(max(int(n_values) - 1, 0))
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,25 @@ class Layout:
     @property
     def n_codes(self) -> int:
         return int(self.offsets[-1])
+
+    @cached_property
+    def padded_starts(self) -> np.ndarray:
+        """Where each partition starts in a padded table, in which a row of zeros, for missing labels, follows each."""
+        return self.offsets[:-1] + np.arange(self.n_partitions)
+
+    @cached_property
+    def _in_padded(self) -> np.ndarray:
+        return np.arange(self.n_codes) + np.repeat(np.arange(self.n_partitions), self.n_clusters)
+
+    def pad(self, values: np.ndarray) -> np.ndarray:
+        """A padded copy of a table (d, ...)."""
+        padded = np.zeros((self.n_codes + self.n_partitions, *values.shape[1:]), values.dtype)
+        padded[self._in_padded] = values
+        return padded
+
+    def unpad(self, padded: np.ndarray) -> np.ndarray:
+        """The table (d, ...) in a padded one, which may be longer."""
+        return padded.take(self._in_padded, axis=0)
 
     def columns_of(self, codes: np.ndarray) -> np.ndarray:
         """Columns of H of one row of codes, missing labels left out."""
@@ -83,10 +101,7 @@ class Counts:
     def with_rows(self, clusters: np.ndarray, rows: np.ndarray) -> Counts:
         """A copy in which each of `clusters` holds just one row of codes, which places its center on that row."""
         alpha, sizes = self.alpha.copy(), self.sizes.copy()
-        for cluster, codes in zip(clusters, rows):
-            alpha[:, cluster] = 0
-            alpha[self.layout.columns_of(codes), cluster] = 1
-            sizes[cluster] = 1
+        alpha[:, clusters], sizes[clusters] = Counts.of_rows(rows, self.layout).alpha, 1
         return Counts(alpha, sizes, self.layout)
 
     @classmethod

@@ -58,11 +58,8 @@ def inter_densities(counts: Counts, v: np.ndarray) -> np.ndarray:
 
 def weighted_columns(values: np.ndarray, v: np.ndarray) -> list:
     """Σ_j v_j values[j] for each column: in Python integers when all weights are 1, else exactly rounded."""
-    unit = (v == 1.0).all()
-    if unit and int(values.max(initial=0)) * len(values) < 1 << 63:  # no sum leaves int64; none is negative
-        return values.sum(axis=0).tolist()
     columns = values.T.tolist()
-    if unit:
+    if (v == 1.0).all():
         return [sum(column) for column in columns]
     weights = v.tolist()
     return [math.fsum(w * x for w, x in zip(weights, column)) for column in columns]

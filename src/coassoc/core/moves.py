@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,18 +49,18 @@ class MoveTable:
     least: int  # smallest number of copies that a move may leave in a cluster or put into an empty one
     vanish: bool  # whether a cluster may become empty
     # density
-    steps: np.ndarray | None = None  # (p,) int64
+    steps: Any = None  # (p,) int64
     unit: float = 1.0
-    together: np.ndarray | None = None  # (k,) float64
-    observed: np.ndarray | None = None  # (k,) float64
+    together: Any = None  # (k,) float64
+    observed: Any = None  # (k,) float64
     # agreement
-    enter: np.ndarray | None = None  # (d, k) int64
-    leave: np.ndarray | None = None
-    enter_cells: np.ndarray | None = None  # (p, k) int64
-    leave_cells: np.ndarray | None = None
-    shared: np.ndarray | None = None  # (p,) int64
-    entropy: np.ndarray | None = None  # (p,) int64
-    double: np.ndarray | None = None  # (p,) float64
+    enter: Any = None  # (d, k) int64
+    leave: Any = None
+    enter_cells: Any = None  # (p, k) int64
+    leave_cells: Any = None
+    shared: Any = None  # (p,) int64
+    entropy: Any = None  # (p,) int64
+    double: Any = None  # (p,) float64
     bits: int = 0
 
 
@@ -83,11 +84,6 @@ class Moves:
     def to_host(self) -> Moves:
         """These moves in host memory, for engines whose moves are elsewhere."""
         return self
-
-    def some(self, mask: np.ndarray) -> Moves:
-        return Moves(
-            self.indices[mask], self.sources[mask], self.targets[mask], self.codes[mask], self.copies[mask], self.stop
-        )
 
 
 # -- x log x in fixed point --------------------------------------------------------------------------------
@@ -139,6 +135,11 @@ class LiveState(ABC):
     @abstractmethod
     def table(self) -> MoveTable:
         """The present state, frozen for proposals."""
+
+    def _frozen(self, alpha: np.ndarray, cells: np.ndarray, values: np.ndarray, **parts: Any) -> MoveTable:
+        threshold = TOLERANCE * math.fsum(values.tolist())
+        sizes = self.sizes.copy()
+        return MoveTable(self.kind, alpha, cells, sizes, values, threshold, self.least, self.vanish, **parts)
 
     @abstractmethod
     def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
@@ -201,20 +202,8 @@ class DensityState(LiveState):
     def table(self) -> MoveTable:
         together, observed, values = self._terms()
         weighted = np.repeat(self.steps, self.layout.n_clusters)[:, None]
-        return MoveTable(
-            "density",
-            self.alpha * weighted,
-            self.cells * self.steps[:, None],
-            self.sizes.copy(),
-            values,
-            TOLERANCE * math.fsum(values.tolist()),
-            self.least,
-            self.vanish,
-            steps=self.steps,
-            unit=self.unit,
-            together=together,
-            observed=observed,
-        )
+        counts = self.alpha * weighted, self.cells * self.steps[:, None]
+        return self._frozen(*counts, values, steps=self.steps, unit=self.unit, together=together, observed=observed)
 
     def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
         both, step = np.array([o, c]), np.array([-m, m])
@@ -250,17 +239,11 @@ class AgreementState(LiveState):
         return agreement_term(self.v, 2.0 * self.v, self.shared, self.entropy)
 
     def table(self) -> MoveTable:
-        values = self.values()
         here, cells = fixed_xlogx(self.alpha, self.bits), fixed_xlogx(self.cells, self.bits)
-        return MoveTable(
-            "agreement",
+        return self._frozen(
             self.alpha.copy(),
             self.cells.copy(),
-            self.sizes.copy(),
-            values,
-            TOLERANCE * math.fsum(values.tolist()),
-            self.least,
-            self.vanish,
+            self.values(),
             enter=fixed_xlogx(self.alpha + 1, self.bits) - here,
             leave=fixed_xlogx(np.maximum(self.alpha - 1, 0), self.bits) - here,
             enter_cells=fixed_xlogx(self.cells + 1, self.bits) - cells,
@@ -367,7 +350,6 @@ def propose_chunk(
 def _density_gains(columns, observed, labels, copies, table: MoveTable) -> tuple[np.ndarray, np.ndarray]:
     """Gain of entering each cluster (rows, k) and of leaving the own one (rows,)."""
     rows, k = len(columns), len(table.sizes)
-    assert table.steps is not None and table.together is not None and table.observed is not None
     with_item = np.zeros((rows, k), dtype=np.int64)
     pairs = np.zeros((rows, k), dtype=np.int64)
     weight = np.zeros(rows, dtype=np.int64)
@@ -399,9 +381,6 @@ def _agreement_gains(columns, observed, labels, copies, table: MoveTable) -> tup
     gain = np.zeros((rows, k))
     single = bool((copies == 1).all())
     m = copies[:, None]
-    assert table.enter is not None and table.leave is not None and table.double is not None
-    assert table.enter_cells is not None and table.leave_cells is not None
-    assert table.shared is not None and table.entropy is not None
     h = fixed_xlogx
     for j in range(columns.shape[1]):
         f = columns[:, j]

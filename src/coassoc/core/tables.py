@@ -116,7 +116,7 @@ class ECCObjective:
     floor: bool = False
 
     def table(self, counts: Counts) -> np.ndarray:
-        return self._per_label(counts.layout, self.weights)[:, None] * np.log(self._shares(counts))
+        return np.repeat(self.weights, counts.layout.n_clusters)[:, None] * np.log(self._shares(counts))
 
     def cost_table(self, counts: Counts) -> np.ndarray:
         """By how much the loss falls, exactly, if the row becomes the center of an empty cluster."""
@@ -125,26 +125,22 @@ class ECCObjective:
         k, eps = counts.layout.n_clusters.astype(np.float64), self.epsilon
         alone = np.log((1.0 + eps) / (1.0 + eps * k))
         penalty = eps * (k * np.log(k) + alone + (k - 1.0) * np.log(eps / (1.0 + eps * k)))
-        return self._per_label(counts.layout, self.weights * (alone + penalty))[:, None] - self.table(counts)
+        return np.repeat(self.weights * (alone + penalty), counts.layout.n_clusters)[:, None] - self.table(counts)
 
     def loss(self, counts: Counts) -> float:
         logs = np.log(np.where(counts.alpha > 0, self._shares(counts), 1.0) if self.floor else self._shares(counts))
         mass = counts.alpha if self.floor else counts.alpha + self.epsilon
-        weights = self._per_label(counts.layout, self.weights)[:, None]
+        weights = np.repeat(self.weights, counts.layout.n_clusters)[:, None]
         return math.fsum((-weights * (mass * logs)).ravel().tolist())
 
     def _shares(self, counts: Counts) -> np.ndarray:
         layout = counts.layout
-        k = self._per_label(layout, layout.n_clusters)[:, None]
+        k = np.repeat(layout.n_clusters, layout.n_clusters)[:, None]
         cells = np.repeat(counts.cells, layout.n_clusters, axis=0)
         if not self.floor:
             return (counts.alpha + self.epsilon) / (cells + self.epsilon * k)
         # nothing observed: all labels are equally likely
         return np.where(cells > 0, np.maximum(counts.alpha / np.maximum(cells, 1), self.epsilon), 1.0 / k)
-
-    @staticmethod
-    def _per_label(layout: Layout, values: np.ndarray) -> np.ndarray:
-        return np.repeat(values, layout.n_clusters)
 
 
 def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:

@@ -10,12 +10,12 @@ from typing import Any
 import coassoc
 
 from . import CUDA_PAYS
-from .native.engine import default_threads, kernels_missing, simd_level, simd_levels
+from .compiled import why_missing
+from .native.engine import default_threads, simd_level, simd_levels
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn")
 _OPTIONAL = (  # packages that extras install
     "matplotlib", "jinja2", "rich", "pyarrow", "pandas", "polars", "pymetis", "dask", "distributed", "h5py", "anndata",
-    "cupy",
 )  # fmt: skip
 
 
@@ -41,50 +41,33 @@ def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
     >>> config["engine"] in ("native", "numpy")
     True
     """
-    config = _config()
-    if as_dict:
-        return config
-    simd = config["simd"]
-    if simd is not None:
-        simd += f" (available: {', '.join(config['simd_available'])})"
-    lines = {
-        "coassoc": config["coassoc"],
-        "python": f"{config['python']} on {config['platform']}",
-        "engine": f"{config['engine']} (what engine='auto' picks)",
-        "compiled kernels": config["kernels"],
-        "SIMD level": simd or "none",
-        "threads": config["n_threads"],
-        "GPU": config["gpu"],
-        **config["versions"],
-        "optional": ", ".join(f"{k} {v}" for k, v in config["optional"].items() if v) or "none",
-        "not installed": ", ".join(k for k, v in config["optional"].items() if not v) or "none",
-    }
-    for name, value in lines.items():
-        print(f"{name:>16}: {value}")
-    return None
-
-
-def _config() -> dict[str, Any]:
-    why_not = kernels_missing()
     simd: str | None = None
-    if why_not is None:
+    if why_missing is None:
         try:
             simd = simd_level()
         except ValueError as error:
             simd = f"error: {error}"
-    return {
+    cupy = map(version_of, ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"))  # a name per version of CUDA
+    config = {
         "coassoc": coassoc.__version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "engine": "numpy" if why_not else "native",
-        "kernels": "present" if why_not is None else f"missing: {why_not}",
+        "engine": "numpy" if why_missing else "native",
+        "kernels": f"missing: {why_missing}" if why_missing else "present",
         "simd": simd,
         "simd_available": simd_levels(),
         "n_threads": default_threads(),
         "gpu": _gpu(),
         "versions": {name: version_of(name) for name in _REQUIRED},
-        "optional": {name: _optional_version(name) for name in _OPTIONAL},
+        "optional": {name: version_of(name) for name in _OPTIONAL} | {"cupy": next(filter(None, cupy), None)},
     }
+    if as_dict:
+        return config
+    for name, value in config.items():
+        if isinstance(value, dict):
+            value = [f"{package} {version or 'not installed'}" for package, version in value.items()]
+        print(f"{name:>14}: {', '.join(value) if isinstance(value, list) else value}")
+    return None
 
 
 def version_of(distribution: str) -> str | None:
@@ -93,16 +76,6 @@ def version_of(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _optional_version(name: str) -> str | None:
-    """Version of a package, found without importing it."""
-    if util.find_spec(name) is None:
-        return None
-    if name == "cupy":  # published under one name per CUDA version
-        found = (version_of(d) for d in ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"))
-        return next((v for v in found if v), "present")
-    return version_of(name) or "present"
 
 
 def _gpu() -> str:

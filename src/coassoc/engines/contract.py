@@ -30,10 +30,8 @@ from .settling import settle
 class Labelling:
     """A label for each row, stored as the engine likes. Engines add what they need."""
 
-    labels: Any
-
-    def __init__(self, n_clusters: int):
-        self.n_clusters = n_clusters
+    def __init__(self, n_clusters: int, labels: Any):
+        self.n_clusters, self.labels = n_clusters, labels
 
 
 class Seeding(ABC):
@@ -57,21 +55,17 @@ class Seeding(ABC):
     def add(self, row: np.ndarray) -> None:
         """Add one row of codes to the chosen ones; updates `total`."""
 
-    def choose(self, targets: np.ndarray) -> np.ndarray:
-        """Add the row, of those at `targets`, that leaves the smallest `total` (the first on ties); its codes."""
-        candidates = self.locate(targets)
-        best = int(np.argmin(self.potentials(candidates))) if len(candidates) > 1 else 0
-        self.add(candidates[best])
-        return candidates[best]
-
     def choose_all(self, k: int, n_candidates: int, rng: np.random.Generator) -> np.ndarray:
         """Codes (k, p) of k chosen rows: the first is drawn alone, each later one is the best of `n_candidates`.
 
-        Fewer than k rows when every other row has distance 0 to the chosen ones.
+        The best leaves the smallest `total`. Fewer than k rows when every other row has distance 0 to the chosen ones.
         """
         chosen: list[np.ndarray] = []
         while len(chosen) < k and self.total > 0:
-            chosen.append(self.choose(rng.integers(self.total, size=n_candidates if chosen else 1)))
+            candidates = self.locate(rng.integers(self.total, size=n_candidates if chosen else 1))
+            best = int(np.argmin(self.potentials(candidates))) if len(candidates) > 1 else 0  # the first on ties
+            self.add(candidates[best])
+            chosen.append(candidates[best])
         return np.array(chosen)
 
 
@@ -182,9 +176,8 @@ class Rows(ABC):
         Runs in the caller's process: counts are small and the moves carry their codes.
         """
         accepted = settle(state, moves, threshold)
-        kept = moves.some(accepted)
-        self.relabel(labelling, kept.indices, kept.targets)
-        return len(kept)
+        self.relabel(labelling, moves.indices[accepted], moves.targets[accepted])
+        return int(np.count_nonzero(accepted))
 
     def distinct(self, n_starts: int) -> Rows:
         """The different rows, with their multiplicities, where that makes k-means starts faster; else these rows.

@@ -86,33 +86,22 @@ class PeakMemory:
     True
     """
 
-    def __init__(self, every: float = 0.005):
-        self.every = every
-        self.start: int | None = None
-        self.peak: int | None = None
-
     def __enter__(self) -> PeakMemory:
         self.start = self.peak = anonymous_bytes()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._sample_often, daemon=True)
-        if self.start is not None:
-            self._thread.start()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._done.set()
-        if self.start is not None:
-            self._thread.join()
-            self._sample()
-
-    def _sample_often(self) -> None:
-        while not self._done.wait(self.every):
-            self._sample()
+        self._thread.join()
 
     def _sample(self) -> None:
-        now = anonymous_bytes()
-        if now is not None:
-            self.peak = max(self.peak or 0, now)
+        done = self.peak is None
+        while not done:
+            done = self._done.wait(0.005)
+            self.peak = max(self.peak or 0, anonymous_bytes() or 0)
 
 
 _SMALL = 1 << 16  # bytes; smaller arrays are always kept in memory
@@ -130,9 +119,7 @@ class Budget:
 
     def allocate(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array of undefined content."""
-        shape = (int(shape),) if np.isscalar(shape) else tuple(shape)  # type: ignore[arg-type]
-        dtype = np.dtype(dtype)
-        n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        n_bytes = _bytes_of(shape, dtype)
         with self._lock:
             fits = n_bytes < _SMALL or self.used + n_bytes <= self.total
             self.used += n_bytes if fits else 0
@@ -148,9 +135,13 @@ class Budget:
             self.used -= n_bytes
 
 
-def file_array(shape: tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
+def _bytes_of(shape: int | tuple[int, ...], dtype: Any) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+
+
+def file_array(shape: int | tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
     """An array in an unnamed temporary file; its disk space is freed with the last reference."""
-    n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    n_bytes = _bytes_of(shape, dtype)
     with tempfile.TemporaryFile(dir=directory, prefix="coassoc-") as file:
         if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash at the first write
             os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))

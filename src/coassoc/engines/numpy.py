@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,6 @@ from ..core.counts import Counts, Layout, ScoreTable
 from ..core.moves import Moves, MoveTable, propose_chunk
 from ..core.overlaps import RowShares
 from .contract import Engine, Labelling, Rows, Seeding, participating_copies
-
-OVERLAP_ROWS = 1 << 20  # float64 sums of this many numbers below 2**31 are exact
 
 
 class Numpy(Engine):
@@ -44,12 +42,6 @@ class Numpy(Engine):
         return NumpyRows(ensemble.codes, Layout.of(ensemble), copies, self.chunk_rows)
 
 
-class NumpyLabelling(Labelling):
-    def __init__(self, n_clusters: int, labels: np.ndarray):
-        super().__init__(n_clusters)
-        self.labels = labels
-
-
 class NumpyRows(Rows):
     def __init__(self, codes, layout, copies, chunk_rows, ids=None):
         self.codes = codes
@@ -59,45 +51,41 @@ class NumpyRows(Rows):
         self.ids = ids  # row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
-        # a missing label reads a zero row after its partition's part of a table
-        self._padded = layout.offsets[:-1] + np.arange(layout.n_partitions)
+        self._starts = layout.padded_starts
 
-    def labelling(self, k: int, labels: Any = None) -> NumpyLabelling:
-        return NumpyLabelling(k, np.full(self.n_rows, -1, np.int32) if labels is None else np.array(labels, np.int32))
+    def labelling(self, k: int, labels: Any = None) -> Labelling:
+        return Labelling(k, np.full(self.n_rows, -1, np.int32) if labels is None else np.array(labels, np.int32))
 
     def assign(self, labelling: Labelling, table: ScoreTable) -> int:
-        values, moved = self._pad(table.values), 0
+        values, moved = self.layout.pad(table.values), 0
         for part in self._chunks():
-            new = assign_chunk(self.codes[part], self._padded, values)
+            new = assign_chunk(self.codes[part], self._starts, values)
             moved += int(np.count_nonzero(new != labelling.labels[part]))
             labelling.labels[part] = new
         return moved
 
     def counts(self, labelling: Labelling) -> Counts:
-        k, d = labelling.n_clusters, self.layout.n_codes
-        alpha = np.zeros((d + self.layout.n_partitions, k), dtype=np.int64)
+        k = labelling.n_clusters
+        alpha = np.zeros((self.layout.n_codes + self.layout.n_partitions) * k, dtype=np.int64)
         sizes = np.zeros(k, dtype=np.int64)
         for part in self._chunks():
-            labels, copies = labelling.labels[part], self._copies(part)
-            count_chunk(self.codes[part], self._padded, labels, copies, alpha)
-            sizes += _bincount(labels, copies, k)
-        missing = self._padded + self.layout.n_clusters
-        return Counts(np.delete(alpha, missing, axis=0), sizes, self.layout)
+            labels, copies = labelling.labels[part].astype(np.int64), 1 if self.copies is None else self.copies[part]
+            for j, start in enumerate(self._starts):
+                np.add.at(alpha, (self.codes[part, j] + start) * k + labels, copies)
+            np.add.at(sizes, labels, copies)
+        return Counts(self.layout.unpad(alpha.reshape(-1, k)), sizes, self.layout)
 
     def labels(self, labelling: Labelling) -> np.ndarray:
         return labelling.labels
 
     def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        values, found = self._pad(cost.values), []
-        for part in self._chunks():
-            costs = own_scores_chunk(self.codes[part], self._padded, values, labelling.labels[part])
-            taking_part = np.arange(part.start, part.stop)
-            if self.copies is not None:
-                taking_part = taking_part[self.copies[part] > 0]
-            found.append(first_different(self.codes, taking_part, costs[taking_part - part.start], m))
-        rows, costs = (np.concatenate(x) for x in zip(*found))
-        rows, costs = first_different(self.codes, rows, costs, m)
-        return self.codes[rows], costs
+        values = self.layout.pad(cost.values)
+
+        def costs_of(part: slice) -> np.ndarray:
+            own = values[self.codes[part] + self._starts, labelling.labels[part, None]]
+            return own.sum(axis=1, dtype=np.int64)
+
+        return find_worst(self, self._chunks(), costs_of, m)
 
     def seeding(self, weights: np.ndarray) -> NumpySeeding:
         return NumpySeeding(self, weights)
@@ -120,35 +108,26 @@ class NumpyRows(Rows):
         return labels
 
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
-        d, padded = self.layout.n_codes, self._padded
-        total = np.zeros((d + len(padded), d + len(padded)), dtype=np.int64)
-        for part in self._chunks(min(self.chunk_rows, OVERLAP_ROWS)):
-            columns = self.codes[part] + padded
-            factor = self._copies(part)
+        p, width = self.layout.n_partitions, self.layout.n_codes + self.layout.n_partitions
+        total = np.zeros(width * width, dtype=np.int64)
+        for part in self._chunks():
+            columns, factor = self.codes[part] + self._starts, 1 if self.copies is None else self.copies[part]
             if shares is not None:
-                units = self._pad(shares.units[:, None])[:, 0]
-                share = shares.of_sums(units[columns].sum(axis=1))
-                factor = share if factor is None else factor * share
-            for j in range(len(padded)):
-                for g in range(len(padded)):
-                    first, second = padded[j], padded[g]
-                    kj, kg = self.layout.n_clusters[j] + 1, self.layout.n_clusters[g] + 1
-                    pairs = (columns[:, j] - first) * kg + (columns[:, g] - second)
-                    block = _exact_bincount(pairs, factor, kj * kg).reshape(kj, kg)
-                    total[first : first + kj, second : second + kg] += block
-        missing = padded + self.layout.n_clusters
-        return np.delete(np.delete(total, missing, axis=0), missing, axis=1)
+                factor = factor * shares.of_sums(self.layout.pad(shares.units)[columns].sum(axis=1))
+            for j in range(p):
+                for g in range(p):
+                    np.add.at(total, columns[:, j] * width + columns[:, g], factor)
+        return self.layout.unpad(self.layout.unpad(total.reshape(width, width)).T)
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices])
 
     def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
-        rows: list[np.ndarray] = []
-        targets: list[np.ndarray] = []
-        found, stop = 0, self.n_rows
+        rows, targets, found, stop = [], [], 0, self.n_rows
         for first in range(start, self.n_rows, self.chunk_rows):
             part = slice(first, min(first + self.chunk_rows, self.n_rows))
-            target = propose_chunk(self.codes[part], labelling.labels[part], self._copies(part), table, self.layout)
+            copies = None if self.copies is None else self.copies[part]
+            target = propose_chunk(self.codes[part], labelling.labels[part], copies, table, self.layout)
             moving = np.flatnonzero(target >= 0)[: limit - found]
             rows.append(moving + first)
             targets.append(target[moving])
@@ -156,16 +135,9 @@ class NumpyRows(Rows):
             if found == limit:
                 stop = int(rows[-1][-1]) + 1
                 break
-        indices = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+        indices = np.concatenate(rows)
         copies = np.ones(len(indices), np.int64) if self.copies is None else self.copies[indices]
-        return Moves(
-            indices,
-            labelling.labels[indices],
-            np.concatenate(targets) if targets else np.zeros(0, dtype=np.int32),
-            self.codes[indices],
-            copies,
-            stop,
-        )
+        return Moves(indices, labelling.labels[indices], np.concatenate(targets), self.codes[indices], copies, stop)
 
     def apply_moves(self, labelling: Labelling, state: Any, moves: Moves, threshold: float) -> int:
         accepted = state.settle(moves, threshold)  # the plain loop, the reference for the compiled one
@@ -175,58 +147,33 @@ class NumpyRows(Rows):
     def relabel(self, labelling: Labelling, indices: np.ndarray, targets: np.ndarray) -> None:
         labelling.labels[indices] = targets
 
-    def _chunks(self, rows: int | None = None) -> Iterator[slice]:
-        step = self.chunk_rows if rows is None else rows
-        for start in range(0, self.n_rows, step):
-            yield slice(start, min(start + step, self.n_rows))
-
-    def _copies(self, part: slice) -> np.ndarray | None:
-        return None if self.copies is None else self.copies[part]
-
-    def _pad(self, values: np.ndarray) -> np.ndarray:
-        return np.insert(values, self.layout.offsets[1:], 0, axis=0)
+    def _chunks(self) -> Iterator[slice]:
+        return chunks_of(self.n_rows, self.chunk_rows)
 
 
 class NumpySeeding(Seeding):
     def __init__(self, rows: NumpyRows, weights: np.ndarray):
-        self.rows = rows
-        self.weights = weights
+        self.rows, self.weights = rows, weights
         self.total = rows.n_copies
         self._distance: np.ndarray | None = None  # None: no row chosen yet
 
     def locate(self, targets: np.ndarray) -> np.ndarray:
-        found = np.full(len(targets), -1)
-        before = 0
-        for part in self.rows._chunks():
-            running = before + np.cumsum(self._terms(part, self._now(part)))
-            here = (found < 0) & (targets < running[-1])
-            found[here] = part.start + np.searchsorted(running, targets[here], side="right")
-            before = int(running[-1])
-        return self.rows.codes_at(found)
+        now = np.ones(self.rows.n_rows, np.int64) if self._distance is None else self._distance
+        return self.rows.codes_at(np.searchsorted(np.cumsum(self._terms(now)), targets, side="right"))
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
-        totals = np.zeros(len(candidates), dtype=np.int64)
-        for part in self.rows._chunks():
-            now = self._now(part)
-            for c, row in enumerate(candidates):
-                totals[c] += self._terms(part, self._nearer(part, now, row)).sum()
-        return totals
+        return np.array([self._terms(self._nearer(row)).sum() for row in candidates])
 
     def add(self, row: np.ndarray) -> None:
-        nearer = [self._nearer(part, self._now(part), row) for part in self.rows._chunks()]
-        self._distance = np.concatenate(nearer)
-        self.total = int(sum(self._terms(p, self._distance[p]).sum() for p in self.rows._chunks()))
+        self._distance = self._nearer(row)
+        self.total = int(self._terms(self._distance).sum())
 
-    def _now(self, part: slice) -> np.ndarray:
-        return np.ones(part.stop - part.start, np.int64) if self._distance is None else self._distance[part]
+    def _nearer(self, row: np.ndarray) -> np.ndarray:
+        distance = distances(self.rows.codes, row, self.rows.layout.n_clusters, self.weights)
+        return distance if self._distance is None else np.minimum(self._distance, distance)
 
-    def _nearer(self, part: slice, now: np.ndarray, row: np.ndarray) -> np.ndarray:
-        distance = distance_chunk(self.rows.codes[part], row, self.rows.layout.n_clusters, self.weights)
-        return distance if self._distance is None else np.minimum(now, distance)
-
-    def _terms(self, part: slice, distance: np.ndarray) -> np.ndarray:
-        copies = self.rows._copies(part)
-        return distance if copies is None else distance * copies
+    def _terms(self, distance: np.ndarray) -> np.ndarray:
+        return distance if self.rows.copies is None else distance * self.rows.copies
 
 
 # -- kernels: plain functions on arrays --------------------------------------------------------------------
@@ -240,25 +187,7 @@ def assign_chunk(codes: np.ndarray, padded: np.ndarray, values: np.ndarray) -> n
     return scores.argmax(axis=1).astype(np.int32)
 
 
-def own_scores_chunk(codes, padded, values, labels) -> np.ndarray:
-    """Score of each row under its own label (int64)."""
-    scores = np.zeros(len(codes), dtype=np.int64)
-    for j in range(codes.shape[1]):
-        scores += values[padded[j] + codes[:, j], labels]
-    return scores
-
-
-def count_chunk(codes, padded, labels, copies, alpha) -> None:
-    """Add to `alpha` (padded d, k) how many copies of each base cluster each label holds."""
-    k = alpha.shape[1]
-    for j in range(codes.shape[1]):
-        stop = padded[j + 1] if j + 1 < len(padded) else len(alpha)
-        part = alpha[padded[j] : stop]
-        cell = codes[:, j].astype(np.int64) * k + labels
-        part += _bincount(cell, copies, part.size).reshape(part.shape)
-
-
-def distance_chunk(codes, row, n_clusters, weights) -> np.ndarray:
+def distances(codes, row, n_clusters, weights) -> np.ndarray:
     """Sum of `weights` over partitions that label both each row and `row`, differently (int64)."""
     distance = np.zeros(len(codes), dtype=np.int64)
     for j in range(codes.shape[1]):
@@ -267,28 +196,34 @@ def distance_chunk(codes, row, n_clusters, weights) -> np.ndarray:
     return distance
 
 
-def _bincount(values: np.ndarray, copies: np.ndarray | None, n: int) -> np.ndarray:
-    # float64 sums of integers below 2**53 are exact
-    return np.bincount(values, weights=copies, minlength=n).astype(np.int64)
+def chunks_of(n: int, step: int) -> Iterator[slice]:
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
 
 
-def _exact_bincount(values: np.ndarray, factor: np.ndarray | None, n: int) -> np.ndarray:
-    """Sums of whole numbers below 2**62, in two halves that float64 holds exactly."""
-    if factor is None:
-        return np.bincount(values, minlength=n)
-    return _bincount(values, factor & ((1 << 31) - 1), n) + (_bincount(values, factor >> 31, n) << 31)
+def find_worst(rows: Any, chunks: Iterable[slice], costs_of: Callable, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """The verb `worst_rows` for rows with `copies`, given the costs of the rows of a chunk."""
+    worst = costs = np.empty(0, np.int64)
+    for part in chunks:
+        here, own = np.arange(part.start, part.stop), costs_of(part)
+        if rows.copies is not None:
+            taking_part = rows.copies[part] > 0
+            here, own = here[taking_part], own[taking_part]
+        worst, costs = np.concatenate([worst, here]), np.concatenate([costs, own])
+        best = first_different(lambda at, worst=worst: rows.codes_at(worst[at]), costs, m)
+        worst, costs = worst[best], costs[best]
+    return rows.codes_at(worst), costs
 
 
-def first_different(codes, rows, costs, m) -> tuple[np.ndarray, np.ndarray]:
-    """Of `rows`, the m with the largest cost whose codes differ; lowest index on ties."""
-    order = np.lexsort((rows, -costs))
-    kept: list[int] = []
-    seen: set[bytes] = set()
-    for position in order:
-        key = codes[rows[position]].tobytes()
-        if key not in seen:
-            seen.add(key)
-            kept.append(position)
-            if len(kept) == m:
-                break
-    return rows[kept], costs[kept]
+def first_different(codes_at: Callable, costs: np.ndarray, m: int) -> np.ndarray:
+    """Positions of the m largest costs whose codes differ, the first of equals; looks at a few top ones first."""
+    top = 4 * m
+    while True:
+        high = np.arange(len(costs))
+        if top < len(costs):
+            high = np.flatnonzero(costs >= np.partition(costs, len(costs) - top)[len(costs) - top])
+        high = high[np.argsort(-costs[high], kind="stable")]
+        _, first = np.unique(codes_at(high), axis=0, return_index=True)
+        if len(first) >= m or len(high) == len(costs):
+            return high[np.sort(first)[:m]]
+        top = max(8 * top, len(high) + 1)

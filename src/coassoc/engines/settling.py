@@ -14,19 +14,14 @@ def settle(state: DensityState | AgreementState, moves: Moves, threshold: float)
         return state.settle(moves, threshold)
     accepted = np.zeros(len(moves), dtype=np.uint8)
     layout = state.layout
-    given = (
-        np.ascontiguousarray(moves.codes),
-        np.ascontiguousarray(moves.sources, dtype=np.int32),
-        np.ascontiguousarray(moves.targets, dtype=np.int32),
-        np.ascontiguousarray(moves.copies, dtype=np.int64),
-        np.ascontiguousarray(layout.n_clusters, dtype=np.int64),
-    )
+    clusters = [np.ascontiguousarray(moves_of, dtype=np.int32) for moves_of in (moves.sources, moves.targets)]
+    counted = [np.ascontiguousarray(numbers, dtype=np.int64) for numbers in (moves.copies, layout.n_clusters)]
+    given = np.ascontiguousarray(moves.codes), *clusters, *counted
+    rules = state.v, state.least, state.vanish, threshold
     if isinstance(state, DensityState):
-        counts = (state.alpha, state.cells, state.squares, state.sizes)
-        kernels.settle_density(*given, *counts, state.values(), state.v, state.least, state.vanish, threshold, accepted)
+        counts = state.alpha, state.cells, state.squares, state.sizes
+        kernels.settle_density(*given, *counts, state.values(), *rules, accepted)
     else:
-        parts = (state.alpha, state.cells, state.sizes, state.shared, state.entropy)
-        kernels.settle_agreement(
-            *given, *parts, state.values(), state.v, state.least, state.vanish, threshold, state.bits, accepted
-        )
+        parts = state.alpha, state.cells, state.sizes, state.shared, state.entropy
+        kernels.settle_agreement(*given, *parts, state.values(), *rules, state.bits, accepted)
     return accepted.astype(bool)

@@ -8,10 +8,12 @@ from itertools import zip_longest
 from statistics import median
 
 import numpy as np
-from scipy.stats import rankdata, studentized_range, t
+from scipy.stats import t
 
 from ..ensemble import Ensemble
+from ..metrics import order_by_size
 from ..report.axes import embedded, new_figure
+from ..report.blocks import block_means
 from .claims import paired
 from .methods import PAPER_METHODS
 from .store import Row
@@ -28,7 +30,7 @@ def ordered_methods(rows: Sequence[Row]) -> list[str]:
 
 def dot_plots(rows: Sequence[Row], score: str, columns: int = 3) -> str:
     """A panel per data set: our mean of every method with its standard error, and the printed figure as a diamond."""
-    cells = {name: by for name, by in sorted(summarise(rows, score).items())}
+    cells = summarise(rows, score)
     methods = ordered_methods(rows)
     lines = math.ceil(len(cells) / columns)
     figure = new_figure(11, lines * (0.8 + 0.19 * len(methods)))
@@ -69,45 +71,6 @@ def paired_plot(rows: Sequence[Row], score: str, reference: str = "KM") -> str:
     return embedded(figure, f"{SCORES[score]}: difference of each method to {reference}, a dot per data set")
 
 
-def mean_ranks(rows: Sequence[Row], score: str, methods: Sequence[str]) -> tuple[dict[str, float], int, float]:
-    """Mean rank of each method over the data sets that have all of them, how many, and the critical difference.
-
-    Two methods whose mean ranks differ by more than the critical difference differ significantly at 5 % by the Nemenyi
-    test.
-    """
-    cells = summarise(rows, score)
-    whole = [by for by in cells.values() if all(m in by and not math.isnan(by[m].mean) for m in methods)]
-    if len(whole) < 2 or len(methods) < 2:
-        return {}, len(whole), math.nan
-    ranks = np.array([rankdata([-by[m].mean for m in methods]) for by in whole]).mean(axis=0)
-    k = len(methods)
-    critical = float(studentized_range.ppf(0.95, k, np.inf)) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * len(whole)))
-    return dict(zip(methods, ranks.tolist())), len(whole), critical
-
-
-def rank_plot(rows: Sequence[Row], score: str) -> str:
-    """Mean ranks as bars, and how far apart two of them must be; empty when there are too few data sets."""
-    methods = [m for m in ordered_methods(rows) if m not in ("Max", "Mean")]
-    ranks, n_sets, critical = mean_ranks(rows, score, methods)
-    if not ranks:  # linkage did not run on the largest sets: compare the other methods
-        methods = [m for m in methods if m[:2] not in ("R-", "E-")]
-        ranks, n_sets, critical = mean_ranks(rows, score, methods)
-    if not ranks:
-        return ""
-    figure = new_figure(8, 1 + 0.25 * len(ranks))
-    ax = figure.subplots()
-    ordered = sorted(ranks.items(), key=lambda item: item[1])
-    bars = ax.barh([m for m, _ in ordered], [rank for _, rank in ordered], color="tab:blue", height=0.6)
-    ax.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
-    best = ordered[0][1]
-    ax.axvspan(best, best + critical, color="tab:orange", alpha=0.2)
-    ax.invert_yaxis()
-    ax.set_xlabel(
-        f"mean rank over {n_sets} data sets; shaded: within the critical difference {critical:.2f} of the first"
-    )
-    return embedded(figure, f"{SCORES[score]}: mean rank of each method over {n_sets} data sets")
-
-
 def time_points(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
     """Median seconds of each method by number of items."""
     seconds: dict[tuple[str, int], list[float]] = {}
@@ -139,17 +102,7 @@ def block_pictures(ensemble: Ensemble, labels_of: dict[str, np.ndarray], columns
     for ax, name in zip_longest(figure.subplots(lines, columns, squeeze=False).flat, labels_of):
         ax.axis("off")
         if name is not None:
-            ax.imshow(ensemble.coassociation(block_order(labels_of[name])), cmap="gray_r", vmin=0, vmax=1)
+            blocks = block_means(ensemble, order_by_size(labels_of[name]), 300)
+            ax.imshow(blocks.values, cmap="gray_r", vmin=0, vmax=1)
             ax.set_title(name, fontsize=9)
     return embedded(figure, f"co-association ordered by {', '.join(labels_of)}", "png", dpi=130)
-
-
-def block_order(labels: np.ndarray, most: int = 300) -> np.ndarray:
-    """Items sorted by cluster, the largest cluster first; evenly thinned when there are too many."""
-    labels = np.asarray(labels)
-    seen = np.flatnonzero(labels >= 0)
-    sizes = np.bincount(labels[seen])
-    order = seen[np.lexsort((seen, labels[seen], -sizes[labels[seen]]))]
-    if len(order) > most:
-        order = order[np.linspace(0, len(order) - 1, most).astype(int)]
-    return order

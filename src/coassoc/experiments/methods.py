@@ -64,15 +64,7 @@ def known_methods() -> tuple[str, ...]:
 
 
 def find_method(name: str) -> Method:
-    """The method called `name`, or written ``name=package.module:Estimator``.
-
-    Raises
-    ------
-    ImportError
-        The method is known, but this installation lacks what it needs.
-    ValueError
-        There is no such method.
-    """
+    """The method called `name`, or written ``name=package.module:Estimator``; ImportError where it is not installed."""
     if "=" in name:
         return _own_method(name)
     if name not in columns():

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .claims import claims_markdown
-from .ensembles import base_ensemble
-from .figures import block_pictures, dot_plots, paired_plot, rank_plot, time_plot
+from .figures import block_pictures, dot_plots, paired_plot, time_plot
 from .methods import find_method
-from .protocol import Protocol, method_seed
+from .protocol import Protocol, base_ensemble, method_seed
 from .runner import DataSource
 from .store import Row
 from .tables import SCORES, Table, gaps_markdown, to_markdown
@@ -30,7 +29,7 @@ table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabula
 .wide { overflow-x: auto; }
 th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); }
 th { background: var(--soft); position: sticky; top: 0; }
-figure { margin: 0 0 1rem; } figcaption { font-size: 13px; }
+figure { margin: 0 0 1rem; }
 img { max-width: 100%; background: #fff; }
 """
 
@@ -63,9 +62,6 @@ def write_page(
     body.append("<h2>Differences on the same ensembles</h2>")
     for score, label in SCORES.items():
         body.append(f"<h3>{label}</h3><figure>{paired_plot(rows, score)}</figure>")
-        ranks = rank_plot(rows, score)
-        if ranks:
-            body.append(f"<figure>{ranks}<figcaption>Mean ranks, 1 is best.</figcaption></figure>")
     body += [_blocks(rows, protocol, sources, methods, cache), "<h2>Time</h2>", f"<figure>{time_plot(rows)}</figure>"]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>coassoc: the published evaluation</title>'

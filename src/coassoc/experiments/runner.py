@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+import coassoc
+
 from ..datasets import Dataset, from_csv, load
+from ..engines.config import version_of
 from ..ensemble import Ensemble
 from ..metrics import density, ensemble_nmi, zero_effort
-from .ensembles import base_ensemble
-from .measure import Meter, versions
+from .measure import Meter
 from .methods import Method, find_method
-from .protocol import Protocol, method_seed, scaling_of
-from .store import Row, RowStore, only_writer, row_key
+from .protocol import Protocol, base_ensemble, method_seed, scaling_of
+from .store import Row, append_row, known_rows, row_key
 
 ZERO_EFFORT = ("Max", "Mean")
 
@@ -41,115 +42,73 @@ class DataSource:
     allow_download: bool = False
 
     def load(self, scaling: str) -> Dataset:
-        wanted = scaling_of(self.name, scaling) if self.csv is None else ("raw" if scaling == "paper" else scaling)
         if self.csv is not None:
+            wanted = "raw" if scaling == "paper" else scaling
             return from_csv(self.csv, name=self.name, label=self.label, scaling=wanted)
+        wanted = scaling_of(self.name, scaling)
         return load(self.name, scaling=wanted, folder=self.folder, allow_download=self.allow_download)
-
-
-@dataclass(frozen=True)
-class Task:
-    """Some methods on one ensemble; it is sent to other processes."""
-
-    source: DataSource
-    protocol: Protocol
-    repeat: int
-    methods: tuple[str, ...]
-    cache: str | None
 
 
 @dataclass
 class Outcome:
-    """The result of `run_evaluation`."""
+    """The result of `run_evaluation`: all rows, how many of them were made now, and problems of the stored ones."""
 
-    rows: list[Row] = field(default_factory=list)
-    done_before: int = 0
-    done_now: int = 0
-    failures: list[Row] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    rows: list[Row]
+    done_now: int
+    problems: list[str]
 
-
-@dataclass
-class Step:
-    """Argument of the progress callback, called after each row."""
-
-    row: Row
-    done: int
-    total: int
-    work_done: float
-    work_total: float
+    @property
+    def failures(self) -> list[Row]:
+        return [row for row in self.rows if row.get("error")]
 
 
 def run_evaluation(
     sources: Sequence[DataSource],
     methods: Sequence[str],
     protocol: Protocol,
-    store: RowStore,
+    path: Path,
     *,
     cache: Path | None = None,
     n_jobs: int = 1,
-    progress: Callable[[Step], None] | None = None,
+    progress: Callable[[str, float], None] | None = None,
 ) -> Outcome:
-    """Make the rows that the store does not have yet, and return all rows of this evaluation.
+    """Make the rows that are not stored in `path` yet, append them to it, and return all rows of this evaluation.
 
-    Parameters
-    ----------
-    sources : list of DataSource
-        Data sets.
-    methods : list of str
-        Names known to ``find_method``, without the zero-effort rows, which are always made.
-    protocol : Protocol
-        Seed, repeats, partitions, clusters, scaling.
-    store : RowStore
-        Where rows are read from and appended to.
-    cache : Path, optional
-        Folder of base ensembles.
-    n_jobs : int, default=1
-        Processes. Rows do not depend on it, except for what was measured (seconds, memory).
-    progress : callable, optional
-        Called with a `Step` after each row.
+    `methods` are names known to ``find_method``; zero-effort rows are always made. `cache` is the folder of base
+    ensembles. Rows do not depend on the number of processes `n_jobs`, except for seconds and memory. `progress` is
+    called after each row with what was done and the share of the work that is done.
     """
-    with only_writer(store.path):
-        known = {row_key(row): row for row in store.read()}
-        complaints = list(store.complaints)
-        store.mend()
-        specs = {name: find_method(name) for name in methods}
+    specs = {name: None if name in ZERO_EFFORT else find_method(name) for name in (*ZERO_EFFORT, *methods)}
+    with known_rows(path) as (stored, problems):
+        known = {row_key(row): row for row in stored}
         wanted: list[tuple] = []
-        tasks: list[Task] = []
-        weights: dict[str, int] = {}
+        tasks: list[tuple] = []
+        work: list[int] = []  # of each run to do: the number of items
         for source in sources:
             dataset = source.load(protocol.scaling)
-            weights[source.name] = len(dataset.y)
             for repeat in range(protocol.n_repeats):
-                keys = {
-                    text: row_key(_identity(dataset, protocol, repeat, text, specs.get(text)))
-                    for text in (*ZERO_EFFORT, *methods)
-                }
+                keys = {text: row_key(_identity(dataset, protocol, repeat, text, of)) for text, of in specs.items()}
                 wanted.extend(keys.values())
-                missing = tuple(t for t, key in keys.items() if key not in known or known[key].get("error"))
+                missing = [text for text, key in keys.items() if known.get(key, {"error": "absent"}).get("error")]
                 if missing:
-                    tasks.append(Task(source, protocol, repeat, missing, None if cache is None else str(cache)))
-        outcome = Outcome(done_before=len(wanted) - sum(len(t.methods) for t in tasks), complaints=complaints)
-        total = sum(len(t.methods) for t in tasks)
-        work_total = float(sum(len(t.methods) * weights[t.source.name] for t in tasks))
-        work = 0.0
-        for row in _rows(tasks, n_jobs):
-            store.append(row)
+                    tasks.append((source, protocol, repeat, missing, cache))
+                    work += [len(dataset.y)] * len(missing)
+        done = share = 0
+        for done, row in enumerate(_rows(tasks, n_jobs), 1):
+            append_row(path, row)
             known[row_key(row)] = row
-            outcome.done_now += 1
-            work += weights[row["dataset"]]
+            share += row["n_samples"]
             if progress is not None:
-                progress(Step(row, outcome.done_now, total, work, work_total))
-    outcome.rows = [known[key] for key in wanted if key in known]
-    outcome.failures = [row for row in outcome.rows if row.get("error")]
-    return outcome
+                text = f"{done}/{len(work)}, {row['dataset']} {row['repeat'] + 1} {row['method']}"
+                progress(text, share / sum(work))
+    return Outcome([known[key] for key in wanted], done, problems)
 
 
 def _identity(dataset: Dataset, protocol: Protocol, repeat: int, text: str, method: Method | None) -> Row:
     """What tells a run from all others; `method` is None for a zero-effort row."""
     return {
         "dataset": dataset.name,
-        "data": data_digest(dataset),
+        "data": _digest(dataset),
         "scaling": dataset.scaling,
         "seed": protocol.seed,
         "n_partitions": protocol.n_partitions,
@@ -161,7 +120,7 @@ def _identity(dataset: Dataset, protocol: Protocol, repeat: int, text: str, meth
     }
 
 
-def data_digest(dataset: Dataset) -> str:
+def _digest(dataset: Dataset) -> str:
     """Short digest of features and classes, so that rows of changed data are not reused."""
     digest = hashlib.sha256(np.ascontiguousarray(dataset.X).tobytes())
     digest.update("\n".join(dataset.y.tolist()).encode())
@@ -171,27 +130,25 @@ def data_digest(dataset: Dataset) -> str:
 # -- running tasks ----------------------------------------------------------------------------------------------
 
 
-def _rows(tasks: Sequence[Task], n_jobs: int) -> Iterator[Row]:
+def _rows(tasks: Sequence[tuple], n_jobs: int) -> Iterator[Row]:
     """Rows as they are made: one by one in this process with one job, else those of a task when it is done."""
-    if n_jobs == 1 or len(tasks) < 2:
+    if n_jobs == 1:
         for task in tasks:
-            yield from run_task(task)
+            yield from run_task(*task)
         return
-    pool = ProcessPoolExecutor(
-        min(n_jobs, len(tasks)),
-        mp_context=get_context("spawn"),
-        initializer=_leave_with_parent,
-        initargs=(os.getpid(),),
-    )
-    try:
-        for future in as_completed([pool.submit(_collect, task) for task in tasks]):
-            yield from future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    pool = Parallel(n_jobs, backend="loky", return_as="generator_unordered")
+    for rows in pool(delayed(_in_worker)(task, os.getpid()) for task in tasks):
+        yield from rows
 
 
-def _leave_with_parent(parent: int) -> None:
-    """Run in each worker: exit when the parent process has died."""
+def _in_worker(task: tuple, parent: int) -> list[Row]:
+    _end_with(parent)
+    return list(run_task(*task))
+
+
+@lru_cache(maxsize=1)
+def _end_with(parent: int) -> None:
+    """From now on, exit when the parent process has died: a worker would wait for it forever."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -201,69 +158,49 @@ def _leave_with_parent(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _collect(task: Task) -> list[Row]:
-    return list(run_task(task))
-
-
 @lru_cache(maxsize=2)
 def _loaded(source: DataSource, scaling: str) -> Dataset:
     return source.load(scaling)
 
 
-def run_task(task: Task) -> Iterator[Row]:
-    """The rows of one task. Seeds depend only on the data set, the repeat and the method."""
-    dataset = _loaded(task.source, task.protocol.scaling)
-    cache = None if task.cache is None else Path(task.cache)
-    ensemble = base_ensemble(dataset, task.protocol, task.repeat, cache)
+def run_task(
+    source: DataSource, protocol: Protocol, repeat: int, methods: Sequence[str], cache: Path | None
+) -> Iterator[Row]:
+    """The rows of some methods on one ensemble. Seeds depend only on the data set, the repeat and the method."""
+    dataset = _loaded(source, protocol.scaling)
+    ensemble = base_ensemble(dataset, protocol, repeat, cache)
     digest = hashlib.sha256(ensemble.codes.tobytes()).hexdigest()[:12]
-    for text in task.methods:
+    packages = [f"{name} {version_of(name) or 'absent'}" for name in ("numpy", "scipy", "scikit-learn", "pymetis")]
+    versions = ", ".join([f"coassoc {coassoc.__version__}", f"python {platform.python_version()}", *packages])
+    for text in methods:
         method = None if text in ZERO_EFFORT else find_method(text)
-        row = _identity(dataset, task.protocol, task.repeat, text, method)
-        row |= {"n_samples": ensemble.n_samples, "ensemble": digest, "versions": versions()}
+        row = _identity(dataset, protocol, repeat, text, method)
+        row |= {"n_samples": ensemble.n_samples, "ensemble": digest, "versions": versions}
+        meter = Meter()
         with threadpool_limits(limits=1):  # for comparable times, and eigenvectors that do not depend on the machine
             if method is None:
-                row |= _zero_effort_row(ensemble, text)
+                row |= _zero_effort_scores(ensemble, text, meter)
             else:
-                row |= _method_row(ensemble, method, task)
-        yield row
+                seed = method_seed(protocol.seed, source.name, repeat, method.name)
+                row |= _scores(ensemble, method, protocol.n_clusters, seed, meter)
+        row["seconds"] = round(meter.seconds, 6)
+        yield row | {"peak_mib": round(meter.peak_mib, 1), "extra_mib": round(meter.extra_mib, 1)}
 
 
-def _zero_effort_row(ensemble: Ensemble, which: str) -> Row:
-    with Meter() as meter:
-        by_nmi, by_density = zero_effort(ensemble, "nmi"), zero_effort(ensemble, "density")
-    best = which == "Max"
-    return {
-        "nmi": by_nmi.best if best else by_nmi.mean,
-        "density": by_density.best if best else by_density.mean,
-        "clusters": 0,
-        "variant": "",
-        "method_seed": 0,
-        **_cost(meter),
-    }
+def _zero_effort_scores(ensemble: Ensemble, which: str, meter: Meter) -> Row:
+    with meter:
+        found = {metric: zero_effort(ensemble, metric) for metric in ("nmi", "density")}
+    scores = {metric: of.best if which == "Max" else of.mean for metric, of in found.items()}
+    return {**scores, "clusters": 0, "variant": "", "method_seed": 0}
 
 
-def _method_row(ensemble: Ensemble, method: Method, task: Task) -> Row:
-    seed = method_seed(task.protocol.seed, task.source.name, task.repeat, method.name)
-    meter = Meter()
+def _scores(ensemble: Ensemble, method: Method, n_clusters: int, seed: int, meter: Meter) -> Row:
+    found = {"nmi": None, "density": None, "clusters": 0, "variant": "", "method_seed": seed}
     try:
         with meter, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            labels, variant = method.run(ensemble, task.protocol.n_clusters, seed)
-        scores: dict[str, Any] = {
-            "nmi": ensemble_nmi(ensemble, labels),
-            "density": density(ensemble, labels),
-            "clusters": len(np.unique(labels[labels >= 0])),
-            "variant": variant,
-        }
+            labels, variant = method.run(ensemble, n_clusters, seed)
+        scores = {"nmi": ensemble_nmi(ensemble, labels), "density": density(ensemble, labels)}
+        return {**found, **scores, "clusters": len(np.unique(labels[labels >= 0])), "variant": variant}
     except Exception as error:  # a method that fails gets a row with the error, and the others go on
-        scores = {"nmi": None, "density": None, "clusters": 0, "variant": "",
-                  "error": f"{type(error).__name__}: {error}"[:500]}  # fmt: skip
-    return {**scores, "method_seed": seed, **_cost(meter)}
-
-
-def _cost(meter: Meter) -> Row:
-    return {
-        "seconds": round(meter.seconds, 6),
-        "peak_mib": round(meter.peak_mib, 1),
-        "extra_mib": round(meter.extra_mib, 1),
-    }
+        return {**found, "error": f"{type(error).__name__}: {error}"[:500]}

@@ -14,57 +14,171 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .synthetic import voronoi_ensemble
+import coassoc as ca
 
-METHODS = {
-    "coassoc": "KMeansConsensus, with as many starts as all others",
-    "coassoc-avx2": "the same, AVX2 kernels forced",
-    "coassoc-baseline": "the same, plain kernels forced",
-    "coassoc-nocopy": "the same without the blocked copy",
-    "coassoc-numpy": "the same on the Numpy engine",
-    "sklearn-sparse": "sklearn KMeans on sparse H",
-    "sklearn-dense": "sklearn KMeans on dense H",
-    "faiss-dense": "faiss.Kmeans on dense H, 25 iterations, all points",
-    "coassoc-bisecting": "BisectingConsensus",
-    "coassoc-bisecting-loss": 'BisectingConsensus(criterion="loss"), the rule of scikit-learn',
-    "coassoc-bisecting-size": 'BisectingConsensus(criterion="size")',
-    "sklearn-bisecting": "sklearn BisectingKMeans on sparse H",
+from ..core.tables import KMeansObjective, fix_table
+from ..engines import Native, Numpy, resolve
+from .measure import Meter
+
+_CHUNK = 1 << 16  # items drawn at a time
+# last words of the names of our methods, by engine
+_ENGINES: dict[str, Callable[[], Any]] = {
+    "avx2": lambda: Native(simd="avx2"),
+    "baseline": lambda: Native(simd="baseline"),
+    "nocopy": lambda: Native(blocked_copy=False),
+    "numpy": Numpy,
 }
+METHODS = (
+    "coassoc", *(f"coassoc-{name}" for name in _ENGINES), "sklearn-sparse", "sklearn-dense", "faiss-dense",
+    "coassoc-bisecting", "coassoc-bisecting-loss", "coassoc-bisecting-size", "sklearn-bisecting",
+)  # fmt: skip
 
 
-def compare(n: int, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """One row per method and seed on one ensemble of `n` items."""
-    if not args.methods:
-        return []
+def voronoi_ensemble(
+    n_samples: int,
+    n_partitions: int = 20,
+    n_clusters: tuple[int, int] = (25, 100),
+    *,
+    spread: float = 0.45,
+    seed: int = 0,
+) -> np.ndarray:
+    """Codes (uint8) of Voronoi partitions of 30 Gaussians in 8 dimensions, made chunk by chunk.
+
+    Partitions have from ``n_clusters[0]`` to ``n_clusters[1]`` cells, evenly spaced, with centres drawn from the
+    mixture, so boundaries cut through blobs and partitions share structure, as with k-means, at the cost of one
+    matrix product. `spread` is the width of a blob against centres of unit variance. Chunks draw from streams of their
+    own, so the first rows do not depend on how many there are.
+    """
+    if not all(1 <= k <= 256 for k in n_clusters):
+        raise ValueError(f"base partitions here have from 1 to 256 clusters, got {n_clusters[0]} to {n_clusters[1]}.")
+    setup = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
+    blobs = setup.normal(size=(30, 8))
+
+    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
+        points = blobs[rng.integers(len(blobs), size=n)] + spread * rng.normal(size=(n, blobs.shape[1]))
+        return points.astype(np.float32)
+
+    centres = [draw(setup, k) for k in np.rint(np.linspace(*n_clusters, n_partitions)).astype(int)]
+    codes = np.empty((n_samples, n_partitions), np.uint8)
+    for start in range(0, n_samples, _CHUNK):
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, start // _CHUNK)))
+        X = draw(rng, min(_CHUNK, n_samples - start))
+        parts = [(X @ (2 * c.T) - (c * c).sum(axis=1)).argmax(axis=1) for c in centres]
+        codes[start : start + len(X)] = np.stack(parts, axis=1)
+    return codes
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------
+
+
+def measure(n: int, args: argparse.Namespace, growth: bool = False) -> list[dict[str, Any]]:
+    """One row per method and seed on one ensemble of `n` items.
+
+    With `growth`, one fit with and without the blocked copy, and the time of a cold pass.
+    """
+    base = voronoi_ensemble(min(n, 1_000_000), args.partitions, tuple(args.cells), spread=args.spread, seed=1)
+    if n > len(base):  # rows drawn again from the first million
+        base = base[np.random.default_rng(2).integers(len(base), size=n)]
+    methods, rounds = (("coassoc", "coassoc-nocopy"), 1) if growth else (args.methods, args.rounds)
+    settings = {"k": args.clusters, "fits": 1 if growth else args.fits, "starts": 1 if growth else args.starts}
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes.npy"
-        np.save(path, _codes(n, args))
-        rows = []
-        for seed in range(args.rounds):
-            for method in args.methods:
-                flags = ["--fits", str(args.fits), "--starts", str(args.starts)]
-                row = {"n": n, "method": method, "seed": seed} | _measure(method, path, args.clusters, seed, *flags)
-                rows.append(row)
-                print(f"  n={n} {method} seed {seed}: {row.get('seconds', row.get('error'))}", file=sys.stderr)
-        return rows
-
-
-def growth(sizes: list[int], args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time of a cold pass, of a whole fit and memory beyond the codes, for growing n."""
-    rows = []
-    for n in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "codes.npy"
-            np.save(path, _codes(n, args))
-            for method in ("coassoc", "coassoc-nocopy"):
-                rows.append({"n": n, "method": method} | _measure(method, path, args.clusters, 0, "--pass"))
-                print(f"  growth n={n} {method}: {rows[-1]}", file=sys.stderr)
+        np.save(path, base)
+        for seed in range(rounds):
+            for method in methods:
+                task = {"method": method, "path": str(path), "seed": seed, "cold_pass": growth, **settings}
+                command = [sys.executable, "-m", "coassoc.experiments.speed", json.dumps(task)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                lines = (done.stderr if done.returncode else done.stdout).strip().splitlines() or ["killed"]
+                found = {"error": lines[-1]} if done.returncode else json.loads(lines[-1])
+                rows.append({"n": n, "method": method, "seed": seed, **found})
+                print(f"  n={n} {method} seed {seed}: {found.get('seconds', found.get('error'))}", file=sys.stderr)
     return rows
+
+
+def measure_one(method: str, path: str, k: int, seed: int, fits: int, starts: int, cold_pass: bool) -> dict[str, Any]:
+    """Fit one method on one file of codes, in a process of its own."""
+    ensemble = ca.Ensemble(np.load(path))
+    # a first fit on a few rows loads imports and starts threads
+    _prepare(method, ca.Ensemble(ensemble.codes[:1000]), k, seed, 1)()
+    fit = _prepare(method, ensemble, k, seed, starts)
+    with Meter() as meter:
+        labels, n_iter = fit()
+    seconds = [meter.seconds]
+    while len(seconds) < fits:  # the first fit also allocates memory
+        start = time.perf_counter()
+        fit()
+        seconds.append(time.perf_counter() - start)
+    row = {
+        "seconds": statistics.median(seconds),
+        "peak_mb": meter.extra_mib * 1.048576,
+        "codes_mb": ensemble.codes.nbytes / 1e6,
+        "n_iter": n_iter,
+        "loss": ca.kmeans_loss(ensemble, labels),
+        "density": ca.density(ensemble, labels),
+    }
+    return row | ({"pass_seconds": _cold_pass(method, ensemble, labels, k)} if cold_pass else {})
+
+
+def _prepare(method: str, ensemble: Any, k: int, seed: int, n_init: int) -> Callable[[], tuple[np.ndarray, int]]:
+    """A function that runs the fit to be timed; its input is prepared here."""
+    program, *words = method.split("-")
+    if program == "faiss":
+        import faiss
+
+        dense = np.ascontiguousarray(ensemble.one_hot(np.float32).toarray())
+        means = faiss.Kmeans(dense.shape[1], k, niter=25, nredo=n_init, seed=seed, max_points_per_centroid=len(dense))
+
+        def faiss_fit():
+            means.train(dense)
+            return means.index.search(dense, 1)[1].ravel(), 25
+
+        return faiss_fit
+    settings = {"n_init": n_init, "random_state": seed}
+    if program == "coassoc":
+        settings["engine"] = _engine(method)
+        if "bisecting" in words:
+            model = ca.BisectingConsensus(k, criterion=words[1] if words[1:] else "gain", **settings)
+        else:
+            model = ca.KMeansConsensus(k, **settings)
+        X = ensemble
+    else:
+        from sklearn.cluster import BisectingKMeans, KMeans
+
+        model = (BisectingKMeans if "bisecting" in words else KMeans)(k, **settings)
+        X = ensemble.one_hot(np.float64)
+        X = X.toarray() if "dense" in words else X
+    return lambda: (model.fit(X).labels_, getattr(model, "n_iter_", 0))
+
+
+def _engine(method: str) -> Any:
+    """Made before the fit, so that this is not timed."""
+    return _ENGINES.get(method.rpartition("-")[2], lambda: resolve("auto"))()
+
+
+def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:
+    """Median time of one assignment and counting pass that does not use results of earlier passes."""
+    rows = resolve(_engine(method), ensemble).load(ensemble)
+    counts = rows.counts(rows.labelling(k, labels))
+    table = fix_table(KMeansObjective(np.ones(ensemble.n_partitions)).table(counts), rows.layout)
+    times = []
+    for _ in range(5):
+        labelling = rows.labelling(k)
+        start = time.perf_counter()
+        rows.assign(labelling, table)
+        rows.counts(labelling)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+# -- telling -----------------------------------------------------------------------------------------------------
 
 
 def slope(rows: list[dict[str, Any]], key: str, method: str = "coassoc", smallest: int = 200_000) -> float | None:
@@ -86,8 +200,8 @@ def table(report: dict[str, Any]) -> str:
             f"## n = {n}",
             "",
             "| method | seconds | slower than ours | peak MB beyond input | mean loss | loss / ours | S |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
         ]
-        lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
         for method in dict.fromkeys(r["method"] for r in here):
             mine = [r for r in here if r["method"] == method and "seconds" in r]
             if not mine:
@@ -120,29 +234,12 @@ def table(report: dict[str, Any]) -> str:
 def machine() -> str:
     """The machine the figures were measured on, as text."""
     cpu = "unknown CPU"
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                cpu = line.split(":", 1)[1].strip()
-                break
-    except OSError:
-        pass
+    if os.path.exists("/proc/cpuinfo"):
+        names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+        cpu = names[0].split(":", 1)[1].strip() if names else cpu
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     return f"{cpu}, {os.cpu_count()} cores, load {load:.1f} at the start, {time.strftime('%Y-%m-%d')}"
 
 
-def _codes(n: int, args: argparse.Namespace) -> np.ndarray:
-    """Codes of `n` items; beyond a million, rows drawn again from the first million."""
-    base = voronoi_ensemble(min(n, 1_000_000), args.partitions, tuple(args.cells), spread=args.spread, seed=1)
-    if n <= len(base):
-        return base
-    return base[np.random.default_rng(2).integers(len(base), size=n)]
-
-
-def _measure(method: str, path: Path, k: int, seed: int, *flags: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "coassoc.experiments.speed_worker", method, str(path), str(k), str(seed), *flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["killed"])[-1]
-        return {"error": last}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+if __name__ == "__main__":
+    print(json.dumps(measure_one(**json.loads(sys.argv[1]))))

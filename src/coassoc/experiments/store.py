@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +18,6 @@ Row = dict[str, Any]
 KEY_FIELDS = (
     "dataset", "data", "scaling", "seed", "n_partitions", "n_init", "n_clusters", "repeat", "method", "spec",
 )  # fmt: skip
-# results of a run, which do not depend on the number of jobs
-RESULT_FIELDS = ("nmi", "density", "clusters", "ensemble", "method_seed", "variant")
-_REQUIRED = (*KEY_FIELDS, "nmi", "density")
-
-
-class StoreError(ValueError):
-    """The store cannot be read or written; the message says what was kept."""
 
 
 def row_key(row: Row) -> tuple:
@@ -29,114 +25,75 @@ def row_key(row: Row) -> tuple:
     return tuple(row[name] for name in KEY_FIELDS)
 
 
-class RowStore:
-    """Rows in a file, one JSON object per line; no partial line is left by a failed write.
+def read_rows(path: Path) -> tuple[list[Row], list[str]]:
+    """All readable rows, one per key (the first with a result, else the first failure), and what is wrong with others.
 
-    Parameters
-    ----------
-    path : Path
-        The file; it need not exist.
-
-    Attributes
-    ----------
-    complaints : list of str
-        Problems of lines that could not be read. Those lines stay in the file.
+    A file that ends in .gz is decompressed. Unreadable lines stay in the file.
     """
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.complaints: list[str] = []
-
-    def read(self) -> list[Row]:
-        """All readable rows, one per key: the first with a result, else the first failure."""
-        self.complaints = []
-        found: dict[tuple, Row] = {}
-        for number, line in enumerate(self._lines(), 1):
-            row = self._parse(line, number)
-            if row is None:
-                continue
-            key = row_key(row)
-            if key not in found or (found[key].get("error") and not row.get("error")):
-                found[key] = row
-        return list(found.values())
-
-    def _lines(self) -> Iterator[bytes]:
+    data = path.read_bytes()
+    if path.suffix == ".gz":
         try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StoreError(f"the store {str(self.path)!r} cannot be read: {error.strerror}.") from error
-        pieces = data.split(b"\n")
-        if pieces[-1]:
-            self.complaints.append(
-                f"{self.path.name}: the last line is cut short ({len(pieces[-1])} bytes), as after a kill; "
-                "that run is done again."
-            )
-        yield from pieces[:-1]
-
-    def _parse(self, line: bytes, number: int) -> Row | None:
-        if not line.strip():
-            return None
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path.name} is not a compressed file of rows: {error}.") from None
+    *lines, rest = data.split(b"\n")
+    problems = []
+    found: dict[tuple, Row] = {}
+    for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-            if not isinstance(row, dict) or any(name not in row for name in _REQUIRED):
+            if not isinstance(row, dict) or not row.keys() >= {*KEY_FIELDS, "nmi", "density"}:
                 raise ValueError("not a row of an evaluation")
         except ValueError as error:
-            self.complaints.append(f"{self.path.name}, line {number} is not readable ({error}); it is skipped.")
-            return None
-        return row
-
-    def append(self, row: Row) -> None:
-        """Add one row: a single write, then fsync. After a failure the file ends where it ended before."""
-        line = (json.dumps(row, sort_keys=True, allow_nan=False) + "\n").encode()
-        try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise StoreError(f"the store {str(self.path)!r} cannot be opened: {error.strerror}.") from error
-        try:
-            size = os.fstat(handle).st_size
-            try:
-                written = os.write(handle, line)
-                if written != len(line):
-                    raise OSError(28, "No space left on device")
-                with contextlib.suppress(OSError):  # devices that cannot sync
-                    os.fsync(handle)
-            except OSError as error:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(handle, size)
-                raise StoreError(
-                    f"the store {str(self.path)!r} cannot be written: {error.strerror}. All earlier rows are kept; "
-                    "free some space and run the same command again."
-                ) from error
-        finally:
-            os.close(handle)
-
-    def mend(self) -> None:
-        """Remove an incomplete last line, so that the next row starts on a new line."""
-        try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
-            return
-        whole = data.rfind(b"\n") + 1
-        if whole != len(data):
-            os.truncate(self.path, whole)
+            problems.append(f"{path.name}, line {number} is not readable ({error}); it is skipped.")
+            continue
+        key = row_key(row)
+        if key not in found or (found[key].get("error") and not row.get("error")):
+            found[key] = row
+    if rest:
+        problems.append(f"{path.name}: the last line is cut short ({len(rest)} bytes), as after a kill; "
+                        "that run is done again.")  # fmt: skip
+    return list(found.values()), problems
 
 
-@contextlib.contextmanager
-def only_writer(path: Path) -> Iterator[None]:
-    """Lock the store, so that two runs cannot write to it at the same time."""
+def append_row(path: Path, row: Row) -> None:
+    """Add one row: a single write, then fsync. After a failure the file ends where it ended before."""
+    line = (json.dumps(row, sort_keys=True, allow_nan=False) + "\n").encode()
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    size = os.fstat(handle).st_size
     try:
-        import fcntl
-    except ImportError:  # pragma: no cover - no such lock on this system
-        yield
-        return
-    lock = path.with_suffix(".lock")
-    with open(lock, "a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StoreError(
-                f"another run is writing to {str(path.parent)!r}; wait for it, or choose another --output."
-            ) from None
-        yield
+        if os.write(handle, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        with suppress(OSError):  # devices that cannot sync
+            os.fsync(handle)
+    except OSError as error:
+        with suppress(OSError):
+            os.ftruncate(handle, size)
+        raise ValueError(
+            f"the rows in {str(path)!r} cannot be written: {error.strerror}. All earlier rows are kept; "
+            "free some space and run the same command again."
+        ) from error
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def known_rows(path: Path) -> Iterator[tuple[list[Row], list[str]]]:
+    """The rows so far, as `read_rows` gives them, in a file that no other run may write to meanwhile.
+
+    An incomplete last line is removed, so that the next row starts on a new line.
+    """
+    with open(path.with_suffix(".lock"), "a") as lock:
+        with suppress(ImportError):  # systems without such a lock
+            import fcntl
+
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ValueError(
+                    f"another run is writing to {str(path.parent)!r}; wait for it, or choose another --output."
+                ) from None
+        path.touch()
+        found = read_rows(path)
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+        yield found

@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
+from statistics import fmean, stdev
 
 from .methods import DISTINCT, HIERARCHICAL, NON_HIERARCHICAL, PAPER_METHODS, known_methods
 from .store import Row
@@ -20,6 +22,9 @@ UNAVAILABLE = ("gisette",)  # sets that no source has; only their printed figure
 # marks of sets too large for the paper: exact linkage over different rows, or linkage of micro-clusters
 MARKS = {"": "", DISTINCT: "†"}
 MICRO_MARK = "‡"
+# a cell in Markdown as LaTeX writes it
+_LATEX = {r"\*\*(.+?)\*\*": r"\\textbf{\1}", "†": r"$^\\dagger$", "‡": r"$^\\ddagger$", "±": r"$\\pm$",
+          r", ([+-][\d.]+)\)": r", $\1$)"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,6 @@ class Cell:
     paper: float | None = None
     mark: str = ""
     best: bool = False
-    failed: int = 0
 
     @property
     def difference(self) -> float | None:
@@ -41,116 +45,85 @@ class Cell:
 
 @dataclass
 class Table:
-    """Cells by data set and method."""
+    """Cells by data set and method; of sets that are not available, the printed figures."""
 
     key: str
     title: str
-    score: str
     columns: tuple[str, ...]
     rows: dict[str, dict[str, Cell]] = field(default_factory=dict)
-    # printed figures without rows of ours, and the reason
-    missing: dict[str, tuple[dict[str, float], str]] = field(default_factory=dict)
+    unavailable: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=1)
 def paper_tables() -> dict[str, dict[str, dict[str, float | None]]]:
     """The printed figures: table -> data set -> method -> percent."""
-    text = (files("coassoc.experiments") / "paper_tables.json").read_text(encoding="utf-8")
-    return json.loads(text)
+    return json.loads((files("coassoc.experiments") / "paper_tables.json").read_text(encoding="utf-8"))
 
 
 def paper_value(score: str, dataset: str, method: str) -> float | None:
     """The printed figure of one method, from whichever table has it."""
-    for kind in ("nonhier", "hier", "comparison"):
-        value = paper_tables()[f"{score}_{kind}"].get(dataset, {}).get(method)
-        if value is not None:
-            return value
-    return None
-
-
-def summarise(rows: Iterable[Row], score: str) -> dict[str, dict[str, Cell]]:
-    """Mean and standard error over repeats of every data set and method, in percent."""
-    values: dict[tuple[str, str], list[float]] = {}
-    marks: dict[tuple[str, str], str] = {}
-    failed: dict[tuple[str, str], int] = {}
-    for row in sorted(rows, key=lambda r: r["repeat"]):
-        at = (row["dataset"], row["method"])
-        if row.get(score) is None:
-            failed[at] = failed.get(at, 0) + 1
-            continue
-        values.setdefault(at, []).append(100.0 * row[score])
-        marks[at] = max(marks.get(at, ""), MARKS.get(row.get("variant") or "", MICRO_MARK))
-    found: dict[str, dict[str, Cell]] = {}
-    for at in sorted({*values, *failed}):
-        dataset, method = at
-        own, paper = values.get(at, []), paper_value(score, dataset, method)
-        cell = Cell(*mean_and_error(own), len(own), paper, marks.get(at, ""), failed=failed.get(at, 0))
-        found.setdefault(dataset, {})[method] = cell
-    return found
+    found = (paper_tables()[f"{score}_{kind}"].get(dataset, {}) for kind in ("nonhier", "hier", "comparison"))
+    return next((of[method] for of in found if of.get(method) is not None), None)
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """The mean and its standard error; NaN where there are too few values."""
     n = len(values)
-    mean = math.fsum(values) / n if n else math.nan
-    spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1)) if n > 1 else math.nan
-    return mean, spread / math.sqrt(max(n, 1))
+    return fmean(values) if n else math.nan, stdev(values) / math.sqrt(n) if n > 1 else math.nan
+
+
+def summarise(rows: Iterable[Row], score: str) -> dict[str, dict[str, Cell]]:
+    """Mean and standard error over repeats of every data set and method, in percent."""
+    runs: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        runs.setdefault((row["dataset"], row["method"]), []).append(row)
+    found: dict[str, dict[str, Cell]] = {}
+    for dataset, method in sorted(runs):
+        done = [row for row in runs[dataset, method] if row.get(score) is not None]
+        mark = max((MARKS.get(row.get("variant") or "", MICRO_MARK) for row in done), default="")
+        mean, error = mean_and_error([100.0 * row[score] for row in done])
+        found.setdefault(dataset, {})[method] = Cell(mean, error, len(done), paper_value(score, dataset, method), mark)
+    return found
 
 
 def make_tables(rows: Sequence[Row]) -> list[Table]:
     """The paper's six tables, then one per score for methods beyond it where there are rows."""
     names = {row["method"] for row in rows}
-    further = [m for m in known_methods() if m in names and m not in PAPER_METHODS]
-    own = sorted(names - {*known_methods(), *COMPARISON})
-    tables = []
-    for kind, text, columns in (
-        ("nonhier", "non-hierarchical algorithms", NON_HIERARCHICAL),
-        ("hier", "hierarchical algorithms", HIERARCHICAL),
-        ("comparison", "comparison", COMPARISON),
-        ("further", "methods beyond the paper, with KM for reference", ("KM", *further, *own)),
-    ):
-        if kind == "further" and not (further or own):
-            continue
-        for score, label in SCORES.items():
-            cells = summarise(rows, score)
-            if not any(m in by for by in cells.values() for m in columns if not m.startswith("Best")):
-                continue
-            tables.append(_table(f"{score}_{kind}", f"{label}: {text}", score, tuple(columns), cells))
-    return tables
+    beyond = [m for m in known_methods() if m in names and m not in PAPER_METHODS]
+    beyond += sorted(names - {*known_methods(), *COMPARISON})
+    cells = {score: summarise(rows, score) for score in SCORES}
+    return [
+        _table(f"{score}_{kind}", f"{label}: {text}", columns, cells[score])
+        for kind, text, columns in (
+            ("nonhier", "non-hierarchical algorithms", NON_HIERARCHICAL),
+            ("hier", "hierarchical algorithms", HIERARCHICAL),
+            ("comparison", "comparison", COMPARISON),
+            ("further", "methods beyond the paper, with KM for reference", ("KM", *beyond) if beyond else ()),
+        )
+        if names.intersection(columns)
+        for score, label in SCORES.items()
+    ]
 
 
-def _table(key: str, title: str, score: str, columns: tuple[str, ...], cells: dict[str, dict[str, Cell]]) -> Table:
-    table = Table(key, title, score, columns)
+def _table(key: str, title: str, columns: tuple[str, ...], cells: dict[str, dict[str, Cell]]) -> Table:
+    table = Table(key, title, columns)
     printed = paper_tables().get(key, {})
     for dataset in sorted({*cells, *printed}):
         have = dict(cells.get(dataset, {}))
         for name, group in (("Best-NH", NON_HIERARCHICAL), ("Best-H", HIERARCHICAL)):
-            best = best_of(have, group)
-            if best is not None:
-                paper = paper_tables()[f"{score}_comparison"].get(dataset, {}).get(name)
-                have[name] = replace(best, paper=paper, failed=0)
+            rivals = [have[m] for m in group if m in have and not math.isnan(have[m].mean)]
+            if rivals:
+                best = max(rivals, key=lambda cell: cell.mean)
+                have[name] = replace(best, paper=paper_value(key.partition("_")[0], dataset, name))
         chosen = {name: have[name] for name in columns if name in have}
+        # the highest mean is marked; zero-effort columns are left out, as in the paper
+        means = {m: round(c.mean, 2) for m, c in chosen.items() if m not in ("Max", "Mean") and not math.isnan(c.mean)}
         if chosen:
-            table.rows[dataset] = _with_best(chosen)
-        elif dataset in printed and dataset in UNAVAILABLE and cells:
-            figures = {m: v for m, v in printed[dataset].items() if v is not None}
-            table.missing[dataset] = (figures, "not available here")
+            top = max(means.values(), default=None)
+            table.rows[dataset] = {m: replace(c, best=m in means and means[m] == top) for m, c in chosen.items()}
+        elif dataset in UNAVAILABLE:
+            table.unavailable[dataset] = printed[dataset]
     return table
-
-
-def best_of(cells: dict[str, Cell], group: Iterable[str]) -> Cell | None:
-    """The best cell of a family, as in the paper's Best columns."""
-    have = [cells[m] for m in group if m in cells and not math.isnan(cells[m].mean)]
-    return max(have, key=lambda c: c.mean, default=None)
-
-
-def _with_best(cells: dict[str, Cell]) -> dict[str, Cell]:
-    """Mark the highest mean; zero-effort columns are left out, as in the paper."""
-    rivals = [m for m in cells if m not in ("Max", "Mean") and not math.isnan(cells[m].mean)]
-    if not rivals:
-        return cells
-    top = max(round(cells[m].mean, 2) for m in rivals)
-    return {m: replace(c, best=m in rivals and round(c.mean, 2) == top) for m, c in cells.items()}
 
 
 # -- gaps --------------------------------------------------------------------------------------------------
@@ -161,7 +134,6 @@ class Gap:
     """How far a method's column is from the printed one, over the data sets both have."""
 
     method: str
-    score: str
     n_sets: int
     mean_absolute: float
     mean: float
@@ -169,90 +141,78 @@ class Gap:
     worst: float
 
 
-def gaps(rows: Sequence[Row], score: str, methods: Sequence[str] = ()) -> list[Gap]:
+def gaps(rows: Sequence[Row], score: str, methods: Sequence[str] = ("Max", "Mean", *PAPER_METHODS)) -> list[Gap]:
     """Mean absolute difference to the paper per method; cells not made by exact linkage are left out."""
     cells = summarise(rows, score)
     found = []
-    for method in methods or ("Max", "Mean", *PAPER_METHODS):
+    for method in methods:
         mine = {dataset: by[method] for dataset, by in cells.items() if method in by}
         known = {d: c.difference for d, c in mine.items() if c.difference is not None and c.mark != MICRO_MARK}
         if known:
             worst = max(known, key=lambda d: abs(known[d]))
-            absolute, mean = (
-                mean_and_error(values)[0] for values in (list(map(abs, known.values())), [*known.values()])
-            )
-            found.append(Gap(method, score, len(known), absolute, mean, worst, known[worst]))
+            absolute = fmean(map(abs, known.values()))
+            found.append(Gap(method, len(known), absolute, fmean(known.values()), worst, known[worst]))
     return found
 
 
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def _number(value: float, digits: int = 2) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
-
-
-def cell_text(cell: Cell | None, style: str = "markdown", repeats: int = 0) -> str:
+def cell_text(cell: Cell | None, repeats: int = 0) -> str:
     """``ours ± standard error (paper, difference)``, the best in bold; ``[n]`` where there are fewer than `repeats`."""
     if cell is None:
         return "NA"
     if math.isnan(cell.mean):
         return "failed"
-    latex = style == "latex"
-    ours = _number(cell.mean)
-    if cell.best:
-        ours = f"\\textbf{{{ours}}}" if latex else f"**{ours}**"
-    if cell.mark:
-        ours += {"†": "$^\\dagger$"}.get(cell.mark, "$^\\ddagger$") if latex else cell.mark
-    text = ours
+    text = (f"**{cell.mean:.2f}**" if cell.best else f"{cell.mean:.2f}") + cell.mark
     if not math.isnan(cell.error):
-        text += f" $\\pm$ {_number(cell.error)}" if latex else f" ± {_number(cell.error)}"
+        text += f" ± {cell.error:.2f}"
     if cell.difference is not None:
-        sign = f"{cell.difference:+.2f}"
-        text += f" ({_number(cell.paper or 0.0)}, {'$' + sign + '$' if latex else sign})"
+        text += f" ({cell.paper:.2f}, {cell.difference:+.2f})"
     return f"{text} [{cell.n}]" if cell.n < repeats else text
 
 
-def _most_repeats(table: Table) -> int:
-    return max((cell.n for cells in table.rows.values() for cell in cells.values()), default=0)
+def _texts(table: Table) -> dict[str, list[str]]:
+    """The cells of each data set as text."""
+    most = max((cell.n for cells in table.rows.values() for cell in cells.values()), default=0)
+    return {name: [cell_text(cells.get(m), most) for m in table.columns] for name, cells in table.rows.items()}
+
+
+def markdown(title: str, head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A heading and a table in Markdown."""
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join([f"### {title}", "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
 
 def to_markdown(table: Table) -> str:
     """The table in Markdown."""
-    lines = [
-        f"### {table.title}",
-        "",
-        "| data set | " + " | ".join(table.columns) + " |",
-        "| --- |" + " --- |" * len(table.columns),
-    ]
-    most = _most_repeats(table)
-    for dataset, cells in table.rows.items():
-        texts = [cell_text(cells.get(m), repeats=most) for m in table.columns]
-        lines.append(f"| {dataset} | " + " | ".join(texts) + " |")
-    for dataset, (printed, why) in table.missing.items():
-        texts = [f"({printed[m]:.2f})" if m in printed else "NA" for m in table.columns]
-        lines.append(f"| {dataset}: {why} | " + " | ".join(texts) + " |")
-    return "\n".join(lines) + "\n"
+    lines = [[name, *texts] for name, texts in _texts(table).items()]
+    for name, printed in table.unavailable.items():
+        figures = ["NA" if printed.get(m) is None else f"({printed[m]:.2f})" for m in table.columns]
+        lines.append([f"{name}: not available here", *figures])
+    return markdown(table.title, ["data set", *table.columns], lines)
 
 
 def to_latex(table: Table) -> str:
     """The table in LaTeX, as a tabular in a table environment."""
-    most = _most_repeats(table)
-    lines = [
-        "\\begin{table}[h]",
-        "  \\centering",
-        f"  \\caption{{{table.title}. Ours $\\pm$ standard error (paper, difference)}}",
-        "  \\begin{tabular}{l" + "r" * len(table.columns) + "}",
-        "    \\hline",
-        "    data set & " + " & ".join(table.columns) + " \\\\",
-        "    \\hline",
-    ]
-    for dataset, cells in table.rows.items():
-        name = dataset.replace("_", "\\_")
-        texts = [cell_text(cells.get(m), "latex", most) for m in table.columns]
-        lines.append(f"    \\texttt{{{name}}} & " + " & ".join(texts) + " \\\\")
-    lines += ["    \\hline", "  \\end{tabular}", "\\end{table}"]
-    return "\n".join(lines) + "\n"
+    body = ""
+    for name, texts in _texts(table).items():
+        text = " & ".join(texts)
+        for ours, theirs in _LATEX.items():
+            text = re.sub(ours, theirs, text)
+        body += f"    \\texttt{{{name}}} & ".replace("_", "\\_") + f"{text} \\\\\n"
+    return (
+        "\\begin{table}[h]\n"
+        "  \\centering\n"
+        f"  \\caption{{{table.title}. Ours $\\pm$ standard error (paper, difference)}}\n"
+        f"  \\begin{{tabular}}{{l{'r' * len(table.columns)}}}\n"
+        "    \\hline\n"
+        f"    data set & {' & '.join(table.columns)} \\\\\n"
+        f"    \\hline\n{body}"
+        "    \\hline\n"
+        "  \\end{tabular}\n"
+        "\\end{table}\n"
+    )
 
 
 def to_csv(tables: Iterable[Table]) -> str:
@@ -274,18 +234,11 @@ def to_csv(tables: Iterable[Table]) -> str:
 
 def gaps_markdown(rows: Sequence[Row]) -> str:
     """Distance to the printed columns, method by method."""
-    lines = [
-        "### Distance to the paper, in points, over the data sets both have",
-        "",
-        "| method | sets | NMI: mean absolute | NMI: mean | density: mean absolute | density: mean | largest NMI gap |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    nmi = {g.method: g for g in gaps(rows, "nmi")}
+    head = ["method", "sets", *(f"{s}: {what}" for s in ("NMI", "density") for what in ("mean absolute", "mean"))]
     density = {g.method: g for g in gaps(rows, "density")}
-    for method, g in nmi.items():
-        d = density[method]
-        lines.append(
-            f"| {method} | {g.n_sets} | {g.mean_absolute:.2f} | {g.mean:+.2f} | {d.mean_absolute:.2f} | {d.mean:+.2f} "
-            f"| {g.worst_set} {g.worst:+.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+    lines = []
+    for g in gaps(rows, "nmi"):
+        means = [text for of in (g, density[g.method]) for text in (f"{of.mean_absolute:.2f}", f"{of.mean:+.2f}")]
+        lines.append([g.method, str(g.n_sets), *means, f"{g.worst_set} {g.worst:+.2f}"])
+    title = "Distance to the paper, in points, over the data sets both have"
+    return markdown(title, [*head, "largest NMI gap"], lines)

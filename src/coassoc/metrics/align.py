@@ -42,7 +42,7 @@ def align_labels(reference: Any, labels: Any) -> np.ndarray:
     """
     from scipy.optimize import linear_sum_assignment
 
-    names = _names(reference)
+    names = reference.tolist() if hasattr(reference, "tolist") else list(reference)
     ref, k_ref = check_labels(reference, len(names), "reference")
     mine, k = check_labels(labels, len(names))
     overlap = contingency(mine, ref, (k, k_ref))
@@ -99,7 +99,3 @@ def ranks_by_size(parts: Iterable[np.ndarray], k: int) -> np.ndarray:
     ranks = np.full(k + 1, -1, dtype=np.int32)
     ranks[order] = np.arange(len(order))
     return ranks
-
-
-def _names(labels: Any) -> list[Any]:
-    return labels.tolist() if hasattr(labels, "tolist") else list(labels)

@@ -12,13 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.counts import Counts
-from ..core.densities import (
-    cluster_densities,
-    density_from_counts,
-    gain_of_split,
-    inter_densities,
-    loss_from_counts,
-)
+from ..core.densities import cluster_densities, density_from_counts, gain_of_split, inter_densities, loss_from_counts
 from ..ensemble import check_ensemble
 from .counting import counts_of
 from .labels import check_copies, check_labels
@@ -200,30 +194,20 @@ def split_gain(
     codes, k = check_labels(labels, ensemble.n_samples)
     split = np.asarray(split)
     if split.dtype != bool or split.shape != codes.shape:
-        raise ValueError(
-            f"split must be a boolean mask of shape ({len(codes)},), got {split.dtype} of shape {split.shape}."
-        )
+        got = f"{split.dtype} of shape {split.shape}"
+        raise ValueError(f"split must be a boolean mask of shape ({len(codes)},), got {got}.")
     parents = np.unique(codes[split])
     if len(parents) != 1 or parents[0] < 0:
-        raise ValueError(
-            f"split must select items of exactly one cluster, got items of {len(parents)} "
-            "(items without a label belong to none)."
-        )
+        got = f"items of {len(parents)} (items without a label belong to none)"
+        raise ValueError(f"split must select items of exactly one cluster, got {got}.")
     counts, v = scored_counts(ensemble, np.where(split, k, codes), sample_weight, partition_weights, engine)
     parent = int(parents[0])
     if (codes[~split] != parent).all():
         raise ValueError("split must leave at least one item of the cluster behind; it selects all of them.")
     pieces = Counts(counts.alpha[:, [parent, -1]], counts.sizes[[parent, -1]], counts.layout)
-    return split_gain_from_counts(pieces, v) / int(counts.sizes.sum())
-
-
-# -- the same from counts, for algorithms ------------------------------------------------------------------
-
-
-def split_gain_from_counts(pieces: Counts, v: np.ndarray) -> float:
-    """n·ΔS of splitting a cluster into the pieces whose counts are given."""
     whole = Counts(pieces.alpha.sum(axis=1, keepdims=True), pieces.sizes.sum(keepdims=True), pieces.layout)
-    return gain_of_split(pieces.sizes, cluster_densities(pieces, v), float(cluster_densities(whole, v)[0]))
+    gain = gain_of_split(pieces.sizes, cluster_densities(pieces, v), float(cluster_densities(whole, v)[0]))
+    return gain / int(counts.sizes.sum())
 
 
 def scored_counts(

@@ -100,45 +100,33 @@ def item_stability(
     >>> found.own.tolist(), found.other.tolist()
     ([1.0, 1.0, 0.5, 0.5], [0.25, 0.25, 0.5, 0.0])
     """
-    prepared = _Prepared(X, labels, sample_weight, partition_weights, engine)
-    n, k = prepared.ensemble.n_samples, prepared.k
+    ensemble = check_ensemble(X)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    copies = check_copies(sample_weight, ensemble.n_samples)
+    v = resolve_partition_weights(partition_weights, ensemble, copies, engine)
+    counts = counts_of(ensemble, codes, k, copies, engine)
+    labelled = codes >= 0
+    counted = labelled if copies is None else labelled & (copies > 0)
+    n = ensemble.n_samples
     own, other, nearest = np.zeros(n), np.zeros(n), np.full(n, -1, dtype=np.int32)
-    for part, strengths in prepared.strengths():
-        mine = prepared.labels[part]
-        there = np.flatnonzero(mine >= 0)
-        rows = strengths[there]
-        at = np.arange(len(there)), mine[there]
-        own[part][there] = rows[at]
+    for part, above, below, weight in _sums(ensemble, counts.alpha, v):
+        # an item is not compared with itself: subtract one copy of it from its cluster
+        there = np.flatnonzero(counted[part])
+        at = there, codes[part][there]
+        above[at] -= weight[there]
+        below[at] -= weight[there]
+        # the difference of equal sums may be a rounding error
+        strengths = np.clip(np.divide(above, below, out=np.zeros_like(above), where=below > 1e-9), 0.0, 1.0)
+        there = np.flatnonzero(labelled[part])
+        at = there, codes[part][there]
+        own[part][there] = strengths[at]
         if k > 1:
-            rows[at] = -1.0
-            best = rows.argmax(axis=1)
-            nearest[part][there] = best
-            other[part][there] = rows[np.arange(len(there)), best]
-    density = cluster_densities(prepared.counts, prepared.v)
-    labelled = prepared.labels >= 0
-    role = np.full(n, OUTLIER, dtype=np.int8)
-    role[labelled] = np.where(other[labelled] >= 0.5 * own[labelled], BOUNDARY, CORE)
-    single = prepared.counts.sizes[prepared.labels] < 2
-    role[labelled & ((own < 0.5 * density[prepared.labels]) | single)] = OUTLIER
+            strengths[at] = -1.0
+            nearest[part][there] = best = strengths.argmax(axis=1)[there]
+            other[part][there] = strengths[there, best]
+    role = np.where(other >= 0.5 * own, BOUNDARY, CORE).astype(np.int8)
+    role[~labelled | (own < 0.5 * cluster_densities(counts, v)[codes]) | (counts.sizes[codes] < 2)] = OUTLIER
     return ItemStability(own, other, nearest, role)
-
-
-def item_memberships(
-    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
-) -> np.ndarray:
-    """Mean co-association of every item with the other items of every cluster, shape (n_samples, n_clusters).
-
-    Parameters are those of :func:`item_stability`; clusters come in the sorted order of their labels. For large n
-    prefer :func:`item_stability`, whose result has no column per cluster.
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.metrics.item_memberships([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).tolist()
-    [[1.0, 0.25], [1.0, 0.25], [0.5, 0.5], [0.0, 0.5]]
-    """
-    prepared = _Prepared(X, labels, sample_weight, partition_weights, engine)
-    return np.concatenate([strengths for _, strengths in prepared.strengths()])
 
 
 def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
@@ -205,7 +193,7 @@ def partition_agreement(X: Any, labels: Any = None, *, sample_weight: Any = None
     """
     ensemble = check_ensemble(X)
     if labels is None:
-        return member_scores(ensemble, "nmi", sample_weight=sample_weight, engine=engine)
+        return member_scores(ensemble, sample_weight=sample_weight, engine=engine)
     codes, k = check_labels(labels, ensemble.n_samples)
     return nmi_from_counts(counts_of(ensemble, codes, k, check_copies(sample_weight, ensemble.n_samples), engine))
 
@@ -230,9 +218,7 @@ def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> n
     [0, 0, 1, 1]
     """
     ensemble = check_ensemble(X)
-    return ensemble.partition(
-        int(np.argmax(member_scores(ensemble, "nmi", sample_weight=sample_weight, engine=engine)))
-    )
+    return ensemble.partition(int(np.argmax(member_scores(ensemble, sample_weight=sample_weight, engine=engine))))
 
 
 class WorseThanMemberWarning(UserWarning):
@@ -245,7 +231,7 @@ def warn_if_worse_than_member(X: Any, labels: Any, *, sample_weight: Any = None,
     Parameters are those of :func:`ensemble_nmi`. It costs one overlap pass, so `fit` does not do it.
     """
     ensemble = check_ensemble(X)
-    scores = member_scores(ensemble, "nmi", sample_weight=sample_weight, engine=engine)
+    scores = member_scores(ensemble, sample_weight=sample_weight, engine=engine)
     consensus = ensemble_nmi(ensemble, labels, sample_weight=sample_weight, engine=engine)
     best = int(scores.argmax())
     if consensus >= scores[best]:
@@ -271,40 +257,13 @@ def membership_strengths(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -
     return together
 
 
-class _Prepared:
-    """Counts of a labelled ensemble, and its item × cluster strengths, a chunk of items at a time."""
-
-    def __init__(self, X, labels, sample_weight, partition_weights, engine):
-        self.ensemble = check_ensemble(X)
-        self.labels, self.k = check_labels(labels, self.ensemble.n_samples)
-        copies = check_copies(sample_weight, self.ensemble.n_samples)
-        self.v = resolve_partition_weights(partition_weights, self.ensemble, copies, engine)
-        self.counts = counts_of(self.ensemble, self.labels, self.k, copies, engine)
-        self.inside = (self.labels >= 0) if copies is None else (self.labels >= 0) & (copies > 0)
-
-    def strengths(self) -> Iterator[tuple[slice, np.ndarray]]:
-        for part, above, below, weight in _sums(self.ensemble, self.counts.alpha, self.v):
-            # an item is not compared with itself: subtract one copy of it from its cluster
-            there = np.flatnonzero(self.inside[part])
-            mine = self.labels[part][there]
-            above[there, mine] -= weight[there]
-            below[there, mine] -= weight[there]
-            # the difference of equal sums may be a rounding error
-            positive = below > 1e-9
-            yield part, np.clip(np.divide(above, below, out=np.zeros_like(above), where=positive), 0.0, 1.0)
-
-
 def _sums(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -> Iterator[tuple[slice, Any, Any, Any]]:
     """For rows in parts: Σ_j v_j α_f(C) and Σ_j v_j n_Cj, (rows, k) each, and Σ_j v_j, where j labels the row."""
     cells = v[:, None] * np.add.reduceat(alpha, ensemble.offsets[:-1], axis=0)
     weighted = np.repeat(v, ensemble.n_clusters)[:, None] * alpha
-    for part in _parts(ensemble, alpha.shape[1]):
-        observed = ensemble.observed(part)
-        yield part, ensemble.one_hot(rows=part) @ weighted, observed @ cells, observed @ v
-
-
-def _parts(ensemble: Ensemble, k: int) -> Iterator[slice]:
-    step = max(1, _CHUNK_CELLS // max(k, 1))
+    step = max(1, _CHUNK_CELLS // max(alpha.shape[1], 1))
     for start, stop in row_chunks(ensemble.codes):
         for first in range(start, stop, step):
-            yield slice(first, min(first + step, stop))
+            part = slice(first, min(first + step, stop))
+            observed = ensemble.observed(part)
+            yield part, ensemble.one_hot(rows=part) @ weighted, observed @ cells, observed @ v

@@ -13,7 +13,6 @@ _EXPORTS = {
     "summarize": "summary",
     "render": "page",
     "write_report": "page",
-    "block_means": "blocks",
     "item_table": "tidy",
     "cluster_table": "tidy",
     "partition_table": "tidy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -29,21 +29,6 @@ def axes_or_new(axes: Any = None, columns: int = 1, **settings: Any) -> Any:
     except ImportError:
         raise ImportError(_INSTALL) from None
     return plt.subplots(1, columns, layout="constrained", **settings)[1]
-
-
-def scatter(rows: Iterable[dict[str, Any]], x: str, y: str, best: dict[str, float], ax: Any) -> Any:
-    """One dot per method that has both scores; dashed lines at the `best` single clustering."""
-    ax = axes_or_new(ax, figsize=(5.5, 4))
-    for row in rows:
-        if row.get(x) is not None and row.get(y) is not None:
-            ax.plot(row[x], row[y], "o", markersize=9 if row.get("chosen") else 6)
-            ax.annotate(row["method"], (row[x], row[y]), xytext=(7, 3), textcoords="offset points", fontsize=9)
-    for score, draw in ((x, ax.axvline), (y, ax.axhline)):
-        if score in best:
-            draw(best[score], color="0.5", linewidth=1, linestyle="--")
-    ax.margins(0.2)
-    ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
-    return ax
 
 
 def with_ax(draw: Callable[..., Any]) -> Callable[..., Any]:

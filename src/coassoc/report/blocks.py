@@ -20,25 +20,14 @@ _TABLE_BYTES = 1 << 27  # counts of base clusters by blocks stay below this
 class Blocks:
     """Block means of the co-association matrix.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_blocks, n_blocks)
-        Mean co-association between the items of two blocks; an item is not paired with itself, except that the
-        diagonal is 1 where a block is a single item.
-    order : ndarray
-        Items in the order of the blocks, those without a label left out.
-    sizes : ndarray of shape (n_blocks,)
-        Items in each block.
-    clusters, last_clusters : ndarray of shape (n_blocks,)
-        Clusters of the first and the last item of each block: the same one, unless there are more clusters than
-        blocks.
+    An item is not paired with itself, except that the diagonal is 1 where a block is a single item.
     """
 
-    values: np.ndarray
-    order: np.ndarray
-    sizes: np.ndarray
-    clusters: np.ndarray
-    last_clusters: np.ndarray
+    values: np.ndarray  # mean co-association between the items of two blocks
+    order: np.ndarray  # items in the order of the blocks, those without a label left out
+    sizes: np.ndarray  # items in each block
+    clusters: np.ndarray  # cluster of the first item of each block
+    last_clusters: np.ndarray  # and of the last: another one only where there are more clusters than blocks
 
     @property
     def borders(self) -> list[int]:
@@ -49,25 +38,9 @@ class Blocks:
 
 
 def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "auto") -> Blocks:
-    """Means of A over blocks of items of one cluster each, from counting passes.
+    """Means of A over at most `max_blocks` blocks of items of one cluster each, from counting passes.
 
-    Parameters
-    ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
-    labels : array-like of shape (n_samples,)
-        Partition that orders the items; within a cluster, items most often together with the others come first.
-    max_blocks : int, default=200
-        Blocks at most; with fewer items, each is a block of its own.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the counting passes run.
-
-    Returns
-    -------
-    Blocks
-
-    Notes
-    -----
+    Within a cluster, items most often together with the others come first. With fewer items, each is a block.
     O(n_samples * n_partitions * n_clusters) time, O(n_codes * max_blocks) memory.
     """
     ensemble = check_ensemble(X)

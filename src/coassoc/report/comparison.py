@@ -26,7 +26,7 @@ from ..metrics import nmi, partition_agreement
 from ..metrics.counting import counts_of, mean_nmi
 from ..metrics.labels import check_labels
 from . import plain_text
-from .axes import scatter
+from .axes import axes_or_new
 
 
 @dataclass
@@ -70,10 +70,7 @@ class Comparison:
     labels: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, method: str) -> Row:
-        for row in self.rows:
-            if row.method == method:
-                return row
-        raise KeyError(method)
+        return {row.method: row for row in self.rows}[method]
 
     def notes(self) -> list[str]:
         """Remarks on the numbers: methods below the best single clustering, with fewer clusters, or that failed."""
@@ -120,8 +117,18 @@ class Comparison:
 
     def plot(self, x: str = "density", y: str = "ensemble_nmi", ax: Any = None) -> Any:
         """Density against agreement, one dot per method; see :func:`coassoc.report.plot_comparison`."""
+        ax = axes_or_new(ax, figsize=(5.5, 4))
+        for row in self.as_dict()["methods"]:
+            if row[x] is not None and row[y] is not None:
+                ax.plot(row[x], row[y], "o")
+                ax.annotate(row["method"], (row[x], row[y]), xytext=(7, 3), textcoords="offset points", fontsize=9)
         best = {"density": self.zero_effort_density["best"], "ensemble_nmi": self.zero_effort_nmi["best"]}
-        return scatter(self.as_dict()["methods"], x, y, best, ax)
+        for score, draw in ((x, ax.axvline), (y, ax.axhline)):
+            if score in best:
+                draw(best[score], color="0.5", linewidth=1, linestyle="--")
+        ax.margins(0.2)
+        ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+        return ax
 
     def to_text(self) -> str:
         """The table as plain text."""
@@ -153,7 +160,6 @@ def compare(
     *,
     random_state: int | None = 0,
     engine: Any = "auto",
-    max_bytes: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Run several consensus methods on one ensemble and compute the same scores for each.
@@ -176,8 +182,6 @@ def compare(
         Seed of every method.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where passes over the items run.
-    max_bytes : int, default=None
-        Memory limit of the methods that are quadratic in the number of distinct rows; None: their own.
     progress : callable, default=None
         Called with the name of each method before it runs.
 
@@ -208,8 +212,7 @@ def compare(
     for name in chosen:
         if progress is not None:
             progress(name)
-        limits = {"random_state": random_state, "engine": engine, "max_bytes": max_bytes}
-        row, labels = _run_one(name, *chosen[name], ensemble, k, known, limits)
+        row, labels = _run_one(name, *chosen[name], ensemble, k, known, random_state, engine)
         result.rows.append(row)
         if labels is not None:
             result.labels[name] = labels
@@ -234,7 +237,7 @@ def _name_of(method: Any) -> str:
 
 
 def _run_one(
-    name: str, method: Method, settings: Settings, ensemble: Ensemble, k: int, known: Any, limits: Settings
+    name: str, method: Method, settings: Settings, ensemble: Ensemble, k: int, known: Any, seed: Any, engine: Any
 ) -> tuple[Row, np.ndarray | None]:
     """The scores and labels of one method; an error becomes a row that says why."""
     row = Row(name)
@@ -242,7 +245,7 @@ def _run_one(
     try:
         with PeakMemory() as memory, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
-            model = fit_to(method.make(n_clusters=k, **limits, **settings), ensemble)
+            model = fit_to(method.make(n_clusters=k, random_state=seed, engine=engine, **settings), ensemble)
         row.seconds = time.perf_counter() - start
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         row.error = " ".join(str(error).split()) or type(error).__name__
@@ -250,9 +253,9 @@ def _run_one(
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
     with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
-        row.left_out_nmi = left_out_nmi(model, ensemble, limits["random_state"] or 0, limits["engine"])
+        row.left_out_nmi = left_out_nmi(model, ensemble, seed or 0, engine)
     labels = np.asarray(model.labels_)
-    return score(row, ensemble, labels, known, limits["engine"]), labels
+    return score(row, ensemble, labels, known, engine), labels
 
 
 def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:

@@ -12,23 +12,22 @@ from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
 from ..metrics import item_stability
 from ..metrics.labels import check_labels
-from .axes import axes_or_new, scatter, with_ax
+from .axes import axes_or_new, with_ax
 from .blocks import block_means
 from .comparison import Comparison
-from .distribution import Distribution, pair_distribution
-from .summary import Summary
+from .distribution import pair_distribution
 
 
 @with_ax
-def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
+def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
     """Heat map of the co-association matrix, items ordered by a partition, block means when there are many.
 
     Parameters
     ----------
-    X : Ensemble, label table or Summary
-        The base partitions, or a summary that already holds the numbers.
-    labels : array-like of shape (n_samples,) or None, default=None
-        Partition that orders the items; needed unless `X` is a summary.
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
+    labels : array-like of shape (n_samples,)
+        Partition that orders the items.
     max_blocks : int, default=200
         Rows of the picture at most.
     cmap : str or Colormap, default="viridis"
@@ -42,7 +41,7 @@ def plot_coassociation(X: Any, labels: Any = None, *, max_blocks: int = 200, cma
     >>> ax.get_xlabel()
     'items, by cluster'
     """
-    blocks = X.blocks if isinstance(X, Summary) else block_means(X, _needed(labels), max_blocks)
+    blocks = block_means(X, labels, max_blocks)
     ax = axes_or_new(ax, figsize=(5.2, 4.6))
     edges = np.concatenate([[0], np.cumsum(blocks.sizes)])
     mesh = ax.pcolormesh(edges, edges, blocks.values, vmin=0, vmax=1, cmap=cmap, rasterized=True)
@@ -61,7 +60,7 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
 
     Parameters
     ----------
-    tree : BisectingConsensus, Tree or Summary
+    tree : BisectingConsensus or Tree
         A fitted tree.
     cut : int or None, default=None
         Draw the line that cuts the tree into this many clusters.
@@ -76,7 +75,9 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
     >>> ca.report.plot_tree(model, cut=2).get_ylabel()
     'clusters'
     """
-    tree = _tree_of(tree)
+    tree = getattr(tree, "tree_", tree)
+    if not isinstance(tree, Tree):
+        raise TypeError(f"tree must be a fitted BisectingConsensus or its tree_, got {type(tree).__name__}.")
     splits = {rank: node for node, rank in enumerate(tree.rank) if rank}
     ax = axes_or_new(ax, figsize=(7, 4))
     drawn = dendrogram(tree.linkage(), ax=ax, no_labels=True, link_color_func=lambda _: "0.55")
@@ -100,8 +101,8 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
 
     Parameters
     ----------
-    X : Ensemble, label table, Summary or Distribution
-        The base partitions, or numbers at hand.
+    X : Ensemble or label table of shape (n_samples, n_partitions)
+        The base partitions.
     random_state : int, default=0
         Seed of the pairs that are drawn when there are many items.
     {ax}
@@ -112,26 +113,23 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     >>> ca.report.plot_cdf([[0, 1], [0, 1], [1, 0]]).get_xlabel()
     'co-association of a pair'
     """
-    if not isinstance(X, Distribution):
-        X = X.distribution if isinstance(X, Summary) else pair_distribution(check_ensemble(X), random_state)
+    found = pair_distribution(check_ensemble(X), random_state)
     ax = axes_or_new(ax, figsize=(5.5, 3.6))
     ax.axvspan(0.1, 0.9, color="tab:orange", alpha=0.1, linewidth=0)
-    ax.step(X.grid, X.cdf, where="post", label=f"PAC {X.pac:.3f}")
+    ax.step(found.grid, found.cdf, where="post", label=f"PAC {found.pac:.3f}")
     ax.set(xlabel="co-association of a pair", ylabel="share of pairs", xlim=(0, 1), ylim=(0, 1.02))
     ax.legend(frameon=False)
     return ax
 
 
 @with_ax
-def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None):
+def plot_stability(X: Any, labels: Any, *, bins: int = 40, ax: Any = None):
     """Histogram of item stability: mean co-association with its own cluster minus that with the best other.
 
     Parameters
     ----------
-    X : Ensemble, label table or Summary
-        The base partitions, or a summary that already holds the numbers.
-    labels : array-like of shape (n_samples,) or None, default=None
-        The consensus; needed unless `X` is a summary.
+    X, labels
+        As for :func:`plot_coassociation`.
     bins : int, default=40
         Bars over [−1, 1].
     {ax}
@@ -142,13 +140,9 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
     >>> ca.report.plot_stability([[0, 1], [0, 1], [1, 0]], [0, 0, 1]).get_ylabel()
     'items'
     """
-    if isinstance(X, Summary):
-        stability, codes = X.stability, X.labels
-    else:
-        ensemble = check_ensemble(X)
-        codes, _ = check_labels(_needed(labels), ensemble.n_samples)
-        stability = item_stability(ensemble, codes)
-    margin = (stability.own - stability.other)[codes >= 0]
+    ensemble = check_ensemble(X)
+    codes, _ = check_labels(labels, ensemble.n_samples)
+    margin = item_stability(ensemble, codes).margin[codes >= 0]
     ax = axes_or_new(ax, figsize=(5.5, 3.4))
     ax.hist(margin, bins=np.linspace(-1, 1, bins + 1), color="tab:blue")
     ax.axvline(0, color="0.4", linewidth=0.8)
@@ -157,26 +151,24 @@ def plot_stability(X: Any, labels: Any = None, *, bins: int = 40, ax: Any = None
 
 
 @with_ax
-def plot_comparison(rows: Any, *, x: str = "density", y: str = "ensemble_nmi", ax: Any = None):
+def plot_comparison(comparison: Comparison, *, x: str = "density", y: str = "ensemble_nmi", ax: Any = None):
     """One dot per method, density against agreement with the ensemble; dashed lines mark the best single clustering.
 
     Parameters
     ----------
-    rows : Comparison, Summary or list of dict
-        What `compare` returned, or rows with ``method``, `x` and `y`; methods that did not run are left out.
+    comparison : Comparison
+        What :func:`coassoc.compare` returned; methods that did not run are left out.
     x, y : str, default="density", "ensemble_nmi"
-        Keys of the two scores.
+        The two scores, columns of ``comparison.to_frame()``.
     {ax}
 
     Examples
     --------
     >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
-    >>> ca.report.plot_comparison([{"method": "a", "density": 0.5, "ensemble_nmi": 0.7}]).get_xlabel()
+    >>> ca.report.plot_comparison(ca.compare([[0, 1], [0, 1], [1, 0]], 2, ["kmeans"])).get_xlabel()
     'density'
     """
-    if isinstance(rows, Comparison):
-        return rows.plot(x, y, ax)
-    return scatter(rows.comparison if isinstance(rows, Summary) else rows, x, y, {}, ax)
+    return comparison.plot(x, y, ax)
 
 
 def plot_select_k(found: SelectK, axes: Any = None) -> Any:
@@ -223,20 +215,3 @@ def plot_select_k(found: SelectK, axes: Any = None) -> Any:
         if found.k in found.ks:
             ax.axvline(found.k, color="0.8", linewidth=6, zorder=0)
     return axes
-
-
-def _tree_of(tree: Any) -> Tree:
-    if isinstance(tree, Summary):
-        if tree.tree is None:
-            raise ValueError("tree: the items of this summary cannot be split, so there is no tree to draw.")
-        return Tree(*(tree.tree[name] for name in ("parent", "left", "right", "rank", "size", "density", "gain")))
-    tree = getattr(tree, "tree_", tree)
-    if not isinstance(tree, Tree):
-        raise TypeError(f"tree must be a fitted BisectingConsensus, its tree_ or a Summary, got {type(tree).__name__}.")
-    return tree
-
-
-def _needed(labels: Any) -> Any:
-    if labels is None:
-        raise ValueError("labels must be given with an ensemble; pass the consensus, for example model.labels_.")
-    return labels

@@ -15,25 +15,13 @@ _GRID = np.linspace(0.0, 1.0, 101)
 
 @dataclass(frozen=True)
 class Distribution:
-    """Empirical CDF of the co-association of pairs of items.
+    """Empirical CDF of the co-association of pairs of items."""
 
-    Attributes
-    ----------
-    grid, cdf : ndarray of shape (101,)
-        Share of pairs whose co-association is at most each grid value.
-    pac : float
-        Proportion of ambiguously clustered pairs, CDF(0.9) − CDF(0.1): co-association above 0.1 and at most 0.9.
-    n_pairs : int
-        Pairs looked at.
-    exact : bool
-        Whether those are all pairs that some partition labels together.
-    """
-
-    grid: np.ndarray
-    cdf: np.ndarray
-    pac: float
-    n_pairs: int
-    exact: bool
+    grid: np.ndarray  # 101 values from 0 to 1
+    cdf: np.ndarray  # share of pairs whose co-association is at most each of them
+    pac: float  # proportion of ambiguously clustered pairs, CDF(0.9) − CDF(0.1)
+    n_pairs: int  # pairs looked at
+    exact: bool  # whether those are all pairs that some partition labels together
 
 
 def pair_distribution(ensemble: Ensemble, seed: int = 0) -> Distribution:
@@ -46,19 +34,13 @@ def pair_distribution(ensemble: Ensemble, seed: int = 0) -> Distribution:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x9A1,)))
         left = rng.integers(n, size=_DRAWN_PAIRS)
         right = (left + rng.integers(1, n, size=_DRAWN_PAIRS)) % n
-    values = _values(ensemble, left, right)
-    counts = np.searchsorted(np.sort(values), _GRID + 1e-12, side="right")
-    cdf = counts / max(len(values), 1)
-    return Distribution(_GRID, cdf, float(cdf[90] - cdf[10]), len(values), exact)
-
-
-def _values(ensemble: Ensemble, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Co-association of given pairs, those never labelled together left out."""
-    together = np.zeros(len(left), dtype=np.int32)
-    both = np.zeros(len(left), dtype=np.int32)
+    together, both = np.zeros((2, len(left)), dtype=np.int32)
     for j, k in enumerate(ensemble.n_clusters):
         a, b = ensemble.codes[left, j], ensemble.codes[right, j]
         seen = (a != k) & (b != k)
         together += seen & (a == b)
         both += seen
-    return together[both > 0] / both[both > 0]
+    values = together[both > 0] / both[both > 0]  # pairs that no partition labels together are left out
+    counts = np.searchsorted(np.sort(values), _GRID + 1e-12, side="right")
+    cdf = counts / max(len(values), 1)
+    return Distribution(_GRID, cdf, float(cdf[90] - cdf[10]), len(values), exact)

@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def text_table(head: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str] = ()) -> str:
+def text_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Columns aligned: the first to the left, the others to the right."""
     cells = [[str(cell) for cell in row] for row in [head, *rows]]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(head))]
-    lines = []
-    for i, row in enumerate(cells):
-        first, *rest = [cell.ljust(w) if j == 0 else cell.rjust(w) for j, (cell, w) in enumerate(zip(row, widths))]
-        lines.append("  " + "  ".join([first, *rest]).rstrip())
-        if i == 0:
-            lines.append("  " + "  ".join("─" * w for w in widths))
-    return "\n".join([*lines, *(f"  {note}" for note in notes)])
+    first, *widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = ["  ".join([name.ljust(first), *map(str.rjust, rest, widths)]) for name, *rest in cells]
+    lines.insert(1, "  ".join("─" * width for width in (first, *widths)))
+    return "\n".join(f"  {line.rstrip()}" for line in lines)
 
 
 def number(value: float | None, digits: int = 4) -> str:

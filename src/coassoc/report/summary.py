@@ -164,8 +164,7 @@ def summarize(
     Notes
     -----
     Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
-    partitions agree beyond chance, and how many clusters they suggest. Each parameter is a choice of its own, hence
-    more than eight, and each field of the result takes a line, hence the length.
+    partitions agree beyond chance, and how many clusters they suggest.
     """
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)

@@ -8,14 +8,7 @@ import numpy as np
 
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
-from ..metrics import (
-    cluster_density,
-    cluster_stability,
-    inter_density,
-    item_stability,
-    pairwise_nmi,
-    partition_agreement,
-)
+from ..metrics import cluster_stability, inter_density, item_stability, pairwise_nmi, partition_agreement
 from ..metrics.agreement import mean_with_others
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
@@ -92,6 +85,7 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     codes, k = check_labels(labels, ensemble.n_samples)
     sizes = np.bincount(codes[codes >= 0], minlength=k)
     between = inter_density(ensemble, codes, engine=engine)
+    density = between.diagonal().copy()
     np.fill_diagonal(between, -1.0)
     nearest = between.argmax(axis=1) if k > 1 else np.full(k, -1)
     return Columns(
@@ -99,7 +93,7 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
             "cluster": np.arange(k),
             "size": sizes,
             "share": sizes / sizes.sum(),
-            "density": cluster_density(ensemble, codes, engine=engine),
+            "density": density,
             "stability": cluster_stability(ensemble, codes, engine=engine),
             "nearest": nearest,
             "nearest_density": between[np.arange(k), nearest] if k > 1 else np.zeros(k),

@@ -36,7 +36,9 @@ _SETTLING = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("d", "i4"), ("bits", "i4"), ("vanish", "i4"), ("gathered", "i4"),
      ("unit", "i4"), ("least", "i8"), ("words", "i8"), ("threshold", "f8")], align=True,
 )  # fmt: skip
+_i4, _i8 = np.int32, np.int64
 _TARGETS = np.dtype([("at", "i8", (_MAX_SEEDS,))])
+_STARTS = np.dtype([("at", "i4", (32,))])
 _PASS = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("rows", "i4"), ("tiles", "i4"), ("tile0", "i4"), ("bound", "u4"),
      ("narrow_shift", "i4"), ("exact_shift", "i4"), ("filter", "i4"), ("first_group", "i4"), ("last_group", "i4")],
@@ -91,7 +93,6 @@ class Job:
     fresh: bool
     shared: int
     n_moved: Any
-    counted: bool
 
 
 class CupyDevice(DeviceMemory):
@@ -129,27 +130,24 @@ class CupyDevice(DeviceMemory):
             per_group = min(tiles, available // tile_bytes)
             way, shared = (2 if few and not fresh else 0), per_group * tile_bytes
         way = way if count else 0
-        settings = np.zeros(1, _PASS)
-        settings["p"], settings["k"], settings["rows"], settings["bound"] = len(starts), k, rows, bound
-        settings["narrow_shift"], settings["exact_shift"] = narrow_shift, exact_shift
-        settings["filter"] = drift is not None
-        fixed = np.zeros(1, np.dtype([("at", "i4", (32,))]))
+        settings = _struct(_PASS, p=len(starts), k=k, rows=rows, bound=bound, narrow_shift=narrow_shift)
+        settings["exact_shift"], settings["filter"] = exact_shift, drift is not None
+        fixed = _struct(_STARTS)
         fixed["at"][0, : min(32, len(starts))] = starts[:32]
         n_moved, narrow, exact, *rest = self.put_together(
             [np.zeros(1, np.uint64), packed.view(np.uint32), values] + ([] if drift is None else [drift])
         )
         return Job(
             self._constant(starts), fixed, narrow, exact, rest[0] if rest else None, settings, width, a_word == 4,
-            tiles, per_group, way, fresh, shared + _QUEUE_BYTES, n_moved, bool(count and way),
+            tiles, per_group, way, fresh, shared + _QUEUE_BYTES, n_moved,
         )  # fmt: skip
 
     def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
-        p, settings = codes.shape[1], job.settings
+        settings = job.settings
         name = (
             f"assign_rows<{_type(codes)}, {_type(labels)}, {self._fixed_length(codes)}, {job.width}, "
             f"{_bool(job.in_bytes)}, {_bool(job.per_group > 0)}, {job.count}, {_bool(job.fresh)}>"
         )
-        kernel = self._kernel(name, job.shared)
         per_group = job.per_group or job.tiles
         step = max(len(codes), 1) if per_group >= job.tiles else _STATE_ROWS
         state = None if per_group >= job.tiles else self.empty(min(step, len(codes)), np.uint64)
@@ -161,14 +159,11 @@ class CupyDevice(DeviceMemory):
                 settings["first_group"], settings["last_group"] = tile == 0, tile + per_group >= job.tiles
                 rows_per_block = 128 * _THREADS // 32
                 grid = min(self.n_blocks, -(-(part.stop - part.start) // rows_per_block))
-                kernel(
-                    (grid,), (_THREADS,),
-                    (codes[part], settings, job.fixed, job.starts, job.narrow, job.exact, labels[part], gaps[part],
-                     _or_null(job.drift), _or_null(None if copies is None else copies[part]), alpha, _or_null(state),
-                     job.n_moved),
-                    shared_mem=job.shared,
+                args = (
+                    codes[part], settings, job.fixed, job.starts, job.narrow, job.exact, labels[part], gaps[part],
+                    job.drift, None if copies is None else copies[part], alpha, state, job.n_moved,
                 )  # fmt: skip
-        assert p == int(settings["p"][0])
+                self._launch(name, grid, _THREADS, args, job.shared)
 
     def moved(self, job: Job) -> int:
         return int(job.n_moved.get()[0])
@@ -186,7 +181,7 @@ class CupyDevice(DeviceMemory):
             name = f"count_rows<{_type(codes)}, {_type(labels)}, {_bool(fits)}>"
             self._run(
                 name, len(codes), (codes, _i8(len(codes)), _i4(p), _i4(first), _i4(last), _i4(table_rows), _i4(k),
-                there, labels, _or_null(copies), alpha), shared if fits else 0,
+                there, labels, copies, alpha), shared if fits else 0,
             )  # fmt: skip
             first = last
 
@@ -194,17 +189,15 @@ class CupyDevice(DeviceMemory):
         self._run(
             f"worst_row<{_type(codes)}, {_type(labels)}>", len(codes),
             (codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), _i4(cost.shape[1]), self.put(starts), cost,
-             labels, _or_null(copies), self.put(found), _i4(len(found)), best),
+             labels, copies, self.put(found), _i4(len(found)), best),
         )  # fmt: skip
 
     # -- exchange ------------------------------------------------------------------------------------------
 
     def propose_job(self, table, pad, starts, n_clusters) -> tuple:
         """The tables of a frozen state on the GPU."""
-        settings = np.zeros(1, _MOVING)
-        settings["p"], settings["k"], settings["bits"] = len(starts), len(table.sizes), table.bits
-        settings["vanish"], settings["least"] = table.vanish, table.least
-        settings["threshold"], settings["unit"] = table.threshold, table.unit
+        same = {name: getattr(table, name) for name in ("bits", "vanish", "least", "threshold", "unit")}
+        settings = _struct(_MOVING, p=len(starts), k=len(table.sizes), **same)
         arrays = [starts, n_clusters.astype(np.uint32)]
         tables = [pad(table.alpha), table.cells, table.sizes]
         if table.kind == "density":
@@ -220,7 +213,7 @@ class CupyDevice(DeviceMemory):
         kind, settings, arrays, tables = job
         settings["n"] = len(codes)
         targets = self.empty(len(codes), np.int32)
-        args = (codes, settings, *arrays, labels, _or_null(copies), *tables, targets)
+        args = (codes, settings, *arrays, labels, copies, *tables, targets)
         name = f"propose_{kind}<{_type(codes)}, {_type(labels)}>"
         self._run(name, len(codes) * 32, args, threads=256, blocks_per_unit=8)
         rows = self.cupy.flatnonzero(targets >= 0)
@@ -229,13 +222,13 @@ class CupyDevice(DeviceMemory):
     def settle_moves(self, state, moves, labels, copies, threshold) -> int:
         """Make in order the moves that still gain on the live counts of `state`, which change; how many did."""
         layout, words = state.layout, pack_counts(state)
-        settings = np.zeros(1, _SETTLING)
-        settings["n"], settings["p"], settings["k"] = len(moves), layout.n_partitions, len(state.sizes)
-        settings["d"], settings["bits"], settings["vanish"] = layout.n_codes, getattr(state, "bits", 0), state.vanish
-        settings["gathered"], settings["least"], settings["words"] = moves.gathered, state.least, len(words)
         unit, total = sums_are_integers(state, len(moves), copies is not None), int(state.sizes.sum())
         plain = state.kind == "density" and unit and copies is None and total * layout.n_partitions < 1 << 32
-        settings["threshold"], settings["unit"] = threshold, unit
+        settings = _struct(
+            _SETTLING, n=len(moves), p=layout.n_partitions, k=len(state.sizes), d=layout.n_codes, words=len(words),
+            bits=getattr(state, "bits", 0), vanish=state.vanish, gathered=moves.gathered, least=state.least,
+            threshold=threshold, unit=unit,
+        )  # fmt: skip
         on_chip = _PROGRESS_BYTES + words.nbytes <= self.settle_limit
         shared = _PROGRESS_BYTES + (words.nbytes if on_chip else 0)
         counts = "DensityCounts" if state.kind == "density" else "AgreementCounts"
@@ -246,9 +239,9 @@ class CupyDevice(DeviceMemory):
         held, fixed = self.put(words), (layout.offsets[:-1].astype(np.int32), layout.n_clusters.astype(np.uint32))
         args = (
             moves.table, settings, *map(self._constant, fixed), self._constant(state.v), moves.rows, moves.into,
-            _or_null(copies), labels, held,
+            copies, labels, held,
         )  # fmt: skip
-        self._kernel(name, shared)((1,), ((_SETTLERS + 1) * 32,), args, shared_mem=shared)
+        self._launch(name, 1, (_SETTLERS + 1) * 32, args, shared)
         return unpack_counts(state, self.get(held))
 
     # -- seeding -------------------------------------------------------------------------------------------
@@ -263,7 +256,7 @@ class CupyDevice(DeviceMemory):
                 flags = f"{p // 4}, {len(some)}, {_bool(rule.has_missing)}, {_bool(add)}, {_bool(first)}, "
                 flags += f"{_bool(staged)}, {_bool(rule.low)}"
                 packed = rule.pack(some)
-                words = (codes, _i8(n), packed, _or_null(distance), _or_null(copies), sums[at:] if at else sums)
+                words = (codes, _i8(n), packed, distance, copies, sums[at:] if at else sums)
                 self._run(f"seed_bytes<{flags}>", n, words, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
             return
         held = np.dtype(np.uint8) if distance is None else distance.dtype
@@ -271,7 +264,7 @@ class CupyDevice(DeviceMemory):
         weights, n_clusters = self._constant(rule.weights), self._constant(rule.n_clusters.astype(np.uint32))
         args: tuple = (
             codes, _i8(n), _i4(p), self.put(chosen.astype(codes.dtype)), _i4(len(chosen)), weights, n_clusters,
-            _or_null(distance), _or_null(copies), sums,
+            distance, copies, sums,
         )  # fmt: skip
         self._run(name, n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
 
@@ -282,26 +275,24 @@ class CupyDevice(DeviceMemory):
 
     def running(self, sums) -> Any:
         """Running sums, in place."""
-        self._kernel("run_sums")((1,), (_THREADS,), (sums, _i8(len(sums))))
+        self._launch("run_sums", 1, _THREADS, (sums, _i8(len(sums))))
         return sums.view(np.int64)
 
     def locate_rows(self, running, targets, distance, copies, n, codes=None) -> Any:
         """Row numbers where the running sums exceed each target, or the codes of those rows where `codes` are given."""
         few, m = len(targets) <= _MAX_SEEDS, len(targets)
-        given = np.zeros(1, _TARGETS)
+        given = _struct(_TARGETS)
         if few:
             given["at"][0, :m] = targets
         kind, p = ("unsigned char", 0) if codes is None else (_type(codes), codes.shape[1])
         held = "unsigned char" if distance is None else _type(distance)
         found = self.empty(m, np.int64) if codes is None else self.empty((m, p), codes.dtype)
-        into = (
-            (found, _or_null(None), _i4(p), _or_null(None)) if codes is None else (_or_null(None), codes, _i4(p), found)
-        )
+        into = (found, None, _i4(p), None) if codes is None else (None, codes, _i4(p), found)
         args = (
-            running, _i8(len(running)), given, _or_null(None if few else self.put(targets)), _i8(n),
-            _or_null(distance), _or_null(copies), *into,
+            running, _i8(len(running)), given, None if few else self.put(targets), _i8(n),
+            distance, copies, *into,
         )  # fmt: skip
-        self._kernel(f"locate_rows<{held}, {_bool(distance is None)}, {kind}>")((m,), (_THREADS,), args)
+        self._launch(f"locate_rows<{held}, {_bool(distance is None)}, {kind}>", m, _THREADS, args)
         return found
 
     # -- subsets and overlaps ------------------------------------------------------------------------------
@@ -309,23 +300,22 @@ class CupyDevice(DeviceMemory):
     def compact_ends(self, labels, cluster: int) -> Any:
         blocks = max(1, -(-len(labels) // _COMPACT_ROWS))
         counts = self.zeros(blocks, np.int64)
-        kernel = self._kernel(f"compact_counts<{_type(labels)}>")
-        kernel((blocks,), (256,), (labels, _i8(len(labels)), np.uint32(cluster), counts))
+        args = (labels, _i8(len(labels)), np.uint32(cluster), counts)
+        self._launch(f"compact_counts<{_type(labels)}>", blocks, 256, args)
         return self.cupy.cumsum(counts)
 
     def compact_rows(self, codes, offset, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
         """Gather the rows of a cluster. More than 8 parameters: those of the kernel."""
-        kernel = self._kernel(f"compact_rows<{_type(codes)}, {_type(labels)}>")
         args = (
-            codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), labels, np.uint32(cluster), ends, _or_null(ids),
-            _or_null(copies), out_codes, out_ids, _or_null(out_copies),
+            codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), labels, np.uint32(cluster), ends, ids,
+            copies, out_codes, out_ids, out_copies,
         )  # fmt: skip
-        kernel((len(ends),), (_THREADS,), args)
+        self._launch(f"compact_rows<{_type(codes)}, {_type(labels)}>", len(ends), _THREADS, args)
 
     def scatter_labels(self, ids, first: int, own, labels) -> None:
         """Give the rows `ids` the label `first`, plus their own one where there is one."""
         name = f"scatter_labels<{_type(labels if own is None else own)}, {_type(labels)}>"
-        self._run(name, len(ids), (ids, _i8(len(ids)), _i4(first), _or_null(own), labels), threads=256)
+        self._run(name, len(ids), (ids, _i8(len(ids)), _i4(first), own, labels), threads=256)
 
     def map_labels(self, labels, numbers: np.ndarray, out) -> None:
         """``out = numbers[labels]``, with `numbers` of the type of `out`."""
@@ -335,7 +325,7 @@ class CupyDevice(DeviceMemory):
     def mark_unlabelled(self, codes, n_clusters, copies) -> int:
         """How many rows no partition labels; those are set to 0 in `copies`."""
         n, found = len(codes), self.zeros(1, np.uint64)
-        args = (codes, _i8(n), _i4(codes.shape[1]), self.put(n_clusters.astype(np.uint32)), _or_null(copies), found)
+        args = (codes, _i8(n), _i4(codes.shape[1]), self.put(n_clusters.astype(np.uint32)), copies, found)
         self._run(f"mark_unlabelled<{_type(codes)}>", n, args, threads=256)
         return int(found.get()[0])
 
@@ -351,7 +341,7 @@ class CupyDevice(DeviceMemory):
             some = self.put(pairs[first:last].astype(np.uint32))
             args = (
                 codes, _i8(len(codes)), _i4(codes.shape[1]), some, _i4(last - first), np.uint32(origin),
-                np.uint32(cells), _or_null(factor), flat,
+                np.uint32(cells), factor, flat,
             )  # fmt: skip
             name = f"overlap_rows<{_type(codes)}, {_type(flat)}, {_bool(fits)}>"
             self._run(name, len(codes), args, cells * size if fits else 0)
@@ -362,7 +352,7 @@ class CupyDevice(DeviceMemory):
         out = self.empty(len(codes), np.uint64)
         args = (
             codes, _i8(len(codes)), _i4(codes.shape[1]), self._constant(starts), self.put(units.astype(np.uint64)),
-            _i4(shares.bits), np.uint64(shares.most), _or_null(copies), out,
+            _i4(shares.bits), np.uint64(shares.most), copies, out,
         )  # fmt: skip
         self._run(f"row_shares<{_type(codes)}>", len(codes), args, threads=256, blocks_per_unit=8)
         return out
@@ -402,12 +392,12 @@ class CupyDevice(DeviceMemory):
         return codes.shape[1] if whole and codes.shape[1] <= _MAX_FIXED else 0
 
     def _run(self, name, n, args, shared=0, *, threads=_THREADS, per_block=0, blocks_per_unit=2) -> None:
-        if n == 0:
-            return
-        grid = min(-(-n // (per_block or threads)), self.n_blocks * blocks_per_unit)
-        self._kernel(name, shared)((grid,), (threads,), args, shared_mem=shared)
+        if n:
+            grid = min(-(-n // (per_block or threads)), self.n_blocks * blocks_per_unit)
+            self._launch(name, grid, threads, args, shared)
 
-    def _kernel(self, name: str, shared: int = 0) -> Any:
+    def _launch(self, name: str, grid: int, threads: int, args: tuple, shared: int = 0) -> None:
+        """Run a kernel, compiled at first use; None among its arguments is a null pointer."""
         self._device.use()
         kernel = self._kernels.get(name)
         if kernel is None:
@@ -417,7 +407,15 @@ class CupyDevice(DeviceMemory):
             kernel = self._kernels[name] = module.get_function(name)
         if shared > 48 * 1024:
             kernel.max_dynamic_shared_size_bytes = shared
-        return kernel
+        kernel((grid,), (threads,), tuple(np.uint64(0) if a is None else a for a in args), shared_mem=shared)
+
+
+def _struct(dtype: np.dtype, **values: Any) -> np.ndarray:
+    """A structure for a kernel, zero where no value is given."""
+    struct = np.zeros(1, dtype)
+    for name, value in values.items():
+        struct[name] = value
+    return struct
 
 
 def _type(array: Any) -> str:
@@ -426,15 +424,3 @@ def _type(array: Any) -> str:
 
 def _bool(flag: bool) -> str:
     return "true" if flag else "false"
-
-
-def _or_null(array: Any) -> Any:
-    return np.uint64(0) if array is None else array
-
-
-def _i4(value: int) -> np.int32:
-    return np.int32(value)
-
-
-def _i8(value: int) -> np.int64:
-    return np.int64(value)

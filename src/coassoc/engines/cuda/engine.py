@@ -12,7 +12,6 @@ This module is the host side and contains no CUDA. It works through a small devi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows
 from .device import open_device
 from .moves import DeviceMoves
-from .seeding import SEED_ROWS, CudaSeeding
+from .seeding import CudaSeeding
 from .tables import narrow_table, table_drift
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
@@ -47,11 +46,6 @@ class Cuda(Engine):
     stream : {"auto", True, False}, default="auto"
         Whether codes stay in host memory and are copied in pieces at every pass, while kernels run.
         ``"auto"`` does so when they do not fit on the GPU.
-    skip : {"auto", True, False}, default="auto"
-        Leave rows out of a pass whose label provably stays. ``"auto"`` does so when there are enough items for it to
-        be faster. Never changes a label.
-    piece_rows : int, default=4194304
-        Rows per piece when streaming; a multiple of 8192.
 
     Notes
     -----
@@ -65,26 +59,20 @@ class Cuda(Engine):
     --------
     >>> import coassoc as ca
     >>> ca.engines.Cuda(device=1, stream=True)
-    Cuda(device=1, stream=True, skip='auto', piece_rows=4194304)
+    Cuda(device=1, stream=True)
     """
 
     name = "cuda"
+    skip: bool | None = None  # leave rows out of a pass whose label provably stays; None: where that is faster
+    piece_rows = 1 << 22  # rows per piece when streaming; a multiple of `SEED_ROWS`
 
-    def __init__(
-        self, device: int = 0, *, stream: bool | str = "auto", skip: bool | str = "auto", piece_rows: int = 1 << 22
-    ):
-        for name, value in (("stream", stream), ("skip", skip)):
-            if value not in ("auto", True, False):
-                raise ValueError(f"{name} must be 'auto', True or False, got {value!r}.")
-        if piece_rows < SEED_ROWS or piece_rows % SEED_ROWS:
-            raise ValueError(f"piece_rows must be a positive multiple of {SEED_ROWS}, got {piece_rows}.")
-        self.device = int(device)
-        self.stream = stream
-        self.skip = skip
-        self.piece_rows = int(piece_rows)
+    def __init__(self, device: int = 0, *, stream: bool | str = "auto"):
+        if stream not in ("auto", True, False):
+            raise ValueError(f"stream must be 'auto', True or False, got {stream!r}.")
+        self.device, self.stream = int(device), stream
 
     def __repr__(self) -> str:
-        return f"Cuda(device={self.device}, stream={self.stream!r}, skip={self.skip!r}, piece_rows={self.piece_rows})"
+        return f"Cuda(device={self.device}, stream={self.stream!r})"
 
     def open(self) -> Any:
         """The device object the rows work with."""
@@ -106,27 +94,15 @@ class Cuda(Engine):
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
         copies, n_copies = _copies_on_device(device, ensemble, multiplicity)
-        shared = _Shared(self, device, Layout.of(ensemble), ensemble.has_missing, on_host)
+        shared = self, device, Layout.of(ensemble), ensemble.has_missing, on_host
         return CudaRows(shared, codes, copies, n_copies, streaming=streaming)
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """What rows have in common with the subsets they are split into."""
-
-    engine: Cuda
-    device: Any
-    layout: Layout
-    has_missing: bool
-    on_host: bool  # results go to the host
 
 
 class CudaLabelling(Labelling):
     """Labels on the GPU, with the counts and gap bounds that save work in the next pass."""
 
     def __init__(self, n_clusters: int, labels: Any, alpha: Any, fresh: bool):
-        super().__init__(n_clusters)
-        self.labels = labels
+        super().__init__(n_clusters, labels)
         self.gaps: Any = None  # a byte per row from the first pass on
         self.alpha = alpha  # (table rows + 1, k) uint32; the last row holds sizes
         self.counted = False  # whether alpha holds the counts of labels
@@ -142,29 +118,22 @@ class CudaLabelling(Labelling):
 
 
 class CudaRows(Rows):
-    def __init__(self, shared: _Shared, codes: Any, copies: Any, n_copies: int, *, streaming=False, ids: Any = None):
-        self.shared = shared
-        self.engine, self.device, layout = shared.engine, shared.device, shared.layout
+    def __init__(self, shared: tuple, codes: Any, copies: Any, n_copies: int, *, streaming=False, ids: Any = None):
+        self.shared = shared  # with the subsets that these rows are split into
+        self.engine, self.device, self.layout, self.has_missing, self.on_host = shared  # on_host: where results go
+        layout = self.layout
         self.codes = codes  # on the GPU, or on the host when streaming
-        self.layout = layout
         self.copies = copies  # uint32 on the GPU; None: one each
         self.n_copies = n_copies
-        self.has_missing, self.on_host = shared.has_missing, shared.on_host
         self.streaming = streaming
         # bounds take the host about 10 ns per table entry, scores take an H200 0.1 ps per row, partition and cluster
         enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
-        self.skipping = enough if self.engine.skip == "auto" else bool(self.engine.skip)
+        self.skipping = enough if self.engine.skip is None else self.engine.skip
         self.pinned = streaming and self.device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
-        self._scratch: np.ndarray | None = None
-        # a missing label reads a zero row after its partition's part of a table
-        self.starts = (layout.offsets[:-1] + np.arange(layout.n_partitions)).astype(np.int32)
+        self.starts = layout.padded_starts.astype(np.int32)
         self.table_rows = layout.n_codes + layout.n_partitions
-        self._zeros = self.starts + layout.n_clusters
-        self._real = np.delete(np.arange(self.table_rows), self._zeros)
-        self._padding = np.zeros(self.table_rows, np.int64)  # the row of the table that each padded row is taken from
-        self._padding[self._real] = np.arange(layout.n_codes)
 
     # -- passes --------------------------------------------------------------------------------------------
 
@@ -188,24 +157,17 @@ class CudaRows(Rows):
             labelling.unit = _GAP_BITS - table.bits
             labelling.drifted[:] = 0
         device, exact_shift = self.device, table.bits + labelling.unit
+        tables, shifts = map(self.layout.pad, (narrow, table.values)), (max(exact_shift - shift, -8), exact_shift)
+        known, few = labelling.fresh or labelling.counted, labelling.moved * 20 < self.n_rows
         job = device.assign_job(
-            self._pad(narrow),
-            self._pad(table.values),
-            self.starts,
-            bound,
-            max(exact_shift - shift, -8),
-            exact_shift,
-            drift,
-            count=labelling.fresh or labelling.counted,
-            fresh=labelling.fresh,
-            few=labelling.moved * 20 < self.n_rows,
+            *tables, self.starts, bound, *shifts, drift, count=known, fresh=labelling.fresh, few=few
         )
         for part, codes in self._pieces():
             device.assign_rows(
                 job, codes, labelling.labels[part], labelling.gaps[part], self._copies(part), labelling.alpha
             )
         labelling.moved = device.moved(job)
-        labelling.counted = job.counted
+        labelling.counted = bool(job.count)
         labelling.table, labelling.fresh = table, False
         return labelling.moved
 
@@ -226,15 +188,9 @@ class CudaRows(Rows):
         if old is None or not 0 <= table.bits + labelling.unit <= 31:
             return None
         before = np.ceil(labelling.drifted)
-        labelling.drifted = labelling.drifted + self._table_drift(table, old) * 2.0**-labelling.unit
+        labelling.drifted = labelling.drifted + table_drift(table, old, self.layout.offsets) * 2.0**-labelling.unit
         # bytes are rounded down by up to one step: rounding the running sum up, not each drift, stays safe
         return np.minimum(np.ceil(labelling.drifted) - before, 255).astype(np.uint8)
-
-    def _table_drift(self, table: ScoreTable, old: ScoreTable) -> np.ndarray:
-        shape = table.values.shape[::-1]
-        if self._scratch is None or self._scratch.shape != shape:  # reused: new pages take longer than the arithmetic
-            self._scratch = np.empty(shape)
-        return table_drift(table, old, self.layout.offsets, self._scratch)
 
     def counts(self, labelling: Any) -> Counts:
         if not labelling.counted:
@@ -245,7 +201,7 @@ class CudaRows(Rows):
                 )
             labelling.counted = True
         alpha = self.device.get(labelling.alpha)
-        return Counts(alpha.take(self._real, axis=0).astype(np.int64), alpha[-1].astype(np.int64), self.layout)
+        return Counts(self.layout.unpad(alpha).astype(np.int64), alpha[-1].astype(np.int64), self.layout)
 
     def whole_counts(self) -> Counts:
         return self.counts(self._labelling(1, self.device.zeros(self.n_rows, _label_type(1))))
@@ -254,7 +210,7 @@ class CudaRows(Rows):
         return self._answer(labelling.labels)
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        table = self.device.put(self._pad(cost.values))
+        table = self.device.put(self.layout.pad(cost.values))
         rows: list[np.ndarray] = []
         costs: list[int] = []
         p = self.layout.n_partitions
@@ -291,18 +247,9 @@ class CudaRows(Rows):
                 stops = np.cumsum(sizes)
                 for i, (part, piece) in enumerate(self._pieces()):
                     into = slice(int(stops[i]) - sizes[i], int(stops[i]))
-                    device.compact_rows(
-                        piece,
-                        part.start,
-                        labelling.labels[part],
-                        cluster,
-                        ends[i],
-                        None if self.ids is None else self.ids[part],
-                        self._copies(part),
-                        codes[into],
-                        ids[into],
-                        None if copies is None else copies[into],
-                    )
+                    own = None if self.ids is None else self.ids[part], self._copies(part)
+                    out = codes[into], ids[into], None if copies is None else copies[into]
+                    device.compact_rows(piece, part.start, labelling.labels[part], cluster, ends[i], *own, *out)
             n_copies = size if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
             leaves.append(CudaRows(self.shared, codes, copies, n_copies, ids=ids))
         return leaves
@@ -338,7 +285,7 @@ class CudaRows(Rows):
         ends = np.cumsum(widths[first] * widths[second])
         pairs = np.stack([first, second, widths[second], ends - widths[first] * widths[second]], axis=1)
         flat = self.device.zeros(int(ends[-1]), np.uint32 if shares is None else np.uint64)
-        units = None if shares is None else self._pad(shares.units)
+        units = None if shares is None else self.layout.pad(shares.units)
         for part, codes in self._pieces():
             for start in range(0, len(codes), _SHARE_ROWS):
                 here = codes[start : start + _SHARE_ROWS]
@@ -364,35 +311,29 @@ class CudaRows(Rows):
 
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> DeviceMoves:  # type: ignore[override]
         device, stop, left = self.device, self.n_rows, limit
-        found: list[tuple[Any, ...]] = []
-        job = device.propose_job(table, self._pad, self.starts, self.layout.n_clusters)
-        for part, codes in self._pieces(start):
-            for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
-                here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
-                inside = codes[here.start - part.start : here.stop - part.start]
-                rows, targets = device.propose_rows(job, inside, labelling.labels[here], self._copies(here))
-                rows, targets = rows[:left], targets[:left]
-                if len(rows):  # the next piece overwrites a streamed one: keep the codes of these rows
-                    codes_of = (device.take(inside, rows),) if self.streaming else ()
-                    found.append((rows + first, targets, *codes_of))
-                left -= len(rows)
-                if left == 0:
-                    stop = int(device.get(rows[-1:])[0]) + first + 1 if len(rows) else first
-                    break
-            else:
-                continue
-            break
-        rows, into, *kept = self._joined_moves(found)
+        empty_codes = [device.empty((0, self.layout.n_partitions), self.codes.dtype)] if self.streaming else []
+        found: list[tuple[Any, ...]] = [(device.empty(0, np.int64), device.empty(0, np.int32), *empty_codes)]
+        job = device.propose_job(table, self.layout.pad, self.starts, self.layout.n_clusters)
+        for here, codes in self._windows(start):
+            rows, targets = device.propose_rows(job, codes, labelling.labels[here], self._copies(here))
+            rows, targets = rows[:left], targets[:left]
+            if len(rows):  # the next piece overwrites a streamed one: keep the codes of these rows
+                codes_of = (device.take(codes, rows),) if self.streaming else ()
+                found.append((rows + here.start, targets, *codes_of))
+            left -= len(rows)
+            if left == 0:
+                stop = int(device.get(rows[-1:])[0]) + here.start + 1 if len(rows) else here.start
+                break
+        rows, into, *kept = (device.joined(parts) for parts in zip(*found))
         table_of = kept[0] if self.streaming else self.codes
         return DeviceMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
 
-    def _joined_moves(self, found: list[tuple[Any, ...]]) -> list[Any]:
-        """Row numbers and targets of all proposals, with the codes of streamed rows."""
-        if not found:
-            shape = (0, self.layout.n_partitions)
-            kinds = ((0, np.int64), (0, np.int32), *([(shape, self.codes.dtype)] if self.streaming else []))
-            return [self.device.empty(*kind) for kind in kinds]
-        return [parts[0] if len(parts) == 1 else self.device.joined(parts) for parts in zip(*found)]
+    def _windows(self, start: int) -> Iterator[tuple[slice, Any]]:
+        """Codes on the GPU from row `start` on, as many as one launch examines."""
+        for part, codes in self._pieces(start):
+            for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
+                here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
+                yield here, codes[here.start - part.start : here.stop - part.start]
 
     def apply_moves(self, labelling: Any, state: Any, moves: Any, threshold: float) -> int:
         if not isinstance(moves, DeviceMoves) or state.alpha.size >= 1 << 31:  # indices of the kernel are 32 bits
@@ -423,11 +364,6 @@ class CudaRows(Rows):
     def _copies(self, part: slice) -> Any:
         return None if self.copies is None else self.copies[part]
 
-    def _pad(self, values: np.ndarray) -> np.ndarray:
-        padded = values.take(self._padding, axis=0)
-        padded[self._zeros] = 0
-        return padded
-
     def _answer(self, labels: Any) -> Any:
         return self.device.get(labels).astype(np.int32) if self.on_host else labels.astype(np.int32)
 
@@ -441,20 +377,19 @@ class CudaRows(Rows):
 
 def _copies_on_device(device: Any, ensemble: Any, multiplicity: Any) -> tuple[Any, int]:
     """`participating_copies` on the GPU, and their sum."""
-    n, unlabelled = ensemble.n_samples, ensemble.unlabelled()
-
-    def there(array: Any) -> Any:
-        return array if device.owns(array) else device.put(np.asarray(array))
-
-    copies, total = None, n
+    copies, total = None, ensemble.n_samples
+    multiplicity, unlabelled = (
+        array if array is None or device.owns(array) else device.put(np.asarray(array))
+        for array in (multiplicity, ensemble.unlabelled())
+    )
     if multiplicity is not None:
-        copies = there(multiplicity).astype(np.uint32)  # a copy, in which rows without a label are set to 0
+        copies = multiplicity.astype(np.uint32)  # a copy, in which rows without a label are set to 0
     elif unlabelled is not None:
-        copies = device.zeros(n, np.uint32)
+        copies = device.zeros(total, np.uint32)
         copies.fill(1)
     if copies is not None:
         if unlabelled is not None:
-            copies[there(unlabelled)] = 0
+            copies[unlabelled] = 0
         total = int(device.get(copies.sum(dtype=np.uint64)))
     check_total_copies(total)
     return copies, total

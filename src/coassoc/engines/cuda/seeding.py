@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from .engine import CudaRows
 
 SEED_ROWS = 8192  # rows behind one running sum, as in the kernels
-_ROUNDS = 64  # rounds of candidates whose totals are set to zero by one launch
 
 
 class SeedRule:
@@ -40,12 +38,7 @@ class SeedRule:
         chosen = np.asarray(chosen, dtype=np.uint8)
         seen = (chosen < self.n_clusters).view(np.uint8) << 7
         packed = np.concatenate((chosen, seen, self._missing), axis=None)
-        return packed.view(_one_struct(packed.nbytes))
-
-
-@cache
-def _one_struct(size: int) -> np.dtype:
-    return np.dtype([("bytes", np.uint8, (size,))])
+        return packed.view([("bytes", np.uint8, (packed.nbytes,))])
 
 
 class CudaSeeding(Seeding):
@@ -58,8 +51,6 @@ class CudaSeeding(Seeding):
         self._distance: Any = None  # None: no row chosen yet
         self._running: Any = None  # running sums over blocks of SEED_ROWS rows
         self._sums: Any = None  # the array behind them
-        self._zeroed: Any = None  # totals of candidates in this and the next rounds
-        self._round = 0
 
     def locate(self, targets: np.ndarray) -> np.ndarray:
         rows, targets = self.rows, np.asarray(targets, dtype=np.int64)
@@ -75,7 +66,7 @@ class CudaSeeding(Seeding):
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
         device, rows = self.rows.device, self.rows
-        sums = self._totals(len(candidates))
+        sums = device.zeros(len(candidates), np.uint64)
         for part, codes in rows._pieces():
             now = None if self._distance is None else self._distance[part]
             device.seed_rows(codes, candidates, self._rule, now, rows._copies(part), sums, add=False)
@@ -94,10 +85,3 @@ class CudaSeeding(Seeding):
             )
         self._distance, self._running = distance, device.running(self._sums)
         self.total = int(device.get(self._running[-1:])[0])
-
-    def _totals(self, m: int) -> Any:
-        """Zeros (m,) on the GPU; those of many rounds are written at once."""
-        if self._zeroed is None or self._zeroed.shape[1] != m or self._round == _ROUNDS:
-            self._zeroed, self._round = self.rows.device.zeros((_ROUNDS, m), np.uint64), 0
-        self._round += 1
-        return self._zeroed[self._round - 1]

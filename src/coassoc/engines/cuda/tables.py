@@ -35,14 +35,13 @@ def narrow_table(
     return (raised >> np.uint32(shift)).astype(f"uint{bits}"), bound, shift
 
 
-def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray) -> np.ndarray:
     """Upper bound on how much the lead of a row's own cluster a has shrunk, for each a (k,), in score units.
 
     Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa) with Δ = new − old, which is exact: both are integers over powers of two. The
-    sum is increased by more than its rounding error. `scratch` (k, d) float64 is overwritten.
+    sum is increased by more than its rounding error.
     """
-    before = old.values.T if new.bits == old.bits else old.values.T * 2.0 ** (new.bits - old.bits)
     # in float64, since a difference of two int32 may not fit int32; clusters first, so that what follows is contiguous
-    np.subtract(new.values.T, before, out=scratch, dtype=np.float64)
-    np.subtract(scratch.max(axis=0), scratch, out=scratch)
-    return np.maximum.reduceat(scratch, offsets[:-1], axis=1).sum(axis=1) * (2.0**-new.bits * (1 + 1e-12))
+    change = np.subtract(new.values.T, old.values.T * 2.0 ** (new.bits - old.bits), order="C")
+    lead = change.max(axis=0) - change
+    return np.maximum.reduceat(lead, offsets[:-1], axis=1).sum(axis=1) * (2.0**-new.bits * (1 + 1e-12))

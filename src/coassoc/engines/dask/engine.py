@@ -6,23 +6,23 @@ labels are arguments of a task, which the scheduler keeps. Nothing is scattered,
 
 from __future__ import annotations
 
-import copy
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from operator import getitem
 from typing import Any
 
 import numpy as np
 
 from ...core.checks import check_integer
-from ...core.counts import Layout, ScoreTable, check_total_copies, smallest_unsigned
-from ..contract import Engine, missing_in
-from ..stream.chunked import EACH, ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import add_results, chunk_describe, chunk_labels, new_version
-from .session import FAN_IN, Session, balanced, groups_of, rows_by_place
+from ...core.counts import Layout, ScoreTable, check_total_copies
+from ...core.moves import MoveTable
+from ..contract import Engine, Fit, missing_in
+from ..stream.chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
+from ..stream.chunks import add_results, chunk_copies, chunk_labels, new_version
+from .session import FAN_IN, Session, balanced, by_place, groups_of
 from .tasks import (
     fill_positions,
     join_chunks,
@@ -30,9 +30,9 @@ from .tasks import (
     make_chunk,
     moved_labels,
     on_chunks,
-    own_ids,
     presented_labels,
     read_rows,
+    row_numbers,
     run_on_chunk,
     same,
     sort_ids,
@@ -43,7 +43,6 @@ from .tasks import (
 _CHUNKS_PER_THREAD = 4  # enough to balance the load, few enough to schedule
 _LEAST_ROWS = 1 << 17  # below this, scheduling a chunk takes longer than working on it
 _MOST_ROWS = 1 << 23
-_SHORT = 0.25  # seconds; shorter rounds skip the scheduler, longer ones should show on its dashboard
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
 
 
@@ -144,25 +143,33 @@ class Dask(Engine):
                 sizes, places, rows = self._code_blocks(session, ensemble)
             else:
                 sizes, places, rows = self._cut_codes(session, ensemble.codes)
-            layout = Layout.of(ensemble)
-            settings = {"missing": missing_in(ensemble), "engine": self.local, "slots": 2 * (self.n_starts or 4) + 2}
-            chunks = DaskChunks.build(session, rows, sizes, places, layout, multiplicity, settings)
-            chunks.distributed = source is not None
+            kept, ends = np.flatnonzero(sizes).tolist(), np.cumsum(sizes)  # without empty blocks
+            copies: list[Any] = [None] * len(kept)
+            if multiplicity is not None:
+                copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
+            layout, missing, slots = Layout.of(ensemble), missing_in(ensemble), 2 * (self.n_starts or 4) + 2
+            settings = {"layout": layout, "missing": missing, "engine": self.local, "slots": slots}
+            places = None if places is None else [places[c] for c in kept]
+            futures = session.map(make_chunk, [rows[c] for c in kept], copies, [settings] * len(kept), places=places)
+            counted = kept_sizes = [sizes[c] for c in kept]
+            if multiplicity is not None or missing.all():
+                counted = session.gather(session.map(chunk_copies, futures))
+            check_total_copies(sum(counted))
+            chunks = DaskChunks(session, futures, kept_sizes, counted, layout)
+            chunks.all_sizes, chunks.places, chunks.distributed = list(sizes), places, source is not None
             chunks.target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
-            check_total_copies(int(chunks.copies.sum()))
             return ChunkedRows(chunks)
 
     def _code_blocks(self, session: Session, ensemble: Any) -> tuple[list[int], list[str] | None, list]:
         """Sizes of the chunks, their workers, and their codes, which the workers compute from labels in two passes."""
-        source, groups, places = ensemble.source, [], None
-        if source.kind != "dask":  # chunks of a collection are its blocks; those of a file can be chosen
-            groups = self._groups(session, source)
-            sizes = [sum(block.rows for block in group) for group in groups]
-            places = session.place(sizes)
+        source = ensemble.source
+        # chunks of a collection are its blocks; those of a file can be chosen
+        groups = [] if source.kind == "dask" else self._groups(session, source)
+        sizes = [sum(block.rows for block in group) for group in groups]
+        places = session.place(sizes)
         ensemble.scan(lambda source, missing: session.tally(source, missing, groups, places))
         if source.kind == "dask":
-            sizes = ensemble.block_sizes
-            places = session.place(sizes)
+            places = session.place(sizes := ensemble.block_sizes)
         return sizes, places, session.over_blocks(ensemble.scan().codes_of_blocks, source, groups, places)
 
     def _groups(self, session: Session, source: Any) -> list[list]:
@@ -186,9 +193,9 @@ class Dask(Engine):
         places = session.place(sizes)
         path = getattr(codes, "filename", None)
         if path is not None and codes.flags.c_contiguous and isinstance(codes, np.memmap):
-            where = [(str(path), codes.dtype.str, codes.offset + s * row_bytes, size) for s, size in zip(starts, sizes)]
-            columns = [list(column) for column in zip(*((*place, codes.shape[1]) for place in where))]
-            return sizes, places, session.map(read_rows, *columns, places=places)
+            begins = [codes.offset + start * row_bytes for start in starts]
+            fixed = [[value] * len(sizes) for value in (str(path), codes.dtype.str, codes.shape[1])]
+            return sizes, places, session.map(read_rows, *fixed, begins, sizes, places=places)
         return sizes, places, [session.send(np.asarray(codes[s : s + size])) for s, size in zip(starts, sizes)]
 
     def _step(self, session: Session, n: int) -> int:
@@ -216,9 +223,13 @@ class Dask(Engine):
             chunks = getattr(getattr(task, "rows", None), "chunks", None)
             if not isinstance(chunks, DaskChunks) or len(chunks.futures) != 1:
                 return function(task)
-            light = copy.copy(task)
-            light.rows = None  # set again on the worker
-            return chunks.session.gather(chunks.session.submit(run_on_chunk, chunks.futures[0], function, light))
+            session, key, version = chunks.session, new_version(), new_version()
+            light = replace(task, rows=None)  # set again on the worker
+            fit = session.gather(session.submit(run_on_chunk, chunks.futures[0], function, light, key, version))
+            if isinstance(fit, Fit):
+                fit.labelling = ChunkedLabelling(chunks, fit.counts.n_clusters, key)
+                fit.labelling.set(version, fit.table, counted=fit.counts)
+            return fit
 
         if len(tasks) < 2:
             return [call(task) for task in tasks]
@@ -245,120 +256,72 @@ class DaskChunks(Chunks):
     distributed = False  # whether labels stay on the cluster
     target_rows = _MOST_ROWS
 
-    def __init__(self, session: Session, futures: list, sizes, copies, layout: Layout, spans: list | None = None):
+    def __init__(self, session: Session, futures: list, sizes, copies, layout: Layout):
         super().__init__(layout)
         self.session, self.futures = session, futures
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.copies = np.asarray(copies, dtype=np.int64)
         self.all_sizes: list[int] = self.sizes.tolist()  # including empty blocks of the input
-        self.spans = spans
         self.places: list[str] | None = None  # the worker of each chunk; None: the scheduler chooses
-        self._took: dict[Callable, float] = {}  # seconds of the last round of each function
 
-    @classmethod
-    def build(
-        cls,
-        session: Session,
-        rows: list,
-        sizes: list,
-        places: list[str] | None,
-        layout: Layout,
-        multiplicity: np.ndarray | None,
-        settings: dict[str, Any],
-    ) -> DaskChunks:
-        """Chunks of the codes in `rows` (futures), without the empty ones; `settings` go to `Chunk`."""
-        ends = np.cumsum(sizes)
-        kept = [c for c, size in enumerate(sizes) if size]
-        copies: list[Any] = [None] * len(kept)
-        if multiplicity is not None:
-            copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
-        places = None if places is None else [places[c] for c in kept]
-        columns = [rows[c] for c in kept], [layout] * len(kept), copies, [settings] * len(kept)
-        futures = session.map(make_chunk, *columns, places=places)
-        copies_of = kept_sizes = np.array([sizes[c] for c in kept], dtype=np.int64)
-        if multiplicity is not None or settings["missing"].all():
-            copies_of = np.array([n for _, n in session.gather(session.map(chunk_describe, futures))])
-        self = cls(session, futures, kept_sizes, copies_of, layout)
-        self.all_sizes = list(sizes)
-        self.places = places
-        return self
-
-    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
-        if self.places is None:
-            return self.session.gather(self._tasks(function, *args, per_chunk=per_chunk, which=which))
-        here, found = self._round(on_chunks, function, args, per_chunk, which)
-        results = dict(zip((c for group in here for c in group), (result for part in found for result in part)))
-        return [results[int(c)] for c in (range(len(results)) if which is None else which)]
-
-    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
-        if self.places is None:
-            tasks = self._tasks(function, *args, per_chunk=per_chunk)
-            if len(tasks) > FAN_IN:
-                return self.session.gather(self.session.reduce(add_results, tasks))
-            return add_results(self.session.gather(tasks))
-        return add_results(self._round(sum_on_chunks, function, args, per_chunk, add=True)[1])
-
-    def _round(
-        self, how: Callable, function: Callable, args: tuple, per_chunk: Sequence | None, which=None, add: bool = False
-    ) -> tuple[list[list[int]], list]:
-        """One call per thread of each worker, over the chunks it holds: the chunks of each call, and the results.
-
-        A call is a task, unless the last round of `function` was so short that creating tasks takes longer.
-        """
-        wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
-        piece_of = {} if per_chunk is None else dict(zip(wanted, per_chunk))
-        workers = self._workers()
-        groups: dict[str, list[list[int]]] = {}
-        for worker, here in rows_by_place([self.places[c] for c in wanted]).items():  # type: ignore[index]
-            n_threads = workers.get(worker, {}).get("nthreads", 1)
-            groups[worker] = [g.tolist() for g in np.array_split([wanted[i] for i in here], min(n_threads, len(here)))]
-        start, found = time.monotonic(), None
-        calls = {
-            worker: [
-                ([self.futures[c] for c in group], function, args, [piece_of.get(c) for c in group]) for group in own
-            ]
-            for worker, own in groups.items()
-        }
-        if self._took.get(function, _SHORT) < _SHORT and not _has_future((args, per_chunk)):
-            keys = {
-                worker: [([f.key for f in futures], *rest) for futures, *rest in own] for worker, own in calls.items()
-            }
-            found = self.session.ask(how, keys)
+    def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
+        wanted = range(len(self.futures)) if which is None else which
+        groups, found = self._ask(on_chunks, function, arguments, wanted)
         if found is None:
-            columns = {worker: [list(column) for column in zip(*own)] for worker, own in calls.items()}
-            tasks = [task for part in self.session.map_by_worker(how, columns) for task in part]
-            if add and len(tasks) > FAN_IN:  # fewer are fetched sooner than added by one more task
+            return self.session.gather(self._tasks(function, arguments, wanted))
+        results = dict(zip(chain(*groups), chain(*found)))
+        return [results[c] for c in wanted]
+
+    def total(self, function: Callable, arguments: Arguments) -> tuple:
+        wanted = range(len(self.futures))
+        _, found = self._ask(sum_on_chunks, function, arguments, wanted)
+        if found is None:
+            tasks = self._tasks(function, arguments, wanted)
+            if len(tasks) > FAN_IN:  # fewer are fetched sooner than added by one more task
                 tasks = [self.session.reduce(add_results, tasks)]
             found = self.session.gather(tasks)
-        self._took[function] = time.monotonic() - start
-        return [group for own in groups.values() for group in own], found
+        return add_results(found)
+
+    def _ask(self, how: Callable, function: Callable, arguments: Arguments, wanted: Sequence[int]) -> tuple:
+        """One call per thread of each worker, over the chunks it holds: the chunks of each call, and the results.
+
+        The results are None where tasks are needed: they alone take futures as arguments, and recover from faults.
+        """
+        given = {c: arguments(c) for c in wanted}
+        if self.places is None or _has_future(list(given.values())):
+            return [], None
+        workers, jobs, groups = self._workers(), {}, []
+        for worker, here in by_place([self.places[c] for c in wanted]).items():
+            n_threads = min(workers.get(worker, {}).get("nthreads", 1), len(here))
+            own = [[wanted[i] for i in part] for part in np.array_split(here, n_threads)]
+            jobs[worker] = [([self.futures[c].key for c in g], function, [given[c] for c in g]) for g in own]
+            groups += own
+        return groups, self.session.ask(how, jobs)
 
     def _workers(self) -> dict[str, dict]:
         """The workers; chunks are distributed again when one has joined or left."""
-        assert self.places is not None
         workers = self.session.workers()
-        if workers and set(workers) != set(self.places) and len(self.futures) > 1:
+        if self.places is not None and workers and set(workers) != set(self.places) and len(self.futures) > 1:
             self.places = balanced(self.places, list(workers), self.sizes.tolist()) or self.places
         return workers
 
-    def _tasks(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
+    def _tasks(self, function: Callable, arguments: Arguments, wanted: Sequence[int]) -> list:
         """A task for each chunk."""
-        wanted = range(len(self.futures)) if which is None else [int(c) for c in which]
-        pieces = [None] * len(wanted) if per_chunk is None else per_chunk
-        filled = [arguments_for(args, piece) for piece in pieces]
-        columns = [[self.futures[c] for c in wanted], *(list(column) for column in zip(*filled))]
-        if self.places is not None:
-            self._workers()
+        sent: dict[int, Any] = {}
+        given = [arguments(c) for c in wanted]
+        if len(given) > FAN_IN:
+            given = [self._with_sent(own, sent) for own in given]
+        self._workers()
         places = None if self.places is None else [self.places[c] for c in wanted]
-        return self.session.map(function, *columns, places=places)
+        return self.session.map(function, [self.futures[c] for c in wanted], *map(list, zip(*given)), places=places)
 
-    def share(self, value: Any) -> Any:
-        n_tasks = len(self.futures) if self.places is None else min(len(self.futures), self.session.n_threads())
-        if n_tasks <= FAN_IN:  # sent with each task, which saves one task to wait for
-            return value
-        if isinstance(value, ScoreTable):
-            return self.session.submit(ScoreTable, self.session.send(value.values), value.bits)
-        return self.session.submit(same, value)
+    def _with_sent(self, value: Any, sent: dict[int, Any]) -> Any:
+        """`value` with the tables in it replaced by tasks that hold them: sent once, not with each task."""
+        if isinstance(value, tuple):
+            return tuple(self._with_sent(part, sent) for part in value)
+        if isinstance(value, (ScoreTable, MoveTable)) and id(value) not in sent:
+            sent[id(value)] = self.session.submit(same, value)
+        return sent.get(id(value), value)
 
     def abandon(self) -> None:
         self.session.cancel()
@@ -371,9 +334,8 @@ class DaskChunks(Chunks):
 
     def gather(self, labelling: ChunkedLabelling) -> Any:
         if not self.distributed:
-            found = self.each(chunk_labels, *labelling.arguments, per_chunk=labelling.pieces)
-            return np.concatenate(found).astype(np.int32)
-        return self._present(self._tasks(presented_labels, *labelling.arguments, per_chunk=labelling.pieces))
+            return np.concatenate(self.each(chunk_labels, labelling.at)).astype(np.int32)
+        return self._present(self._tasks(presented_labels, labelling.at, range(len(self.futures))))
 
     def _present(self, futures: list) -> Any:
         """Label arrays on the workers as one Dask array with the input's chunks."""
@@ -394,60 +356,52 @@ class DaskChunks(Chunks):
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
         # (chunks, 2, k): rows and copies of each label
-        shares = np.array(self.each(label_shares, *labelling.arguments, per_chunk=labelling.pieces))
+        shares = np.array(self.each(label_shares, labelling.at))
         starts = np.cumsum(self.sizes) - self.sizes
-        spans = [(c, c) for c in range(len(self.futures))] if self.spans is None else self.spans
         children = []
         for side in range(labelling.n_clusters):
             groups = groups_of(shares[:, 0, side], self.target_rows)
             futures = []
             for group in groups:
                 pieces = [
-                    self.session.submit(take_label, self.futures[c], *labelling.arguments_of(c), side, int(starts[c]))
+                    self.session.submit(take_label, self.futures[c], *labelling.at(c), side, int(starts[c]))
                     for c in group
                 ]
                 futures.append(pieces[0] if len(pieces) == 1 else self.session.submit(join_chunks, pieces))
             rows = [int(shares[g, 0, side].sum()) for g in groups]
             copies = [int(shares[g, 1, side].sum()) for g in groups]
-            covered = [(spans[g[0]][0], spans[g[-1]][1]) for g in groups]
-            child = DaskChunks(self.session, futures, rows, copies, self.layout, covered)
+            child = DaskChunks(self.session, futures, rows, copies, self.layout)
             child.distributed, child.target_rows = self.distributed, self.target_rows
             children.append(child)
         return children  # type: ignore[return-value]
 
     def scatter(self, leaves: Sequence[Chunks]) -> Any:
         """Row numbers of the leaves are sorted by the chunk that holds the row; each chunk then fills in its labels."""
-        ends = np.cumsum(self.sizes)
-        found: list[tuple[int, Any]] = []
+        numbers: list[Any] = []
+        positions: list[int] = []
         for position, leaf in enumerate(leaves):
             assert isinstance(leaf, DaskChunks)
-            if leaf.spans is None:
-                zeros = [np.zeros(0, np.int64)] * len(self.futures)
-                return self._shown([self.session.submit(fill_positions, c, [z]) for c, z in zip(self.futures, zeros)])
-            found += [(position, self.session.submit(own_ids, chunk)) for chunk in leaf.futures]
-        width = max(FAN_IN, -(-len(found) // max(1, len(self.futures))))
-        groups = [found[i : i + width] for i in range(0, len(found), width)]
+            starts = np.cumsum(leaf.sizes) - leaf.sizes
+            numbers += self.session.map(row_numbers, leaf.futures, starts.tolist())
+            positions += [position] * len(leaf.futures)
+        width = max(FAN_IN, -(-len(numbers) // max(1, len(self.futures))))
+        ends, groups = np.cumsum(self.sizes), range(0, len(numbers), width)
         sorted_ = [
-            self.session.submit(sort_ids, [ids for _, ids in group], [position for position, _ in group], ends)
-            for group in groups
+            self.session.submit(sort_ids, numbers[i : i + width], positions[i : i + width], ends) for i in groups
         ]
         filled = []
         for c, chunk in enumerate(self.futures):
             parts = [self.session.submit(getitem, group, c) for group in sorted_]
             filled.append(self.session.submit(fill_positions, chunk, parts, self.distributed))
-        return self._shown(filled)
+        return self._present(filled) if self.distributed else np.concatenate(self.session.gather(filled))
 
-    def _shown(self, futures: list) -> Any:
-        return self._present(futures) if self.distributed else np.concatenate(self.session.gather(futures))
-
-    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
+    def relabel(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
         """The new labels are tasks, from which chunks compute from now on."""
-        ends, pieces = np.cumsum(self.sizes), []
-        for c, (chunk, end, size) in enumerate(zip(self.futures, ends, self.sizes)):
-            here = (indices >= end - size) & (indices < end)
-            where, to = indices[here] - (end - size), targets[here].astype(smallest_unsigned(labelling.n_clusters))
-            pieces.append(self.session.submit(moved_labels, chunk, *labelling.arguments_of(c), where, to))
-        labelling.past, labelling.pieces = (new_version(), None, EACH), pieces
+        pieces = [
+            self.session.submit(moved_labels, chunk, *labelling.at(c), *moves[c])
+            for c, chunk in enumerate(self.futures)
+        ]
+        labelling.set(new_version(), pieces=pieces)
 
 
 def _has_future(value: Any) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...core.counts import Layout
-from ..stream.chunked import ChunkedRows, Chunks, arguments_for
-from ..stream.chunks import Chunk, Past, add_results, chunk_describe, chunk_labels
+from ..contract import Fit, Labelling
+from ..stream.chunks import Chunk, Past, State, add_results, chunk_labels
 
 
 def same(value: Any) -> Any:
@@ -20,14 +19,10 @@ def same(value: Any) -> Any:
     return value
 
 
-def join_pieces(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(pieces)
-
-
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-def read_rows(path: str, dtype: str, offset: int, rows: int, p: int) -> np.ndarray:
+def read_rows(path: str, dtype: str, p: int, offset: int, rows: int) -> np.ndarray:
     """Codes from a file of codes."""
     kind = np.dtype(dtype)
     try:
@@ -42,8 +37,8 @@ def read_rows(path: str, dtype: str, offset: int, rows: int, p: int) -> np.ndarr
     return np.fromfile(path, dtype=kind, count=rows * p, offset=offset).reshape(rows, p)
 
 
-def make_chunk(codes: np.ndarray, layout: Layout, copies: np.ndarray | None, settings: dict[str, Any]) -> Chunk:
-    return Chunk(np.ascontiguousarray(codes), layout, copies, **settings)
+def make_chunk(codes: np.ndarray, copies: np.ndarray | None, settings: dict[str, Any]) -> Chunk:
+    return Chunk(np.ascontiguousarray(codes), copies=copies, ids=None, **settings)
 
 
 # -- labels --------------------------------------------------------------------------------------------------------
@@ -69,42 +64,30 @@ def moved_labels(chunk: Chunk, key: str, k: int, past: Past, where: np.ndarray, 
 
 def label_shares(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
     """Rows and participating copies of each label, shape (2, k)."""
-    labels = chunk_labels(chunk, key, k, past)
-    rows = np.bincount(labels, minlength=k)
-    unlabelled = chunk.unlabelled()
-    if chunk.copies is None and unlabelled is None:
-        return np.array([rows, rows])
-    copies = np.ones(len(labels), np.int64) if chunk.copies is None else chunk.copies.copy()
-    if unlabelled is not None:
-        copies[unlabelled] = 0
-    return np.array([rows, np.bincount(labels, weights=copies, minlength=k).astype(np.int64)])
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        return np.array([np.bincount(np.asarray(rows.labels(labelling)), minlength=k), rows.counts(labelling).sizes])
 
 
 # -- subsets -------------------------------------------------------------------------------------------------------
 
 
 def take_label(chunk: Chunk, key: str, k: int, past: Past, side: int, start: int) -> Chunk:
-    """The rows of one label as a chunk; `start` is the number of the first row of a chunk without row numbers."""
+    """The rows of one label as a chunk; `start` as for `row_numbers`."""
     rows = np.flatnonzero(chunk_labels(chunk, key, k, past) == side)
-    last = start + len(chunk)
-    ids = (start + rows).astype(np.uint32 if last <= 1 << 32 else np.int64) if chunk.ids is None else chunk.ids[rows]
+    ids = row_numbers(chunk, start)[rows].astype(np.uint32 if start + len(chunk) <= 1 << 32 else np.int64, copy=False)
     copies = None if chunk.copies is None else chunk.copies[rows]
-    return Chunk(
-        chunk.codes[rows], chunk.layout, copies, ids, missing=chunk.missing, engine=chunk.engine, slots=chunk.slots
-    )
+    return replace(chunk, codes=chunk.codes[rows], copies=copies, ids=ids)
 
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
-    first = chunks[0]
-    copies = None if first.copies is None else np.concatenate([c.copies for c in chunks])
-    ids = np.concatenate([c.ids for c in chunks])
-    codes = np.concatenate([c.codes for c in chunks])
-    return Chunk(codes, first.layout, copies, ids, missing=first.missing, engine=first.engine, slots=first.slots)
+    copies = None if chunks[0].copies is None else np.concatenate([c.copies for c in chunks])
+    codes, ids = (np.concatenate([getattr(c, name) for c in chunks]) for name in ("codes", "ids"))
+    return replace(chunks[0], codes=codes, copies=copies, ids=ids)
 
 
-def own_ids(chunk: Chunk) -> np.ndarray:
-    assert chunk.ids is not None
-    return chunk.ids
+def row_numbers(chunk: Chunk, start: int) -> np.ndarray:
+    """Row numbers in the rows first loaded; `start` is that of the first row of a chunk which was never split."""
+    return np.arange(start, start + len(chunk)) if chunk.ids is None else chunk.ids
 
 
 def sort_ids(ids: Sequence[np.ndarray], positions: Sequence[int], ends: np.ndarray) -> list:
@@ -119,24 +102,23 @@ def sort_ids(ids: Sequence[np.ndarray], positions: Sequence[int], ends: np.ndarr
     return [(every[a:b] - begin, leaf[a:b]) for a, b, begin in zip(starts, cuts, begins)]
 
 
-def fill_positions(chunk: Chunk, parts: Sequence, marked: bool = False) -> np.ndarray:
+def fill_positions(chunk: Chunk, parts: Sequence, marked: bool) -> np.ndarray:
     labels = np.zeros(len(chunk), dtype=np.int32)
-    for part in parts:
-        if len(part):
-            labels[part[0]] = part[1]
+    for rows, leaves in parts:
+        labels[rows] = leaves
     return _marked(chunk, labels) if marked else labels
 
 
 # -- several chunks at once ----------------------------------------------------------------------------------------
 
 
-def on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, pieces: Sequence) -> list:
-    """``function(chunk, *args)`` for each chunk; `EACH` among the arguments is replaced by the chunk's piece."""
-    return [function(chunk, *arguments_for(args, piece)) for chunk, piece in zip(chunks, pieces)]
+def on_chunks(chunks: Sequence[Chunk], function: Callable, arguments: Sequence[tuple]) -> list:
+    """``function(chunk, *arguments)`` for each chunk."""
+    return [function(chunk, *own) for chunk, own in zip(chunks, arguments)]
 
 
-def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, args: Sequence, pieces: Sequence) -> tuple:
-    return add_results(on_chunks(chunks, function, args, pieces))
+def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, arguments: Sequence[tuple]) -> tuple:
+    return add_results(on_chunks(chunks, function, arguments))
 
 
 async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) -> list | None:
@@ -144,43 +126,20 @@ async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) 
     held, loop = dask_worker.data, asyncio.get_running_loop()
     if not all(key in held for keys, *_ in jobs for key in keys):
         return None
-    ready = [([held[key] for key in keys], *args) for keys, *args in jobs]
-    return await asyncio.gather(*(loop.run_in_executor(dask_worker.executors["default"], how, *job) for job in ready))
+    threads = dask_worker.executors["default"]
+    calls = [loop.run_in_executor(threads, how, [held[key] for key in keys], *args) for keys, *args in jobs]
+    found = await asyncio.gather(*calls)
+    return [add_results(found)] if how is sum_on_chunks else found  # one sum comes back from each worker
 
 
 # -- whole tasks on one chunk --------------------------------------------------------------------------------------
 
 
-class _OneChunk(Chunks):
-    """A single chunk in this process, for tasks that run entirely on its worker."""
-
-    def __init__(self, chunk: Chunk):
-        super().__init__(chunk.layout)
-        self.chunk = chunk
-        n_rows, n_copies = chunk_describe(chunk)
-        self.sizes, self.copies = np.array([n_rows]), np.array([n_copies])
-
-    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which: Any = None) -> list:
-        return [function(self.chunk, *arguments_for(args, None if per_chunk is None else per_chunk[0]))]
-
-    def forget(self, key: str) -> None:
-        pass  # the caller, who gets the labelling, will ask for its labels
-
-    def gather(self, labelling: Any) -> np.ndarray:
-        return chunk_labels(self.chunk, *labelling.arguments_of(0)).astype(np.int32)
-
-    def divide(self, labelling: Any) -> list[Chunks]:
-        raise NotImplementedError("a task on one chunk returns a labelling; its caller splits the rows.")
-
-    def scatter(self, leaves: Sequence[Chunks]) -> Any:
-        raise NotImplementedError("a task on one chunk returns a labelling; its caller gathers the leaves.")
-
-    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
-        raise NotImplementedError("a task on one chunk labels rows by tables only.")
-
-
-def run_on_chunk(chunk: Chunk, function: Callable, task: Any) -> Any:
-    """``function(task)`` with ``task.rows`` the rows of the chunk, in this process."""
-    task = copy.copy(task)  # Dask may pass the same argument again
-    task.rows = ChunkedRows(_OneChunk(chunk))
-    return function(task)
+def run_on_chunk(chunk: Chunk, function: Callable, task: Any, key: str, version: str) -> Any:
+    """``function(task)`` with ``task.rows`` the rows of the chunk; a fit leaves its labels here, under `key`."""
+    with chunk.lock:
+        found = function(replace(task, rows=chunk.rows()))
+        if not isinstance(found, Fit):
+            return found
+        chunk.remember(key, State(version, found.labelling))
+        return replace(found, labelling=Labelling(found.counts.n_clusters, None))

@@ -112,24 +112,19 @@ class Native(Engine):
         max_iter: int,
         labelling: Labelling | None = None,
     ) -> list[Fit | int] | None:
-        if labelling is not None and len(starts) != 1:
-            raise ValueError(f"a labelling serves one start, got {len(starts)} starts.")
         labellings: list[Any] = [start.rows.labelling(k) for start in starts] if labelling is None else [labelling]
-        if any(own.n_clusters != k for own in labellings):
-            raise ValueError(f"the labelling must have {k} clusters, got {labellings[0].n_clusters}.")
         parts = [(start.rows.core, own.core, start.rng.integers) for start, own in zip(starts, labellings)]
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         seeding_weights = np.ascontiguousarray(seeding_weights, dtype=np.int64)
-        done: list[Any] = [None] * len(starts)
+        done: dict[int, Any] = {}
         large = [i for i, start in enumerate(starts) if start.rows.n_rows >= _LARGE_ROWS]
-        small = [i for i, start in enumerate(starts) if start.rows.n_rows < _LARGE_ROWS]
+        small = [i for i in range(len(starts)) if i not in large]
         for group in [*([i] for i in large), small]:  # large starts one at a time, the others side by side
             given = [parts[i] for i in group]
-            found = _kernels.kmeans_starts(given, seeding_weights, weights, n_candidates, max_iter)
-            for i, result in zip(group, found):
-                done[i] = result
+            done |= zip(group, _kernels.kmeans_starts(given, seeding_weights, weights, n_candidates, max_iter))
         fits: list[Fit | int] = []
-        for start, own, (n_seeds, losses, stop) in zip(starts, labellings, done):
+        for i, (start, own) in enumerate(zip(starts, labellings)):
+            n_seeds, losses, stop = done[i]
             if n_seeds < k:
                 fits.append(n_seeds)
             else:
@@ -182,11 +177,6 @@ def _threads(n: int) -> ThreadPoolExecutor:
 
 
 # -- what is at hand ---------------------------------------------------------------------------------------
-
-
-def kernels_missing() -> str | None:
-    """Why the compiled kernels cannot be used; None when they can."""
-    return None if _kernels is not None else _why_not
 
 
 def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

@@ -12,7 +12,7 @@ from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..compiled import kernels as _kernels
 from ..contract import Labelling, Rows, Seeding
-from ..numpy import first_different
+from ..numpy import chunks_of, find_worst
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
 _WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
@@ -24,8 +24,7 @@ _LEAST_COPIES_ONCE = 64  # the same with a single start
 
 class NativeLabelling(Labelling):
     def __init__(self, n_clusters: int, labels: np.ndarray, labelled: bool):
-        super().__init__(n_clusters)
-        self.labels = labels
+        super().__init__(n_clusters, labels)
         self.core = _kernels.Labelling(labels, n_clusters, labelled)
 
 
@@ -79,30 +78,14 @@ class NativeRows(Rows):
         labelling.core.relabelled()
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        rows, costs = np.empty(0, np.int64), np.empty(0, np.int64)
-        for start in range(0, self.n_rows, _WORST_ROWS):
-            stop = min(start + _WORST_ROWS, self.n_rows)
-            here = np.empty(stop - start, dtype=np.int64)
-            self.core.own_scores(labelling.core, np.ascontiguousarray(cost.values), start, stop, here)
-            taking_part = np.arange(start, stop)
-            if self.copies is not None:
-                taking_part = taking_part[self.copies[start:stop] > 0]
-                here = here[taking_part - start]
-            rows, costs = np.concatenate([rows, taking_part]), np.concatenate([costs, here])
-            rows, costs = self._worst_of(rows, costs, m)
-        return self.codes_at(rows), costs
+        values = np.ascontiguousarray(cost.values)
 
-    def _worst_of(self, rows: np.ndarray, costs: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of `rows`, the m with the largest cost whose codes differ; looks at a few top rows first."""
-        top = 4 * m
-        while True:
-            high = np.arange(len(rows))
-            if top < len(rows):
-                high = np.flatnonzero(costs >= np.partition(costs, len(costs) - top)[len(costs) - top])
-            kept, kept_costs = first_different(self.codes_at(rows[high]), np.arange(len(high)), costs[high], m)
-            if len(kept) == m or len(high) == len(rows):
-                return rows[high][kept], kept_costs
-            top = max(8 * top, len(high) + 1)
+        def costs_of(part: slice) -> np.ndarray:
+            costs = np.empty(part.stop - part.start, dtype=np.int64)
+            self.core.own_scores(labelling.core, values, part.start, part.stop, costs)
+            return costs
+
+        return find_worst(self, chunks_of(self.n_rows, _WORST_ROWS), costs_of, m)
 
     def seeding(self, weights: np.ndarray) -> NativeSeeding:
         return NativeSeeding(self, weights)

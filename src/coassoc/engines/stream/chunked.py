@@ -19,9 +19,7 @@ from ...core.overlaps import RowShares
 from ..contract import Labelling, Rows, Seeding
 from ..numpy import first_different
 from .chunks import (
-    UNLABELLED,
     Past,
-    add_results,
     chunk_assign,
     chunk_codes_at,
     chunk_counts,
@@ -33,23 +31,7 @@ from .chunks import (
     new_version,
 )
 
-
-class _Each:
-    """Placeholder among the arguments of a call for what differs from chunk to chunk."""
-
-    def __repr__(self) -> str:
-        return "EACH"
-
-    def __reduce__(self) -> str:
-        return "EACH"  # the same one wherever it is sent
-
-
-EACH: Any = _Each()
-
-
-def arguments_for(args: Sequence, piece: Any) -> list:
-    """`args` with `piece` in the place of `EACH`, also inside tuples."""
-    return [piece if a is EACH else tuple(arguments_for(a, piece)) if isinstance(a, tuple) else a for a in args]
+Arguments = Callable[[int], tuple]  # the arguments of a call for the chunk with this number
 
 
 class Chunks(ABC):
@@ -64,25 +46,12 @@ class Chunks(ABC):
         self.labellings: weakref.WeakSet[ChunkedLabelling] = weakref.WeakSet()
 
     @abstractmethod
-    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
-        """``function(chunk, *args)`` for every chunk (or those in `which`), in order.
+    def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
+        """``function(chunk, *arguments(c))`` for every chunk c, or those in `which`, in order."""
 
-        `EACH` among the arguments is replaced by the chunk's entry of `per_chunk`.
-        """
-
-    def total(self, function: Callable, *args: Any, per_chunk: Sequence | None = None) -> tuple:
-        """The sum of the results, element by element; one partial sum is in memory."""
-        sums: list[tuple] = []
-
-        def add(chunk: Any, *arguments: Any) -> None:
-            sums[:] = [add_results([*sums, function(chunk, *arguments)])]
-
-        self.each(add, *args, per_chunk=per_chunk)
-        return sums[0]
-
-    def share(self, value: Any) -> Any:
-        """A large argument in the form in which it is sent to many chunks."""
-        return value
+    @abstractmethod
+    def total(self, function: Callable, arguments: Arguments) -> tuple:
+        """The sum of the results for every chunk, element by element."""
 
     def cut(self, labels: np.ndarray, k: int) -> list:
         """Labels of all rows as one piece per chunk, stored with the chunks."""
@@ -112,50 +81,33 @@ class Chunks(ABC):
         """For each row, the position in `leaves` of the one that holds it."""
 
     @abstractmethod
-    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
-        """Give some rows other labels and update ``labelling.past``."""
+    def relabel(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Give some rows of each chunk other labels, and set the labelling."""
 
 
 class ChunkedLabelling(Labelling):
     """The table or given labels from which the labels of any chunk can be computed again."""
 
-    def __init__(self, chunks: Chunks, n_clusters: int):
-        super().__init__(n_clusters)
-        self.key = new_version()
-        self.past: Past = UNLABELLED  # its labels are EACH when `pieces` holds one array per chunk
-        self.pieces: list | None = None
-        self.counted: Counts | None = None
+    def __init__(self, chunks: Chunks, n_clusters: int, key: str | None = None):
+        super().__init__(n_clusters, None)
+        self.key = key or new_version()
+        self.set("")
         chunks.labellings.add(self)
         weakref.finalize(self, chunks.forget, self.key).atexit = False
 
-    def __reduce__(self) -> Any:
-        # when a worker returns a labelling: its key finds the state cached there, its past the labels elsewhere
-        return _labelling_from, (self.key, self.n_clusters, self.past, self.counted)
+    def set(self, version: str, table: Any = None, pieces: list | None = None, counted: Counts | None = None) -> None:
+        """The labels are now those of `table`, or those given in one piece per chunk, or known to the chunks alone."""
+        self.version, self.table, self.pieces, self.counted = version, table, pieces, counted
 
     @property
     def recomputable(self) -> bool:
         """Whether the labels can be computed again from a table or from the labels given."""
-        return self.past[1] is not None or self.pieces is not None
+        return self.table is not None or self.pieces is not None
 
-    @property
-    def arguments(self) -> tuple[str, int, Past]:
-        """The first arguments of functions that work on labels; `past` may hold `EACH`."""
-        return self.key, self.n_clusters, self.past
-
-    def piece(self, chunk: int) -> Any:
-        return None if self.pieces is None else self.pieces[chunk]
-
-    def arguments_of(self, chunk: int) -> tuple[str, int, Past]:
-        """The same for one chunk, with `EACH` filled in."""
-        key, k, past = arguments_for(self.arguments, self.piece(chunk))
-        return key, k, past
-
-
-def _labelling_from(key: str, n_clusters: int, past: Past, counted: Counts | None) -> ChunkedLabelling:
-    labelling = ChunkedLabelling.__new__(ChunkedLabelling)
-    Labelling.__init__(labelling, n_clusters)
-    labelling.key, labelling.past, labelling.pieces, labelling.counted = key, past, None, counted
-    return labelling
+    def at(self, chunk: int) -> tuple[str, int, Past]:
+        """The first arguments of functions that work on the labels of a chunk."""
+        piece = None if self.pieces is None else self.pieces[chunk]
+        return self.key, self.n_clusters, (self.version, self.table, piece)
 
 
 class ChunkedRows(Rows):
@@ -173,20 +125,18 @@ class ChunkedRows(Rows):
     def labelling(self, k: int, labels: Any = None) -> ChunkedLabelling:
         labelling = ChunkedLabelling(self.chunks, k)
         if labels is not None:
-            labelling.past = (new_version(), None, EACH)
-            labelling.pieces = self.chunks.cut(np.asarray(labels), k)
+            labelling.set(new_version(), pieces=self.chunks.cut(np.asarray(labels), k))
         return labelling
 
     def assign(self, labelling: Any, table: ScoreTable) -> int:
-        version, shared = new_version(), self.chunks.share(table)
-        moved, alpha, sizes = self._sum(chunk_assign, labelling, version, shared)
-        labelling.past, labelling.pieces = (version, shared, None), None
-        labelling.counted = Counts(alpha, sizes, self.layout)
+        version = new_version()
+        moved, alpha, sizes = self.chunks.total(chunk_assign, lambda c: (*labelling.at(c), version, table))
+        labelling.set(version, table, counted=Counts(alpha, sizes, self.layout))
         return int(moved)
 
     def counts(self, labelling: Any) -> Counts:
         if labelling.counted is None:
-            alpha, sizes = self._sum(chunk_counts, labelling)
+            alpha, sizes = self.chunks.total(chunk_counts, labelling.at)
             labelling.counted = Counts(alpha, sizes, self.layout)
         return labelling.counted
 
@@ -194,12 +144,11 @@ class ChunkedRows(Rows):
         return self.chunks.gather(labelling)
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        cost = self.chunks.share(cost)
-        found = self.chunks.each(chunk_worst, *labelling.arguments, cost, m, per_chunk=labelling.pieces)
+        found = self.chunks.each(chunk_worst, lambda c: (*labelling.at(c), cost, m))
         rows, costs = (np.concatenate(part) for part in zip(*found))
         # chunks come in row order and each is sorted, so that the lowest index is first among equals
-        best, costs = first_different(rows, np.arange(len(rows)), costs, m)
-        return rows[best], costs
+        best = first_different(rows.__getitem__, costs, m)
+        return rows[best], costs[best]
 
     def seeding(self, weights: np.ndarray) -> ChunkedSeeding:
         return ChunkedSeeding(self.chunks, weights)
@@ -211,44 +160,31 @@ class ChunkedRows(Rows):
         return self.chunks.scatter([leaf.chunks for leaf in leaves if isinstance(leaf, ChunkedRows)])
 
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
-        return self.chunks.total(chunk_overlap, shares)[0]
+        return self.chunks.total(chunk_overlap, lambda c: (shares,))[0]
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
-        indices = np.atleast_1d(np.asarray(indices, dtype=np.int64))
-        indices = np.where(indices < 0, indices + self.n_rows, indices)
-        ends = np.cumsum(self.chunks.sizes)
-        where = np.searchsorted(ends, indices, side="right")
-        inside = indices - (ends - self.chunks.sizes)[where]
-        which = np.unique(where)
-        asked = [inside[where == c] for c in which]
-        return _put_back(self.chunks.each(chunk_codes_at, EACH, per_chunk=asked, which=which), where, which)
+        return _look_up(self.chunks, self.chunks.sizes, indices, chunk_codes_at)
 
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
-        shared, found, left, stop = self.chunks.share(table), [], limit, self.n_rows
-        first = 0
+        found, left, stop, first = [], limit, self.n_rows, 0
         for c, size in enumerate(self.chunks.sizes.tolist()):
             if start < first + size:
-                asked = (*labelling.arguments, shared, max(start - first, 0), left)
-                moves = self.chunks.each(chunk_propose, *asked, per_chunk=[labelling.piece(c)], which=[c])[0]
+                asked = (*labelling.at(c), table, max(start - first, 0), left)
+                moves = self.chunks.each(chunk_propose, {c: asked}.__getitem__, [c])[0]
                 found.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
                 left -= len(moves)
                 if left == 0:
                     stop = first + moves.stop
                     break
             first += size
-        if not found:
-            empty = np.zeros(0, np.int64)
-            return Moves(empty, empty, empty, np.zeros((0, self.layout.n_partitions), np.uint8), empty, stop)
         indices, sources, targets, codes, copies = (np.concatenate(part) for part in zip(*found))
         return Moves(indices, sources, targets, codes, copies, stop)
 
     def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         if len(indices):
-            self.chunks.relabel(labelling, indices, targets)
-            labelling.counted = None
-
-    def _sum(self, function: Callable, labelling: ChunkedLabelling, *args: Any) -> tuple:
-        return self.chunks.total(function, *labelling.arguments, *args, per_chunk=labelling.pieces)
+            where, inside = _place(self.chunks.sizes, indices)
+            chosen = [where == c for c in range(len(self.chunks.sizes))]
+            self.chunks.relabel(labelling, [(inside[here], targets[here]) for here in chosen])
 
 
 class ChunkedSeeding(Seeding):
@@ -260,50 +196,49 @@ class ChunkedSeeding(Seeding):
     def __init__(self, chunks: Chunks, weights: np.ndarray):
         self.chunks, self.weights = chunks, weights
         self.key = new_version()
-        self.total = int(chunks.copies.sum())
         self._totals = chunks.copies.astype(np.int64)  # of each chunk
-        self._chosen: np.ndarray | None = None
-        self._measured: tuple[np.ndarray, np.ndarray] | None = None  # candidates, totals (chunks, candidates)
+        self._chosen = np.zeros((0, chunks.layout.n_partitions), np.uint8)
+        self._measured: dict[bytes, np.ndarray] = {}  # the totals of each chunk with a candidate added
         chunks.begin_seeding()
         weakref.finalize(self, chunks.forget, self.key).atexit = False
 
+    @property
+    def total(self) -> int:  # type: ignore[override]
+        return int(self._totals.sum())
+
     def locate(self, targets: np.ndarray) -> np.ndarray:
-        targets = np.asarray(targets, dtype=np.int64)
-        ends = np.cumsum(self._totals)
-        where = np.searchsorted(ends, targets, side="right")
-        inside = targets - (ends - self._totals)[where]
-        which = np.unique(where)
-        asked = [inside[where == c] for c in which]
-        found = self.chunks.each(
-            chunk_locate, self.key, self.weights, self._so_far(), EACH, per_chunk=asked, which=which
-        )
-        return _put_back(found, where, which)
+        return _look_up(self.chunks, self._totals, targets, chunk_locate, self.key, self.weights, self._chosen)
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
-        found = np.array(self.chunks.each(chunk_potentials, self.key, self.weights, self._so_far(), candidates))
-        self._measured = (candidates, found)
+        found = self._measure(candidates)
+        self._measured = {row.tobytes(): totals for row, totals in zip(candidates, found.T)}
         return found.sum(axis=0)
 
     def add(self, row: np.ndarray) -> None:
-        row = np.asarray(row)
-        chosen = row[None, :] if self._chosen is None else np.vstack([self._chosen, row])
-        measured, self._measured, self._chosen = self._measured, None, chosen
-        if measured is not None:
-            same = np.flatnonzero((measured[0] == row).all(axis=1))
-            if len(same):
-                self._totals = measured[1][:, same[0]]
-                self.total = int(self._totals.sum())
-                return
-        found = self.chunks.each(chunk_potentials, self.key, self.weights, chosen, None)
-        self._totals = np.array(found)[:, 0]
-        self.total = int(self._totals.sum())
+        known = self._measured.get(row.tobytes())
+        self._measured, self._chosen = {}, np.vstack([self._chosen, row])
+        self._totals = self._measure(None)[:, 0] if known is None else known
 
-    def _so_far(self) -> np.ndarray:
-        return np.zeros((0, self.chunks.layout.n_partitions), np.uint8) if self._chosen is None else self._chosen
+    def _measure(self, candidates: np.ndarray | None) -> np.ndarray:
+        asked = self.key, self.weights, self._chosen, candidates
+        return np.array(self.chunks.each(chunk_potentials, lambda c: asked))
 
 
-def _put_back(found: list[np.ndarray], where: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Rows found chunk by chunk, in the order of the targets."""
+def _place(sizes: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The chunk of each target, and its place there."""
+    ends = np.cumsum(sizes)
+    where = np.searchsorted(ends, targets, side="right")
+    return where, targets - (ends - sizes)[where]
+
+
+def _look_up(chunks: Chunks, sizes: np.ndarray, targets: np.ndarray, function: Callable, *args: Any) -> np.ndarray:
+    """Rows found by ``function(chunk, *args, targets)``, in the order of the targets, which count over all chunks.
+
+    `sizes` says how many of the targets belong to each chunk.
+    """
+    where, inside = _place(sizes, np.asarray(targets, dtype=np.int64))
+    which = np.unique(where)
+    found = chunks.each(function, lambda c: (*args, inside[where == c]), which.tolist())
     out = np.empty((len(where), found[0].shape[1]), dtype=found[0].dtype)
     for c, rows in zip(which, found):
         out[where == c] = rows

@@ -14,7 +14,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +32,6 @@ from ..numpy import Numpy
 # The labels a call starts from: (version, table, labels). They are the argmax of the table, or given, or (both None)
 # not set yet.
 Past = tuple[str, "ScoreTable | None", "np.ndarray | None"]
-UNLABELLED: Past = ("", None, None)
 
 _gpu_lock = threading.RLock()  # chunks of one process share its GPU
 _numbers = itertools.count()
@@ -63,7 +62,7 @@ def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = F
 
 
 @dataclass
-class _State:
+class State:
     """Cached labels of a chunk, with the version they belong to."""
 
     version: str
@@ -71,67 +70,30 @@ class _State:
     packed: np.ndarray | None = None
 
 
+@dataclass(eq=False)
 class Chunk:
-    """Some rows, loaded in a local engine, and a cache of what was last computed on them.
+    """Some rows, loaded in a local engine, and a cache of what was last computed on them."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (rows, n_partitions)
-        In memory or memory-mapped.
-    layout : Layout
-        Shape of the whole ensemble.
-    copies : ndarray or None
-        Multiplicity of each row; None: one each. Rows without a label count 0 whatever it says.
-    ids : ndarray or None
-        Row numbers in the rows first loaded; None: 0, 1, 2, ...
-    missing : ndarray of bool, shape (n_partitions,), or None
-        Partitions in which a label may be missing; None: all of them.
-    engine : Engine or str
-        The local engine; a name is looked up in the process that works on the chunk.
-    slots : int or None
-        Labellings and seedings cached at once, the oldest is dropped first; None: all, until `forget`.
-    lean : callable or None
-        None caches the engine's own state between calls (fast). Otherwise only the labels are kept, packed into
-        an array that ``lean(n_rows, dtype)`` provides, and everything else is computed again at each call.
-    keep_distances : bool
-        Whether seeding distances are cached; otherwise each call computes the distances to all chosen rows.
+    codes: np.ndarray  # (rows, n_partitions), in memory or mapped from a file
+    layout: Layout  # shape of the whole ensemble
+    copies: np.ndarray | None  # multiplicity of each row; rows without a label count 0 whatever it says
+    ids: np.ndarray | None  # row numbers in the rows first loaded; None: those of a chunk that was never split
+    missing: np.ndarray  # (n_partitions,) bool: where a label may be missing
+    engine: str | Engine  # the local engine; a name is looked up in the process that works on the chunk
+    slots: int | None = None  # labellings and seedings cached at once, the oldest is dropped; None: until `forget`
+    # None caches the engine's own state between calls (fast). Otherwise only the labels are kept, packed into an array
+    # that ``lean(n_rows, dtype)`` provides, and everything else is computed again at each call.
+    lean: Callable[[int, np.dtype], np.ndarray] | None = None
+    keep_distances: bool = True  # whether seeding distances are cached
 
-    The parameters are what a copy of the chunk on another worker needs; they are more than eight for that reason.
-    """
-
-    _KEPT = ("codes", "copies", "engine", "ids", "keep_distances", "layout", "missing", "slots")
-
-    def __init__(
-        self,
-        codes: np.ndarray,
-        layout: Layout,
-        copies: np.ndarray | None = None,
-        ids: np.ndarray | None = None,
-        *,
-        missing: np.ndarray | None = None,
-        engine: str | Engine = "auto",
-        slots: int | None = 4,
-        lean: Callable[[int, np.dtype], np.ndarray] | None = None,
-        keep_distances: bool = True,
-    ):
-        self.codes, self.layout, self.copies, self.ids = codes, layout, copies, ids
-        self.missing = np.ones(layout.n_partitions, dtype=bool) if missing is None else missing
-        self.engine, self.slots = engine, slots
-        self.lean, self.keep_distances = lean, keep_distances
-        self._start()
-
-    def _start(self) -> None:
+    def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self._local: Engine | None = None
         self.states: OrderedDict[str, Any] = OrderedDict()
         self._rows: Rows | None = None
 
-    def __getstate__(self) -> dict:
-        return {name: self.__dict__[name] for name in self._KEPT}
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state, lean=None)
-        self._start()
+    def __reduce__(self) -> Any:
+        return Chunk, tuple(getattr(self, part.name) for part in fields(self))
 
     def __sizeof__(self) -> int:
         return 512 + sum(a.nbytes for a in (self.codes, self.copies, self.ids) if a is not None)
@@ -166,7 +128,6 @@ class Chunk:
             n_clusters=self.layout.n_clusters,
             offsets=self.layout.offsets,
             n_samples=len(self),
-            n_partitions=self.layout.n_partitions,
             sizes=sizes,
             exact_sizes=False,
             has_missing=bool(self.missing.any()),
@@ -197,7 +158,7 @@ class Chunk:
                 if labels is None and table is not None:
                     rows.assign(labelling, table)
             yield rows, labelling
-            state = _State(before if version is None else version, labelling, packed)
+            state = State(before if version is None else version, labelling, packed)
             if self.lean is not None and state.version:
                 if packed is None:
                     state.packed = self.lean(len(self), smallest_unsigned(k))
@@ -243,10 +204,6 @@ def chunk_counts(chunk: Chunk, key: str, k: int, past: Past) -> tuple:
 
 def chunk_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
     """The labels, in the smallest type that holds them."""
-    with chunk.lock:
-        state = chunk.states.get(key)
-        if state is not None and state.version == past[0] and state.labelling is None:
-            return state.packed  # without reading the codes
     with chunk.labelled(key, k, past) as (rows, labelling):
         return np.asarray(rows.labels(labelling)).astype(smallest_unsigned(k))
 
@@ -293,16 +250,12 @@ def chunk_codes_at(chunk: Chunk, indices: np.ndarray) -> np.ndarray:
     return np.asarray(chunk.codes[indices])
 
 
-def chunk_describe(chunk: Chunk) -> tuple[int, int]:
-    """Rows, and copies of those that take part."""
+def chunk_copies(chunk: Chunk) -> int:
+    """Copies of the rows that take part."""
     with chunk.lock:
-        return len(chunk), chunk.rows().n_copies
+        return chunk.rows().n_copies
 
 
 def add_results(parts: Sequence[tuple]) -> tuple:
     """Element by element sums of results."""
-    total = list(parts[0])
-    for part in parts[1:]:
-        for i, value in enumerate(part):
-            total[i] = total[i] + value
-    return tuple(total)
+    return tuple(sum(column[1:], start=column[0]) for column in zip(*parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,9 @@ from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
 from ..contract import Engine, missing_in
 from ..memory import Budget, format_size, parse_size, trim
-from .chunked import ChunkedLabelling, ChunkedRows, Chunks, arguments_for
-from .chunks import (
-    Chunk,
-    chunk_describe,
-    chunk_labels,
-    chunk_relabel,
-    local_engine,
-    new_version,
-)
+from ..numpy import chunks_of
+from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
+from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabel, local_engine, new_version
 
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
@@ -45,8 +40,6 @@ class Stream(Engine):
         Folder for temporary files; the system's default when None. It should not be a file system in memory.
     local : {"auto", "native", "numpy"}, default="auto"
         Engine that works on a chunk.
-    n_threads : int, optional
-        Threads of the compiled kernels; all cores when None.
 
     Notes
     -----
@@ -72,12 +65,10 @@ class Stream(Engine):
         chunk_rows: int | None = None,
         directory: str | None = None,
         local: str = "auto",
-        n_threads: int | None = None,
     ):
         self.memory = parse_size(memory)
         self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
-        self.directory = directory
-        self.local, self.n_threads = local, n_threads
+        self.directory, self.local = directory, local
 
     def __repr__(self) -> str:
         rows = "" if self.chunk_rows is None else f", chunk_rows={self.chunk_rows}"
@@ -95,9 +86,8 @@ class _Plan:
     """How one ensemble is streamed: rows per chunk, state kept per row, where arrays are allocated."""
 
     def __init__(self, engine: Stream, codes: np.ndarray, missing: np.ndarray, layout: Layout):
-        self.engine = local_engine(engine.local, engine.n_threads)
+        self.engine = local_engine(engine.local)
         self.budget = Budget(engine.memory, engine.directory)
-        self.layout, self.missing = layout, missing
         n = len(codes)
         labels, seeding = _STATE.get(self.engine.name, (8, 16))
         self.warm = n * max(labels, seeding) <= engine.memory
@@ -108,47 +98,40 @@ class _Plan:
         else:  # the state computed again for each chunk must be small beside the budget
             rows = min(max(engine.memory // 256, 1), 1 << 22)
         self.chunk_rows = engine.chunk_rows or rows
-
-    def chunk(self, codes: np.ndarray, copies: np.ndarray | None) -> Chunk:
-        return Chunk(
-            codes,
-            self.layout,
-            copies,
-            missing=self.missing,
-            engine=self.engine,
-            slots=None,
-            lean=None if self.warm else self.budget.allocate,
-            keep_distances=self.keep_distances,
-        )
+        lean = None if self.warm else self.budget.allocate
+        self.nothing = Chunk(codes[:0], layout, None, None, missing, self.engine, None, lean, self.keep_distances)
 
 
 class StreamChunks(Chunks):
     """Chunks of one array of codes, in memory or mapped from a file."""
 
     def __init__(self, plan: _Plan, codes: np.ndarray, copies: np.ndarray | None, ids: np.ndarray | None):
-        super().__init__(plan.layout)
-        self.plan, self.codes, self.ids = plan, codes, ids
-        self.row_copies = copies
-        starts = range(0, len(codes), plan.chunk_rows)
-        self.spans = [slice(start, min(start + plan.chunk_rows, len(codes))) for start in starts]
-        self.parts = [plan.chunk(codes[s], None if copies is None else copies[s]) for s in self.spans]
+        super().__init__(plan.nothing.layout)
+        self.plan, self.codes, self.ids, self.row_copies = plan, codes, ids, copies
+        self.spans = list(chunks_of(len(codes), plan.chunk_rows))
+        own = [None if copies is None else copies[s] for s in self.spans]
+        self.parts = [replace(plan.nothing, codes=codes[s], copies=c) for s, c in zip(self.spans, own)]
         self._backwards = False
         self.sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
         self.copies = self.sizes
-        if copies is not None or plan.missing.all():
-            self.copies = np.array([n for _, n in self.each(chunk_describe)], dtype=np.int64)
+        if copies is not None or plan.nothing.missing.all():
+            self.copies = np.array(self.each(chunk_copies, lambda c: ()), dtype=np.int64)
 
-    def each(self, function: Callable, *args: Any, per_chunk: Sequence | None = None, which=None) -> list:
-        order = list(range(len(self.parts))) if which is None else [int(c) for c in which]
-        results: list[Any] = [None] * len(order)
-        places = list(range(len(order)))
-        if self._backwards:  # every other sweep runs backwards and starts with pages still in the system's cache
-            places.reverse()
-        self._backwards = not self._backwards and len(order) > 1
-        for place in places:
-            piece = None if per_chunk is None else per_chunk[place]
-            results[place] = function(self.parts[order[place]], *arguments_for(args, piece))
-        return results
+    def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
+        wanted = range(len(self.parts)) if which is None else which
+        # every other sweep runs backwards and starts with pages still in the system's cache
+        order = -1 if self._backwards else 1
+        self._backwards = not self._backwards and len(wanted) > 1
+        return [function(self.parts[c], *arguments(c)) for c in wanted[::order]][::order]
+
+    def total(self, function: Callable, arguments: Arguments) -> tuple:
+        sums: list[tuple] = []
+
+        def add(chunk: Chunk, *given: Any) -> None:  # one sum and one result are in memory
+            sums[:] = [add_results([*sums, function(chunk, *given)])]
+
+        self.each(add, arguments)
+        return sums[0]
 
     def forget(self, key: str) -> None:
         for part in self.parts:
@@ -166,16 +149,10 @@ class StreamChunks(Chunks):
                     self.forget(labelling.key)
 
     def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
-        """Labels as int32, as the in-memory engines return them; in a file when the budget is used up.
-
-        The state of a chunk is dropped as soon as its labels are copied, if they can be computed again. The memory of
-        the states then serves for the labels.
-        """
-        n = int(self.sizes.sum())
-        in_place = labelling.recomputable and self.plan.warm and 4 * n <= self.plan.budget.total
-        labels = np.empty(n, np.int32) if in_place else self.plan.budget.allocate(n, np.int32)
+        """Labels as int32; the state of a chunk is dropped once they are copied, if it can be computed again."""
+        labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            labels[span] = chunk_labels(part, *labelling.arguments_of(c))
+            labels[span] = chunk_labels(part, *labelling.at(c))
             if labelling.recomputable:
                 part.forget(labelling.key)
                 self._trim()
@@ -184,7 +161,7 @@ class StreamChunks(Chunks):
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
         k, total = labelling.n_clusters, int(self.sizes.sum())
         sizes = np.zeros(k, dtype=np.int64)
-        for labels in self.each(chunk_labels, *labelling.arguments, per_chunk=labelling.pieces):
+        for labels in self.each(chunk_labels, labelling.at):
             sizes += np.bincount(labels, minlength=k)
         allocate, id_type = self.plan.budget.allocate, np.uint32 if total < 1 << 32 else np.int64
         counts = sizes.tolist()
@@ -193,7 +170,7 @@ class StreamChunks(Chunks):
         copies = [None if self.row_copies is None else allocate(size, np.int64) for size in counts]
         filled = np.zeros(k, dtype=np.int64)
         for c, span in enumerate(self.spans):  # in row order
-            labels = chunk_labels(self.parts[c], *labelling.arguments_of(c))
+            labels = chunk_labels(self.parts[c], *labelling.at(c))
             for side in range(k):
                 inside = np.flatnonzero(labels == side)
                 place = slice(filled[side], filled[side] + len(inside))
@@ -211,10 +188,7 @@ class StreamChunks(Chunks):
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
         return labels
 
-    def relabel(self, labelling: ChunkedLabelling, indices: np.ndarray, targets: np.ndarray) -> None:
+    def relabel(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
         version = new_version()
-        for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            here = (indices >= span.start) & (indices < span.stop)
-            where = indices[here] - span.start
-            chunk_relabel(part, *labelling.arguments_of(c), version, where, targets[here])
-        labelling.past, labelling.pieces = (version, None, None), None  # from now on the chunks hold the labels
+        self.each(chunk_relabel, lambda c: (*labelling.at(c), version, *moves[c]))
+        labelling.set(version)  # from now on the chunks hold the labels
