@@ -282,9 +282,9 @@ def many_clusters(k: int, n: int = 10_000_000) -> dict:
     """A fit of up to ten passes with another number of clusters, and verbs beside the passes."""
     from coassoc.core.moves import DensityState
     from coassoc.engines import Cuda
-    from coassoc.ensemble.gpu import ensemble_from_device
+    from coassoc.ensemble.gpu import DeviceEnsemble
 
-    ensemble = ensemble_from_device(*draw_codes(n, classes=max(k, 20)))
+    ensemble = DeviceEnsemble.from_codes(*draw_codes(n, classes=max(k, 20)))
     fit = whole_fit(ensemble, Cuda(), k=k, max_iter=10)
     fit = whole_fit(ensemble, Cuda(), k=k, max_iter=10)
     rows, labelling = fit["rows"], fit["fit"].labelling
@@ -334,9 +334,9 @@ def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
     from coassoc.core.moves import AgreementState, DensityState
     from coassoc.engines import Cuda
     from coassoc.engines.settling import settle
-    from coassoc.ensemble.gpu import ensemble_from_device
+    from coassoc.ensemble.gpu import DeviceEnsemble
 
-    rows = Cuda().load(ensemble_from_device(*draw_codes(n)))
+    rows = Cuda().load(DeviceEnsemble.from_codes(*draw_codes(n)))
     out = []
     for k in (2, 5, 20, 40, 100):
         for kind in (DensityState, AgreementState):
@@ -394,7 +394,7 @@ def main() -> None:
 
     from coassoc.engines import Cuda
     from coassoc.engines.cuda.device import open_device
-    from coassoc.ensemble.gpu import ensemble_from_device
+    from coassoc.ensemble.gpu import DeviceEnsemble
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8, 1e9])
@@ -411,14 +411,14 @@ def main() -> None:
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     print(properties["name"].decode(), "CuPy", cupy.__version__, "SMs", properties["multiProcessorCount"], flush=True)
     results, device = [], open_device(0)
-    small = ensemble_from_device(*draw_codes(200_000))  # compile
+    small = DeviceEnsemble.from_codes(*draw_codes(200_000))  # compile
     whole_fit(small, Cuda())
     if options.density:
         density_search(small)
     for n in map(int, options.sizes):
         codes, n_clusters = draw_codes(n)
         row = {"n": n, "d": int(n_clusters.sum()), "read_ms": read_time(codes)}
-        ensemble = ensemble_from_device(codes, n_clusters)
+        ensemble = DeviceEnsemble.from_codes(codes, n_clusters)
         seconds = []
         for _ in range(3):
             fit = None  # one labelling at a time

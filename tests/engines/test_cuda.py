@@ -17,7 +17,7 @@ from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Cuda, Numpy
 from coassoc.engines.cuda.device import has_device
 from coassoc.engines.cuda.tables import narrow_table
-from coassoc.ensemble.gpu import DeviceEnsemble, ensemble_from_device
+from coassoc.ensemble.gpu import DeviceEnsemble
 from twins import fixtures as twin
 from twins.cases import planted
 from twins.device import NumpyDevice
@@ -70,11 +70,11 @@ def test_tables_of_labels_on_the_gpu_become_ensembles(make):
 def test_codes_on_the_device_are_validated(make):
     device = make().open()
     with pytest.raises(ValueError, match=r"codes of partition 1 must be at most n_clusters\[1\] = 2"):
-        ensemble_from_device(device.put(np.array([[0, 3], [1, 0]], np.uint8)), [2, 2], device)
+        DeviceEnsemble.from_codes(device.put(np.array([[0, 3], [1, 0]], np.uint8)), [2, 2], device)
     with pytest.raises(TypeError, match="uint8, uint16 or uint32"):
-        ensemble_from_device(device.put(np.array([[0, 3]], np.int64)), [2, 2], device)
+        DeviceEnsemble.from_codes(device.put(np.array([[0, 3]], np.int64)), [2, 2], device)
     with pytest.raises(ValueError, match="one positive number per partition"):
-        ensemble_from_device(device.put(np.array([[0, 1]], np.uint8)), [2], device)
+        DeviceEnsemble.from_codes(device.put(np.array([[0, 1]], np.uint8)), [2], device)
 
 
 # -- host side alone ---------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ import coassoc as ca
 from coassoc.consensus import registry
 from coassoc.engines import Numpy
 from coassoc.engines.cuda.device import has_device
-from coassoc.ensemble.gpu import DeviceEnsemble
-from coassoc.ensemble.gpu_inputs import known_rows
+from coassoc.ensemble.gpu import DeviceEnsemble, known_rows
 from consensus.test_many_items import reduce_early
 from twins import fixtures as twin
 from twins.cases import planted
@@ -137,7 +136,7 @@ def test_rows_coded_as_at_fit_are_not_copied(make):
         ([[3, 2], [0, 1]], [4, 3], False),  # an unknown label is the code of a missing one
         ([[4, 2], [0, 1]], [5, 3], True),
     ):
-        given = twin.ensemble_from_device(device.put(np.array(codes, np.uint8)), n_clusters, device)
+        given = DeviceEnsemble.from_codes(device.put(np.array(codes, np.uint8)), n_clusters, device)
         known = known_rows(fit, given)
         assert (known.codes is not given.codes) == copied
         assert (known.n_clusters == [3, 3]).all()

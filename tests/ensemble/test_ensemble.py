@@ -64,21 +64,6 @@ def test_every_container_gives_the_same_codes(name):
     check_ensemble(ca.Ensemble(CONTAINERS[name](TABLE)), TABLE)
 
 
-def test_frames_give_the_same_codes():
-    pd, pl, pa = (pytest.importorskip(m) for m in ("pandas", "polars", "pyarrow"))
-    columns = {"a": TABLE[:, 0].tolist(), "b": [None if x < 0 else x for x in TABLE[:, 1].tolist()]}
-    for frame in (pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
-        ens = ca.Ensemble(frame)
-        check_ensemble(ens, TABLE)
-        assert ens.names == ["a", "b"]
-    categories = pd.DataFrame(columns).astype("Int64").astype("category")
-    check_ensemble(ca.Ensemble(categories), TABLE)
-    check_ensemble(ca.Ensemble(pd.DataFrame(columns).astype("Int64")), TABLE)
-    strings = pd.DataFrame({name: [None if x is None else f"x{x:02}" for x in c] for name, c in columns.items()})
-    check_ensemble(ca.Ensemble(strings), TABLE)
-    check_ensemble(ca.Ensemble(pl.DataFrame(strings)), TABLE)
-
-
 def test_partitions_side_by_side_are_columns():
     vectors = [TABLE[:, 0], [None if x < 0 else x for x in TABLE[:, 1].tolist()]]
     check_ensemble(ca.Ensemble.from_partitions(vectors), TABLE)
@@ -90,19 +75,37 @@ def test_partitions_side_by_side_are_columns():
     assert masked.partition(0).tolist() == [0, 1, -1]
 
 
+FROM, CODES_OF, ITEMS = ca.Ensemble.from_partitions, ca.Ensemble.from_codes, ca.Ensemble(TABLE).coassociation
+
+
 @pytest.mark.parametrize(
-    ("partitions", "names", "words"),
+    ("call", "given", "error", "words"),
     [
-        ([], None, ["partitions", "at least one", "none"]),
-        ([[0, 1], [0, 1, 2]], None, ["partitions[1]", "3 labels", "partitions[0] has 2"]),
-        ([np.zeros((2, 2))], None, ["partitions[0]", "one-dimensional", "(2, 2)"]),
-        ([[0, 1]], ["a", "b"], ["names", "(1)", "2"]),
-        ([[]], None, ["at least one item"]),
+        (FROM, [[]], ValueError, ["partitions", "at least one", "none"]),
+        (FROM, [[[0, 1], [0, 1, 2]]], ValueError, ["partitions[1]", "3 labels", "partitions[0] has 2"]),
+        (FROM, [[np.zeros((2, 2))]], ValueError, ["partitions[0]", "one-dimensional", "(2, 2)"]),
+        (lambda names: FROM([[0, 1]], names=names), [["a", "b"]], ValueError, ["names", "(1)", "2"]),
+        (FROM, [[[]]], ValueError, ["at least one item"]),
+        (CODES_OF, [[[0]], [1]], TypeError, ["codes", "uint8", "list", "Ensemble(table)"]),
+        (CODES_OF, [np.zeros((2, 2), int), [1, 1]], TypeError, ["codes", "int64"]),
+        (CODES_OF, [np.zeros(3, np.uint8), [1]], ValueError, ["shape", "(3,)"]),
+        (CODES_OF, [np.zeros((2, 2), np.uint8), [1]], ValueError, ["n_clusters", "(2)", "[1]"]),
+        (CODES_OF, [np.zeros((2, 2), np.uint8), [1, 0]], ValueError, ["n_clusters", "positive"]),
+        (CODES_OF, [np.array([[4]], np.uint8), [3]], ValueError, ["partition 0", "n_clusters[0] = 3", "got 4"]),
+        (CODES_OF, [np.full((2, 2), 2**32 - 1, np.uint32), [3, 3]], ValueError, ["partition 0", "4294967295"]),
+        (CODES_OF, [np.full((2, 1), 2, np.uint8), [2]], ValueError, ["missing", "nothing"]),
+        (CODES_OF, [np.zeros((0, 2), np.uint8), [1, 1]], ValueError, ["at least one item", "(0, 2)"]),
+        (ITEMS, [None], ValueError, ["rows", "'all'"]),
+        (ITEMS, ["every"], ValueError, ["rows", "'all'", "'every'"]),
+        (ITEMS, [[0], "some"], ValueError, ["cols", "'some'"]),
+        (ITEMS, [[5]], IndexError, ["rows", "0..4", "5"]),
+        (ITEMS, [[0.5]], IndexError, ["rows", "indices"]),
+        (ITEMS, [[[0, 1]]], IndexError, ["rows", "(1, 2)"]),
     ],
 )
-def test_vectors_that_do_not_fit_are_refused(partitions, names, words):
-    with pytest.raises(ValueError) as caught:
-        ca.Ensemble.from_partitions(partitions, names=names)
+def test_what_does_not_fit_is_refused(call, given, error, words):
+    with pytest.raises(error) as caught:
+        call(*given)
     for word in words:
         assert word in str(caught.value)
 
@@ -144,22 +147,12 @@ def test_codes_are_not_copied():
     ens = ca.Ensemble(codes)
     assert np.shares_memory(ens.codes, codes)
     assert np.shares_memory(ca.Ensemble(ens).codes, codes)
+    for k in (300, 65536):  # wide codes that need the width
+        wide = ready_codes(np.uint16, k, n=2 * k)
+        assert np.shares_memory(ca.Ensemble(wide).codes, wide)
     assert ca.Ensemble.from_codes(codes, [3, 3]).codes is codes
     km = ca.KMeansConsensus(2, random_state=0, engine="numpy").fit(codes)
     assert len(km.labels_) == 300
-
-
-@pytest.mark.parametrize(("dtype", "k"), [(np.uint16, 300), (np.uint16, 65536)])
-def test_wide_codes_are_not_copied_when_they_need_the_width(dtype, k):
-    codes = ready_codes(dtype, k, n=2 * k)
-    assert np.shares_memory(ca.Ensemble(codes).codes, codes)
-
-
-def test_memory_maps_are_not_copied(tmp_path):
-    np.save(tmp_path / "codes.npy", ready_codes())
-    mapped = np.load(tmp_path / "codes.npy", mmap_mode="r")
-    ens = ca.Ensemble(mapped)
-    assert np.shares_memory(ens.codes, mapped)
 
 
 @pytest.mark.parametrize(
@@ -206,27 +199,6 @@ def test_ready_codes_may_have_empty_clusters_and_missing_labels():
     assert ens.observed().tolist() == [[True, True], [False, True]]
 
 
-@pytest.mark.parametrize(
-    ("codes", "n_clusters", "error", "words"),
-    [
-        ([[0]], [1], TypeError, ["codes", "uint8", "list", "Ensemble(table)"]),
-        (np.zeros((2, 2), int), [1, 1], TypeError, ["codes", "int64"]),
-        (np.zeros(3, np.uint8), [1], ValueError, ["shape", "(3,)"]),
-        (np.zeros((2, 2), np.uint8), [1], ValueError, ["n_clusters", "(2)", "[1]"]),
-        (np.zeros((2, 2), np.uint8), [1, 0], ValueError, ["n_clusters", "positive"]),
-        (np.array([[4]], np.uint8), [3], ValueError, ["partition 0", "n_clusters[0] = 3", "got 4"]),
-        (np.full((2, 2), 2**32 - 1, np.uint32), [3, 3], ValueError, ["partition 0", "4294967295"]),
-        (np.full((2, 1), 2, np.uint8), [2], ValueError, ["missing", "nothing"]),
-        (np.zeros((0, 2), np.uint8), [1, 1], ValueError, ["at least one item", "(0, 2)"]),
-    ],
-)
-def test_wrong_codes_are_refused(codes, n_clusters, error, words):
-    with pytest.raises(error) as caught:
-        ca.Ensemble.from_codes(codes, n_clusters)
-    for word in words:
-        assert word in str(caught.value)
-
-
 # -- looking -------------------------------------------------------------------------------------------------
 
 
@@ -264,24 +236,6 @@ def test_coassociation_blocks_are_cut_from_the_matrix():
         np.testing.assert_array_equal(ens.coassociation(-1, 0), A[-1:, :1])
         mask = rng.random(len(table)) < 0.5
         np.testing.assert_array_equal(ens.coassociation(mask), A[np.ix_(mask, mask)])
-
-
-@pytest.mark.parametrize(
-    ("rows", "cols", "error", "words"),
-    [
-        (None, None, ValueError, ["rows", "'all'"]),
-        ("every", None, ValueError, ["rows", "'all'", "'every'"]),
-        ([0], "some", ValueError, ["cols", "'some'"]),
-        ([5], None, IndexError, ["rows", "0..4", "5"]),
-        ([0.5], None, IndexError, ["rows", "indices"]),
-        ([[0, 1]], None, IndexError, ["rows", "(1, 2)"]),
-    ],
-)
-def test_coassociation_refuses_other_items(rows, cols, error, words):
-    with pytest.raises(error) as caught:
-        ca.Ensemble(TABLE).coassociation(rows, cols)
-    for word in words:
-        assert word in str(caught.value)
 
 
 def test_coassociation_states_its_limit_before_it_allocates():
@@ -352,13 +306,7 @@ def test_lone_missing_items_are_never_met_again():
     assert ens.codes.tolist() == [[0, 0], [1, 0], [2, 1]]
     assert not ens.has_missing
     assert ens.encode([[None, 1]]).tolist() == [[3, 0]]
-
-
-def test_missing_as_a_cluster_of_its_own():
-    ens = ca.Ensemble([[0, 1], [None, 1], [None, 2]], missing="cluster")
-    assert ens.codes.tolist() == [[0, 0], [1, 0], [1, 1]]
-    km = ca.KMeansConsensus(2, random_state=0).fit(ens)
-    assert (km.predict(ens) == km.labels_).all()
+    assert ens.encode(ens).tolist() == [[0, 0], [3, 0], [3, 1]]
 
 
 def test_the_text_of_an_ensemble_says_its_shape():

@@ -354,16 +354,6 @@ def _edit_npz(data: bytes, rng) -> bytes:
     return zipped(members, _pick(rng, (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED)))
 
 
-def _edit_workbook(data: bytes, rng) -> bytes:
-    members = _members(data)
-    name = _pick(rng, list(members))
-    if rng.random() < 0.3:
-        members.pop(name)
-    else:
-        members[name] = damaged(members[name], rng)
-    return zipped(members)
-
-
 def _hostile_array(rng) -> np.ndarray:
     shape = tuple(int(n) for n in rng.integers(0, 8, size=rng.integers(0, 4)))
     kind = _pick(rng, ("u1", "u2", "i8", "u8", "f8", "U2", "S2", "bool", "c16", "M8[s]", "f2"))
@@ -496,5 +486,5 @@ def _edit_json(tree, rng) -> None:
 
 _STRUCTURE = {
     "csv": _edit_text, "tsv": _edit_text, "npy": _edit_npy, "npz": _edit_npz, "parquet": _edit_parquet,
-    "h5ad": _edit_h5ad, "model": _edit_model, "mat": damaged, "arrow": damaged, "xlsx": _edit_workbook,
+    "h5ad": _edit_h5ad, "model": _edit_model, "mat": damaged, "arrow": damaged, "xlsx": _edit_npz,
 }  # fmt: skip

@@ -1,8 +1,8 @@
 """Reads files in children with limits on memory and time, and says what went wrong.
 
 ``python -m fuzz.runner parquet --cases 100000`` (with ``PYTHONPATH=src:tests``) runs that many mutants against one
-target; ``--keep FOLDER`` keeps those that break a rule; ``python -m fuzz.runner files A B`` reads the files named. A
-child reads many files. It is replaced when it dies, so a crash costs one fork, not one interpreter start.
+target (``mutants.mutant`` makes any of them again); ``python -m fuzz.runner files A B`` reads the files named. A child
+reads many files. It is replaced when it dies, so a crash costs one fork, not one interpreter start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from coassoc.ensemble.io import guarded
+from coassoc.ensemble.io import limits
 from fuzz import mutants
 
 # what reads a file: read_ensemble, Ensemble(path) which leaves the labels in the file, or load for models
@@ -68,7 +68,7 @@ def check(path: Path, target: str) -> tuple[str, str] | None:
         return f"memory above {2 * LIMIT >> 20} MiB", str(error)
     except Exception as error:
         text = " ".join(str(error).split())[:200]
-        if guarded.short_of_memory(text):  # the limit was met, then renamed
+        if limits.short_of_memory(text):  # the limit was met, then renamed
             return f"memory above {2 * LIMIT >> 20} MiB", text
         # a clear error is a ValueError, or an OSError of Python itself, that names the file
         if type(error) is not ValueError and not (isinstance(error, OSError) and type(error).__module__ == "builtins"):
@@ -150,7 +150,7 @@ def _fork(task: dict) -> int:
     if child == 0:
         code = 0
         try:
-            guarded.child(**task)
+            limits.child(**task)
         except SystemExit as end:
             code = end.code
         finally:
@@ -160,7 +160,7 @@ def _fork(task: dict) -> int:
 
 def _work(target: str, case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO, warm) -> None:
     """The child: never returns. Seeds are read first, so that libraries hold their threads and buffers already."""
-    guarded.launch = _fork
+    limits.launch = _fork
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
@@ -212,7 +212,6 @@ def main() -> None:
     parser.add_argument("files", nargs="*", help="with 'files': TARGET:PATH")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="folder for files that break a rule")
     parser.add_argument("--json", action="store_true", help="print every broken rule as JSON")
     given = parser.parse_args()
     import h5py  # noqa: F401
@@ -228,10 +227,6 @@ def main() -> None:
     else:
         kind = given.target.split("-")[0]
         found = run_cases(given.target, lambda i: mutants.mutant(kind, given.seed, i), given.cases)
-    for one in found if given.keep else []:
-        given.keep.mkdir(parents=True, exist_ok=True)
-        name = f"{one['problem']}-{given.seed}-{one['index']}.{suffix(given.target)}".replace(" ", "-")
-        (given.keep / name).write_bytes(mutants.mutant(kind, given.seed, one["index"]))
     if given.json:
         print(json.dumps(found))
         return

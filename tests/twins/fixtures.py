@@ -25,7 +25,7 @@ from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.ensemble import is_on_gpu
-from coassoc.ensemble.gpu import ensemble_from_device
+from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.metrics import labels
 from twins.device import NumpyDevice, OnDevice
 
@@ -63,7 +63,7 @@ def on_device(make, host):
     """The same ensemble with its codes on a device, and an engine for it."""
     engine = make()
     device = engine.open()
-    return ensemble_from_device(device.put(host.codes), host.n_clusters, device), engine, device
+    return DeviceEnsemble.from_codes(device.put(host.codes), host.n_clusters, device), engine, device
 
 
 class Watch:

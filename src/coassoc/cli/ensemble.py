@@ -6,7 +6,7 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-from ..datasets.prepare import SCALINGS, fill_missing, scale
+from ..datasets.table import SCALINGS, fill_missing, scale
 from ..engines.dask.session import open_client
 from ..ensemble import Ensemble, make_ensemble, make_ensemble_large
 from ..ensemble.io.blocks import source_of

@@ -19,7 +19,7 @@ from ..core.counts import Counts, Layout, ScoreTable
 from ..core.tables import fix_table
 from ..engines import Engine
 from ..ensemble import Ensemble
-from ..ensemble.vocabulary import Vocabulary
+from ..ensemble.tables import Vocabulary
 from .linkage import Merges
 from .registry import methods
 from .tree import Tree

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..ensemble.io.arrays import read_member, read_shape
-from ..ensemble.io.limits import check_unpacked
+from ..ensemble.io.limits import Limit
 from ..ensemble.io.output import replacing
 from .model_state import ARRAY_KINDS, BadModel, describe, rebuild
 
@@ -126,7 +126,7 @@ def _load(archive: zipfile.ZipFile, path: Path, max_bytes: int | None) -> Any:
         raise _Refused(f"{path} is not a model saved by coassoc; use read_ensemble for label files.")
     needed = sum(info.file_size for info in members.values()) + _JSON_FACTOR * members[_STRUCTURE].file_size
     try:
-        check_unpacked(path, needed, max_bytes, "its arrays")
+        Limit.of([path], max_bytes).check(needed, "its arrays")
     except ValueError as error:
         raise _Refused(str(error)) from None
     names = [_STRUCTURE, *(f"array_{i}.npy" for i in range(len(members) - 1 - (_DIGEST in members)))]

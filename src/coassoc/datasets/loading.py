@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,17 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import check_choice
-from ..ensemble.io.output import replacing
-from .prepare import SCALINGS, prepare
 from .registry import DATASETS, DatasetInfo
-from .sources import SourceUnavailable, cache_folder, from_folder, from_network, from_package, from_rule
-from .table import RawTable, cell_digest, parse_csv, read_text
+from .sources import (
+    SourceUnavailable,
+    download,
+    from_folder,
+    from_package,
+    from_rule,
+    keep_download,
+    parse_archive,
+)
+from .table import SCALINGS, RawTable, cell_digest, parse_csv, prepare, read_text
 
 
 class DatasetUnavailable(ValueError):
@@ -84,7 +89,6 @@ def load(
     folder: str | os.PathLike | None = None,
     allow_download: bool = False,
     check: bool = True,
-    opener: Callable[..., Any] | None = None,
 ) -> Dataset:
     """Load a data set of the paper by name.
 
@@ -106,8 +110,6 @@ def load(
         Whether the network may be asked. What came is kept in the folder ``COASSOC_CACHE`` once it is checked.
     check : bool, default=True
         Compare the sha256 of the cells with the recorded one.
-    opener : callable, optional
-        Used in place of ``urllib.request.urlopen``.
 
     Returns
     -------
@@ -125,7 +127,7 @@ def load(
     if source is not None:
         check_choice(source, "source", SOURCES)
     folder = folder if folder is not None else os.environ.get("COASSOC_DATA") or None
-    raw, found = _first_source(info, source, folder, allow_download or source == "network", check, opener)
+    raw, found = _first_source(info, source, folder, allow_download or source == "network", check)
     ordinal = ("sex",) if name == "abalone" else ()
     X, names = prepare(raw, scaling, ordinal)
     return Dataset(name, X, raw.labels, names, scaling, found, info)
@@ -150,45 +152,32 @@ def from_csv(
 
 
 def _first_source(
-    info: DatasetInfo, source: str | None, folder: Any, network: bool, check: bool, opener: Any
+    info: DatasetInfo, source: str | None, folder: Any, network: bool, check: bool
 ) -> tuple[RawTable, str]:
     """The table of the first source that has it, checked; else an error with the reason for each source."""
     reasons = []
     for one in SOURCES if source is None else (source,):
+        data = b""
         try:
             if one == "folder":
-                if folder is None:
-                    raise SourceUnavailable("COASSOC_DATA is not set")
                 table = from_folder(info, folder)
             elif one == "package":
                 table = from_package(info)
             elif one == "rule":
                 table = from_rule(info)
-            elif not network:
-                raise SourceUnavailable("not allowed (allow_download=True, --allow-download, allows it)")
             else:
-                return _checked_download(info, check, opener), "network"
+                data = download(info, network)
+                table = parse_archive(info, data)
         except SourceUnavailable as reason:
             reasons.append(f"{one}: {reason}")
             continue
         if check:
             check_table(info, table, one)
+        if data:
+            keep_download(info, data)
         return table, one
     note = f" ({info.note})" if info.note else ""
     raise DatasetUnavailable(f"dataset {info.name!r} is not available here{note}. Tried " + "; ".join(reasons) + ".")
-
-
-def _checked_download(info: DatasetInfo, check: bool, opener: Any) -> RawTable:
-    cache = cache_folder()
-    table, data = from_network(info, cache, opener)
-    if check:
-        check_table(info, table, "network")
-    cache.mkdir(parents=True, exist_ok=True)
-    stored = cache / f"{info.name}.zip"
-    if not stored.exists():
-        with replacing(stored, force=True) as partial:
-            partial.write_bytes(data)
-    return table
 
 
 def check_table(info: DatasetInfo, table: RawTable, source: str) -> None:

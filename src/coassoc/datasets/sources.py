@@ -5,20 +5,21 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections.abc import Callable
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
-from .nursery import generate_nursery
+import numpy as np
+
+from ..ensemble.io.output import replacing
 from .registry import DatasetInfo
-from .table import RawTable, parse_csv, parse_delimited, parse_gisette, read_text, stack
+from .table import RawTable, parse_csv, parse_delimited, parse_gisette, read_text
 
 # how the original text of each set is cut into cells: arguments of parse_delimited
 _FORMATS: dict[str, dict] = {
     "abalone": {
-        "nominal": (0,),
+        "nominal": ("sex",),
         "names": (
             "sex", "length", "diameter", "height", "whole_weight", "shucked_weight", "viscera_weight",
             "shell_weight",
@@ -37,8 +38,10 @@ class SourceUnavailable(Exception):
     """The source does not have the data set; the next one is tried."""
 
 
-def from_folder(info: DatasetInfo, folder: str | os.PathLike) -> RawTable:
+def from_folder(info: DatasetInfo, folder: str | os.PathLike | None) -> RawTable:
     """The set from `<name>.csv.gz` or `<name>.csv` in a folder (gisette: its four original files)."""
+    if folder is None:
+        raise SourceUnavailable("COASSOC_DATA is not set")
     root = Path(folder)
     if not root.is_dir():
         raise NotADirectoryError(
@@ -66,43 +69,46 @@ def from_package(info: DatasetInfo) -> RawTable:
     return parse_original(info, texts)
 
 
-def from_rule(info: DatasetInfo) -> RawTable:
-    """The set computed from its definition."""
-    if info.name != "nursery":
-        raise SourceUnavailable("not a set that can be generated")
-    return generate_nursery()
-
-
 def parse_original(info: DatasetInfo, texts: list[str]) -> RawTable:
     """The table in the text of the original files."""
     if info.name == "gisette":
-        return parse_gisette(texts[:2], texts[2:])
+        return parse_gisette(texts)
     if info.name == "advertisement":
         texts = [text.replace(" ", "") for text in texts]
-    settings = _FORMATS.get(info.name, {})
-    return stack([parse_delimited(text, info.n_features, **settings) for text in texts])
+    return parse_delimited("\n".join(texts), info.n_features, **_FORMATS.get(info.name, {}))
 
 
-def from_network(
-    info: DatasetInfo, cache: Path | None = None, opener: Callable[..., io.BufferedIOBase] | None = None
-) -> tuple[RawTable, bytes]:
-    """The set from its archive on the network, and the downloaded bytes, which are not checked or stored yet."""
+def download(info: DatasetInfo, allowed: bool) -> bytes:
+    """The archive of the set, from the network or from an earlier, checked download."""
+    if not allowed:
+        raise SourceUnavailable("not allowed (allow_download=True, --allow-download, allows it)")
     if not info.url:
         raise SourceUnavailable("no address to download it from" + (f" ({info.note})" if info.note else ""))
-    stored = None if cache is None else cache / f"{info.name}.zip"
-    if stored is not None and stored.exists():
-        data = stored.read_bytes()
-    else:
-        try:
-            with (opener or urlopen)(info.url, timeout=60) as reply:
-                data = reply.read()
-        except (URLError, OSError) as error:
-            raise SourceUnavailable(f"{info.url} could not be read: {error}") from error
-    return parse_original(info, _members(info, data)), data
+    if (stored := _stored(info)).exists():
+        return stored.read_bytes()
+    try:
+        with urlopen(info.url, timeout=60) as reply:
+            return reply.read()
+    except OSError as error:
+        raise SourceUnavailable(f"{info.url} could not be read: {error}") from error
 
 
-def _members(info: DatasetInfo, data: bytes) -> list[str]:
-    """Texts of the wanted files of an archive, found by the end of their path."""
+def keep_download(info: DatasetInfo, data: bytes) -> None:
+    """Keep a downloaded archive whose content was checked."""
+    if not (stored := _stored(info)).exists():
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(stored, force=True) as partial:
+            partial.write_bytes(data)
+
+
+def _stored(info: DatasetInfo) -> Path:
+    """Where the download is kept: in COASSOC_CACHE, else in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("COASSOC_CACHE") or Path(base, "coassoc"), f"{info.name}.zip")
+
+
+def parse_archive(info: DatasetInfo, data: bytes) -> RawTable:
+    """The table in the wanted files of an archive, which are found by the end of their path."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
@@ -112,15 +118,63 @@ def _members(info: DatasetInfo, data: bytes) -> list[str]:
                 if not found:
                     raise ValueError(f"{info.url} holds no file {wanted!r}; it has {names[:8]}.")
                 texts.append(archive.read(found[0]).decode("utf-8"))
-            return texts
     except zipfile.BadZipFile:
         raise ValueError(f"{info.url} did not return a zip archive ({len(data)} bytes came).") from None
+    return parse_original(info, texts)
 
 
-def cache_folder() -> Path:
-    """Where downloads are kept: COASSOC_CACHE, else the user's cache folder."""
-    chosen = os.environ.get("COASSOC_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "coassoc"
+# -- nursery -------------------------------------------------------------------------------------------------------
+# Every combination of its attribute values, ranked by a hierarchical decision model (M. Olave, V. Rajkovic, M. Bohanec,
+# "An application for admission in public school systems", 1989): nursery <- employ(parents, has_nurs),
+# struct_finan(structure(form, children), housing, finance), soc_health(social, health). The levels are what that
+# hierarchy must be for the published labels to come out; the tests compare all 12960 rows.
+
+ATTRIBUTES = {
+    "parents": ("usual", "pretentious", "great_pret"),
+    "has_nurs": ("proper", "less_proper", "improper", "critical", "very_crit"),
+    "form": ("complete", "completed", "incomplete", "foster"),
+    "children": ("1", "2", "3", "more"),
+    "housing": ("convenient", "less_conv", "critical"),
+    "finance": ("convenient", "inconv"),
+    "social": ("nonprob", "slightly_prob", "problematic"),
+    "health": ("recommended", "priority", "not_recom"),
+}
+
+# level of the parents' employment by (parents, has_nurs): 0 best, 3 worst
+_EMPLOY = ((0, 1, 1, 2, 3), (1, 1, 2, 3, 3), (2, 2, 3, 3, 3))
+# level of the family's structure by (form, children): 0 best, 2 worst
+_STRUCTURE = ((0, 1, 2, 2), (1, 1, 2, 2), (1, 2, 2, 2), (2, 2, 2, 2))
+
+
+def _finances(structure: int, housing: int, finance: int) -> int:
+    """Level of structure and finances together: 0 best, 2 worst."""
+    if structure == 0:
+        return 0 if housing == 0 and finance == 0 else 1
+    if structure == 1:
+        return 1 if housing < 2 else 2
+    return 1 if housing == 0 and finance == 0 else 2
+
+
+def _rank(employ: int, finances: int, social: int, health: int) -> str:
+    """The recommendation for one family."""
+    if health == 2:
+        return "not_recom"
+    if health == 0 and social < 2:
+        if employ < 2 and finances < 2:
+            return "recommend" if employ == finances == 0 else "very_recom"
+        return "spec_prior" if employ == 3 and finances == 2 else "priority"
+    return "spec_prior" if employ + finances >= 4 and employ >= 2 else "priority"
+
+
+def from_rule(info: DatasetInfo) -> RawTable:
+    """The nursery set from its rules: all 12960 rows, the last attribute running fastest."""
+    if info.name != "nursery":
+        raise SourceUnavailable("not a set that can be generated")
+    levels = list(product(*(range(len(values)) for values in ATTRIBUTES.values())))
+    labels = [
+        _rank(_EMPLOY[parents][nursery], _finances(_STRUCTURE[form][children], housing, finance), social, health)
+        for parents, nursery, form, children, housing, finance, social, health in levels
+    ]
+    grid = np.array(levels)
+    words = {j: np.array(values)[grid[:, j]] for j, values in enumerate(ATTRIBUTES.values())}
+    return RawTable(list(ATTRIBUTES), np.full(grid.shape, np.nan), np.array(labels), words)

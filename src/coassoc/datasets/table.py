@@ -1,4 +1,4 @@
-"""Raw tables of named data sets: reading their file formats, hashing their cells."""
+"""Raw tables of named data sets: their file formats, the sha256 of their cells, the numbers that are clustered."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import csv
 import gzip
 import hashlib
 import io
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from ..ensemble.io.features import MISSING, number_in
+
+SCALINGS = ("raw", "z", "minmax")
 
 
 @dataclass
@@ -32,28 +34,31 @@ class RawTable:
     def n_samples(self) -> int:
         return len(self.labels)
 
-    @property
-    def n_missing(self) -> int:
-        return int(np.isnan(self.numbers).sum()) - len(self.nominal) * self.n_samples
-
 
 def table_from_rows(
-    rows: Sequence[Sequence[str]], names: Sequence[str], labels: Sequence[str], nominal: Collection[int] | None = ()
+    rows: Sequence[Sequence[str]], names: Sequence[str], at: int, nominal: Collection[str] | None = ()
 ) -> RawTable:
-    """Table from rows of words; columns not in `nominal` must be numbers or missing (None: those that are not are)."""
-    numbers = np.full((len(rows), len(names)), np.nan)
+    """Table from rows of words, the class in column `at`.
+
+    Columns not in `nominal` must be numbers or missing; None: those that are not are nominal.
+    """
+    for i, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            raise ValueError(f"row {i} has {len(row)} cells, expected {len(names)}.")
+    columns, features = [[cell.strip() for cell in column] for column in zip(*rows)], list(names)
+    labels, _ = columns.pop(at), features.pop(at)
+    numbers = np.full((len(rows), len(features)), np.nan)
     words: dict[int, np.ndarray] = {}
-    for j, column in enumerate(zip(*rows)):
-        cells = [cell.strip() for cell in column]
+    for j, (name, cells) in enumerate(zip(features, columns)):
         found = np.array([number_in(cell) for cell in cells])
         odd = next((i for i in np.flatnonzero(np.isnan(found)) if cells[i].lower() not in MISSING), None)
-        if j in (nominal or ()) or (nominal is None and odd is not None):
+        if name in (nominal or ()) or (nominal is None and odd is not None):
             words[j] = np.array(cells, dtype=np.str_)
         elif odd is not None:
-            raise ValueError(f"column {names[j]}, row {odd}: {cells[odd]!r} is not a number.")
+            raise ValueError(f"column {name}, row {odd}: {cells[odd]!r} is not a number.")
         else:
             numbers[:, j] = found
-    return RawTable(list(names), numbers, np.array([str(v).strip() for v in labels], dtype=np.str_), words)
+    return RawTable(features, numbers, np.array(labels, dtype=np.str_), words)
 
 
 def cell_digest(table: RawTable) -> str:
@@ -77,27 +82,14 @@ def read_text(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", errors="strict")
 
 
-def parse_csv(text: str, nominal: Iterable[str] | None = (), label: str | None = None) -> RawTable:
+def parse_csv(text: str, nominal: Collection[str] | None = (), label: str | None = None) -> RawTable:
     """A CSV with a header; the class is the column `label`, or the last one. `nominal` None: columns with words."""
-    reader = csv.reader(io.StringIO(text))
-    header = next(reader, None)
-    rows = [row for row in reader if row]
-    if not header or len(header) < 2 or not rows:
+    header, *rows = [row for row in csv.reader(io.StringIO(text)) if row] or [[]]
+    if len(header) < 2 or not rows:
         raise ValueError("a data set needs a header, at least one feature column, a class column and one row.")
-    for i, row in enumerate(rows):
-        if len(row) != len(header):
-            raise ValueError(f"line {i + 2} has {len(row)} cells, but the header has {len(header)}.")
-    if label is None:
-        at = len(header) - 1
-    elif label in header:
-        at = header.index(label)
-    else:
+    if label is not None and label not in header:
         raise ValueError(f"label column {label!r} is not in the header; it has {header[:8]}...")
-    classes = [row[at] for row in rows]
-    names = header[:at] + header[at + 1 :]
-    cells = [row[:at] + row[at + 1 :] for row in rows]
-    wordy = None if nominal is None else [names.index(name) for name in nominal]
-    return table_from_rows(cells, names, classes, wordy)
+    return table_from_rows(rows, header, len(header) - 1 if label is None else header.index(label), nominal)
 
 
 def parse_delimited(
@@ -107,56 +99,76 @@ def parse_delimited(
     delimiter: str | None = ",",
     skip: int = 0,
     label_first: bool = False,
-    nominal: Collection[int] = (),
+    nominal: Collection[str] = (),
     names: Sequence[str] | None = None,
 ) -> RawTable:
     """Headerless rows as UCI ships them: `skip` identifiers, then features, with the class last (or first).
 
     Lines that start with ``@`` or ``%`` (the ARFF and KEEL heads) are passed over.
     """
-    rows, labels = [], []
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line[0] in "@%":
+    # "ad." and "nonad." end rows in the sentence style of the C4.5 files
+    lines = [line.strip().rstrip(".") for line in text.splitlines() if line.strip() and line.strip()[0] not in "@%"]
+    features = names or [f"x{j}" for j in range(n_features)]
+    columns = ["label", *features] if label_first else [*features, "label"]
+    rows = [line.split(delimiter)[skip:] for line in lines]
+    return table_from_rows(rows, columns, 0 if label_first else n_features, nominal)
+
+
+def parse_gisette(texts: Sequence[str], n_features: int = 5000) -> RawTable:
+    """Blank-separated integers, one line per item, in the first half of the texts; labels 1 and -1 in the second."""
+    half = len(texts) // 2
+    numbers = np.concatenate([np.loadtxt(io.StringIO(text), ndmin=2) for text in texts[:half]])
+    words = np.array(" ".join(texts[half:]).split(), dtype=np.str_)
+    if numbers.shape != (len(words), n_features):
+        raise ValueError(f"gisette needs {n_features} numbers and a label per row, got {numbers.shape}, {len(words)}.")
+    return RawTable([f"x{j}" for j in range(n_features)], numbers, words)
+
+
+def prepare(table: RawTable, scaling: str, ordinal: tuple[str, ...] = ()) -> tuple[np.ndarray, list[str]]:
+    """Features as float64, and the names of their columns.
+
+    Nominal columns named in `ordinal` become the rank of their word in alphabetical order (one column); the others
+    become one 0/1 column per word, in alphabetical order. A missing number takes the mean of its column.
+    """
+    blocks, names = [], []
+    for j, name in enumerate(table.names):
+        if j not in table.nominal:
+            blocks.append(table.numbers[:, j : j + 1])
+            names.append(name)
             continue
-        cells = [c.strip() for c in (line.split(delimiter) if delimiter else line.split())]
-        if cells and cells[-1].endswith("."):
-            cells[-1] = cells[-1].rstrip(".")  # "ad." and "nonad.", the sentence style of the C4.5 files
-        if len(cells) != skip + n_features + 1:
-            raise ValueError(f"line {number} has {len(cells)} cells, expected {skip + n_features + 1}.")
-        labels.append(cells[0] if label_first else cells[-1])
-        rows.append(cells[1:] if label_first else cells[skip:-1])
-    if not rows:
-        raise ValueError("the file has no rows.")
-    names = [f"x{j}" for j in range(n_features)] if names is None else list(names)
-    return table_from_rows(rows, names, labels, nominal)
+        values, codes = np.unique(table.nominal[j], return_inverse=True)
+        if name in ordinal:
+            blocks.append(codes.reshape(-1, 1).astype(np.float64))
+            names.append(name)
+        else:
+            blocks.append((codes.reshape(-1, 1) == np.arange(len(values))).astype(np.float64))
+            names.extend(f"{name}={value}" for value in values)
+    X = np.concatenate(blocks, axis=1)
+    return scale(fill_missing(X, names), scaling), names
 
 
-def stack(tables: Sequence[RawTable]) -> RawTable:
-    """The rows of several tables of the same columns, one after the other."""
-    nominal = {j: np.concatenate([t.nominal[j] for t in tables]) for j in tables[0].nominal}
-    return RawTable(
-        tables[0].names,
-        np.concatenate([t.numbers for t in tables]),
-        np.concatenate([t.labels for t in tables]),
-        nominal,
-    )
+def fill_missing(X: np.ndarray, names: list[str]) -> np.ndarray:
+    """Missing cells replaced by the mean of their column."""
+    missing = np.isnan(X)
+    if not missing.any():
+        return X
+    empty = np.flatnonzero(missing.all(axis=0))
+    if len(empty):
+        raise ValueError(f"column {names[empty[0]]} has no value at all; drop it.")
+    columns = np.flatnonzero(missing.any(axis=0))
+    X = X.copy()
+    for j in columns:
+        X[missing[:, j], j] = X[~missing[:, j], j].mean()
+    return X
 
 
-def parse_gisette(data: Sequence[str], labels: Sequence[str], n_features: int = 5000) -> RawTable:
-    """Blank-separated integers 0..999, one line per item; labels 1 and -1 in files of their own."""
-    parts = []
-    for text, classes in zip(data, labels, strict=True):
-        numbers = np.array([line.split() for line in text.splitlines() if line.strip()], dtype=np.float64)
-        words = np.array(classes.split(), dtype=np.str_)
-        if numbers.ndim != 2 or numbers.shape[1] != n_features:
-            raise ValueError(f"gisette rows must have {n_features} integers, got an array of {numbers.shape}.")
-        if len(words) != len(numbers):
-            raise ValueError(f"gisette has {len(numbers)} rows but {len(words)} labels.")
-        if numbers.min() < 0 or numbers.max() > 999 or (numbers != np.floor(numbers)).any():
-            raise ValueError("gisette features must be integers from 0 to 999.")
-        if not set(words.tolist()) <= {"1", "-1", "+1"}:
-            raise ValueError(f"gisette labels must be 1 or -1, got {sorted(set(words.tolist()))[:5]}.")
-        words = np.array([w.lstrip("+") for w in words], dtype=np.str_)
-        parts.append(RawTable([f"x{j}" for j in range(n_features)], numbers, words))
-    return stack(parts)
+def scale(X: np.ndarray, scaling: str) -> np.ndarray:
+    """`X` as it is, with mean 0 and deviation 1 per column, or on [0, 1] per column; constants become 0."""
+    if scaling == "raw":
+        return X
+    shift = X.mean(axis=0) if scaling == "z" else X.min(axis=0)
+    width = X.std(axis=0) if scaling == "z" else X.max(axis=0) - X.min(axis=0)
+    constant = X.max(axis=0) == X.min(axis=0)
+    scaled = (X - shift) / np.where(constant, 1.0, width)
+    scaled[:, constant] = 0.0
+    return scaled

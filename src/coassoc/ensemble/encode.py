@@ -21,9 +21,17 @@ class Column:
     """Codes of one partition. `codes == n_clusters` marks a missing label."""
 
     codes: np.ndarray
-    n_clusters: int
     categories: np.ndarray  # the label of each code
-    has_missing: bool
+    has_missing: bool = False
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.categories)
+
+    def dictionary(self) -> Dictionary:
+        """The same column as indices and labels."""
+        places = np.append(np.arange(self.n_clusters, dtype=np.int32), np.int32(-1))
+        return Dictionary(places[self.codes], self.categories)
 
 
 @dataclass(frozen=True)
@@ -99,39 +107,36 @@ def encode_column(
     A vector without a single label is an error unless `allow_empty`. Messages count rows from `first_row`.
     """
     if isinstance(values, Dictionary):
-        return _encode_dictionary(values, name, missing, allow_empty)
-    if isinstance(values, np.ma.MaskedArray):
-        nulls = _either(nulls, np.ma.getmaskarray(values))
-        values = values.data
-    values, nulls = _labels_and_nulls(np.asarray(values), nulls, name, first_row)
-    if missing != "nan" and values.dtype.kind in "iO":
-        nulls = _either(nulls, _negative(values))
+        seen, nulls = _from_dictionary(values, name, missing)
+    else:
+        if isinstance(values, np.ma.MaskedArray):
+            nulls = _either(nulls, np.ma.getmaskarray(values))
+            values = values.data
+        values, nulls = _labels_and_nulls(np.asarray(values), nulls, name, first_row)
+        if missing != "nan" and values.dtype.kind in "iO":
+            nulls = _either(nulls, _negative(values))
+        seen = _recode(values if nulls is None else values[~nulls])
     if nulls is None:
-        return _recode(values)
-    if nulls.all() and not allow_empty and missing not in ("cluster", "singletons"):
+        return seen
+    if seen.n_clusters == 0 and not allow_empty and missing not in ("cluster", "singletons"):
         raise no_label(name)
-    seen = _recode(values[~nulls]) if not nulls.all() else Column(np.empty(0, np.intp), 0, values[:0], False)
     return _place_missing(seen, nulls, missing)
 
 
-def _encode_dictionary(column: Dictionary, name: str, missing: str, allow_empty: bool) -> Column:
-    """The same result as for the column written out, but each different label is validated once."""
-    present = column.indices >= 0
-    used = np.flatnonzero(np.bincount(column.indices[present], minlength=len(column.labels)))
+def _from_dictionary(column: Dictionary, name: str, missing: str) -> tuple[Column, np.ndarray | None]:
+    """Codes of the labels that are present, and where labels are missing; each different label is validated once."""
+    used = np.flatnonzero(np.bincount(column.indices[column.indices >= 0], minlength=len(column.labels)))
     rule = "nan" if missing == "nan" else "negative"
-    labels = encode_column(column.labels[used], None, name, rule, allow_empty=True) if len(used) else None
-    k = labels.n_clusters if labels is not None else 0
-    lookup = np.full(len(column.labels) + 1, k, dtype=np.intp)  # the last entry serves index −1
-    if labels is not None:
-        lookup[used] = labels.codes
+    try:
+        labels = encode_column(column.labels[used], None, name, rule, allow_empty=True)
+    except ValueError:
+        encode_column(*column.decode(), name, rule)  # the same error, which names the row
+        raise
+    lookup = np.full(len(column.labels) + 1, labels.n_clusters, dtype=np.intp)  # the last entry serves index −1
+    lookup[used] = labels.codes
     codes = lookup[column.indices]
-    nulls = codes == k
-    if k == 0 and not allow_empty and missing not in ("cluster", "singletons"):
-        raise no_label(name)
-    categories = labels.categories if labels is not None else np.empty(0, dtype=np.int64)
-    if not nulls.any():
-        return Column(codes, k, categories, False)
-    return _place_missing(Column(codes[~nulls], k, categories, False), nulls, missing)
+    nulls = codes == labels.n_clusters
+    return Column(codes[~nulls] if nulls.any() else codes, labels.categories), nulls if nulls.any() else None
 
 
 def _place_missing(seen: Column, nulls: np.ndarray, missing: str) -> Column:
@@ -140,32 +145,27 @@ def _place_missing(seen: Column, nulls: np.ndarray, missing: str) -> Column:
     codes = np.full(nulls.shape, k, dtype=np.intp)
     codes[~nulls] = seen.codes
     if missing == "cluster":  # None is the label of that cluster, so that new rows find it
-        return Column(codes, k + 1, np.append(seen.categories.astype(object), [None]), False)
+        return Column(codes, np.append(seen.categories.astype(object), [None]))
     if missing == "singletons":  # NaN is no label: no new row belongs to a lone item
         n_missing = int(nulls.sum())
         codes[nulls] = k + np.arange(n_missing)
-        return Column(codes, k + n_missing, np.append(seen.categories.astype(object), [np.nan] * n_missing), False)
-    return Column(codes, k, seen.categories, True)
+        return Column(codes, np.append(seen.categories.astype(object), [np.nan] * n_missing))
+    return Column(codes, seen.categories, True)
 
 
 def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
     """Labels as an integer, string or (numbers among strings) object array, and where they are null, if anywhere."""
     kind = values.dtype.kind
-    if kind in "iu":
+    if kind in "iuUS":
         return values, nulls
     if kind == "b":
         return values.view(np.uint8), nulls
     if kind == "f":
         return _from_floats(values, nulls, name, first_row)
-    if kind in "US":
-        return values, nulls
-    if kind == "T":  # NumPy 2 variable-width strings
+    if kind in "OT":  # T: variable-width strings of NumPy 2
         return _from_objects(values.astype(object), nulls, name, first_row)
-    if kind == "O":
-        return _from_objects(values, nulls, name, first_row)
     if kind in "mM":
-        nat = np.isnat(values)
-        return values.view(np.int64).view(np.uint64), _either(nulls, nat)
+        return values.view(np.int64).view(np.uint64), _either(nulls, np.isnat(values))
     raise TypeError(
         f"partitions: column {name} has dtype {values.dtype}; labels must be integers, strings, booleans "
         "or whole floats with NaN for missing."
@@ -177,13 +177,10 @@ def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str, first_
     if nulls is not None:
         nan |= nulls
     whole = np.where(nan, 0.0, values).astype(np.float64, copy=False)
-    for wrong in (np.isinf(whole), whole != np.floor(whole)):
+    for wrong in (np.isinf(whole), whole != np.floor(whole), np.abs(whole) >= 2.0**63):
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            _refuse_float(values[row], first_row + row, name)
-    if (np.abs(whole) >= 2.0**63).any():
-        row = int(np.flatnonzero(np.abs(whole) >= 2.0**63)[0])
-        _refuse_size(values[row], first_row + row, name)
+            _whole_number(values[row], first_row + row, name)
     return whole.astype(np.int64), (nan if nan.any() else None)
 
 
@@ -193,8 +190,8 @@ def _refuse_float(value: Any, row: int, name: str) -> None:
             f"partitions must not contain infinity: column {name}, row {row} is {value}; use NaN for a missing label."
         )
     raise ValueError(
-        f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; "
-        "labels are whole numbers or strings. To cluster features, use make_ensemble(X) or ConsensusClustering."
+        f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; labels are whole numbers "
+        "or strings. Leave the column out (exclude=, --exclude), or cluster features by make_ensemble(X)."
     )
 
 
@@ -230,10 +227,11 @@ def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first
 
 
 def _whole_number(value: Any, row: int, name: str) -> int:
-    if isinstance(value, (float, np.floating)) and not float(value).is_integer():
+    is_float = isinstance(value, (float, np.floating))
+    if is_float and not float(value).is_integer():
         _refuse_float(value, row, name)
     whole = int(value)
-    if not -(2**63) <= whole < 2**64:
+    if not -(2**63) <= whole < 2 ** (63 if is_float else 64):
         _refuse_size(whole, row, name)
     return whole
 
@@ -251,13 +249,9 @@ def is_negative(label: Any) -> bool:
 
 
 def _is_null(value: Any) -> bool:
-    if value is None:
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return True
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return bool(np.isnat(value))
-    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
+    return isinstance(value, (float, np.floating, np.datetime64, np.timedelta64)) and bool(value != value)
 
 
 def _object_kind(kind: type, name: str) -> str:
@@ -275,26 +269,22 @@ def _either(first: np.ndarray | None, second: np.ndarray) -> np.ndarray | None:
 
 def _recode(values: np.ndarray) -> Column:
     """Codes of fully observed labels, in the sorted order of the labels (numbers before strings)."""
+    if not len(values):
+        return Column(np.empty(0, np.intp), values)
     if values.dtype.kind in "iu":
         low, high = int(values.min()), int(values.max())
         # a counting pass beats sorting while the range of labels is of the order of n
-        if high - low < max(4 * len(values), 1 << 16):
-            # unsigned: subtract first, since uint64 may not fit int64; signed: widen first, since int8 may overflow
-            unsigned = values.dtype.kind == "u"
-            shifted = values - values.dtype.type(low) if unsigned else values.astype(np.int64) - low
-            shifted = shifted.astype(np.int64, copy=False)
+        if high < 2**63 and high - low < max(4 * len(values), 1 << 16):
+            shifted = values.astype(np.int64) - low
             used = np.flatnonzero(np.bincount(shifted))
-            categories = used.astype(np.uint64) + np.uint64(low) if high >= 2**63 else used + low
-            if len(used) < high - low + 1:
-                rank = np.zeros(high - low + 1, dtype=np.intp)
-                rank[used] = np.arange(len(used))
-                shifted = rank[shifted]
-            return Column(shifted, len(used), categories, False)
+            rank = np.zeros(high - low + 1, dtype=np.intp)
+            rank[used] = np.arange(len(used))
+            return Column(rank[shifted], used + low)
     if values.dtype.kind == "O":
         categories, codes = sorted_labels(values.tolist())
-        return Column(codes, len(categories), categories, False)
+        return Column(codes, categories)
     categories, codes = np.unique(values, return_inverse=True)
     if values.dtype.kind == "S":  # the text by which bytes among objects go too; it may sort otherwise than the bytes
         categories, rank = np.unique([str(label) for label in categories.tolist()], return_inverse=True)
         codes = rank[codes]
-    return Column(codes, len(categories), categories, False)
+    return Column(codes, categories)

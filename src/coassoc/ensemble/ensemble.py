@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,20 +10,10 @@ import numpy as np
 from ..core.counts import smallest_unsigned
 from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
-from .integers import tally_integers
 from .io.blocks import Coding
 from .io.roles import warn_of_odd_columns
-from .rows import count_codes, distinct_rows, row_chunks
-from .tables import check_table_shape, column_values, columns_of
-from .vocabulary import Vocabulary
-
-# (test, class) of ensembles that leave the labels where they are; the first class whose test holds is used
-_KINDS: list[tuple[Callable[[Any], bool], type]] = []
-
-
-def add_kind(test: Callable[[Any], bool], kind: type) -> None:
-    """Make ``Ensemble(table)`` a `kind` for tables for which ``test(table)`` holds."""
-    _KINDS.append((test, kind))
+from .rows import count_codes, distinct_rows, row_chunks, tally_integers
+from .tables import Vocabulary, check_table_shape, column_values, columns_of
 
 
 class Ensemble:
@@ -93,8 +83,13 @@ class Ensemble:
 
     def __new__(cls, partitions: Any = None, **_: Any) -> Ensemble:
         """Files, Dask collections and tables on a GPU make ensembles that leave the labels where they are."""
-        kind = next((kind for test, kind in _KINDS if test(partitions)), cls) if cls is Ensemble else cls
-        return object.__new__(kind)
+        kinds = cls.__subclasses__() if cls is Ensemble else ()
+        return object.__new__(next((kind for kind in kinds if kind.takes(partitions)), cls))
+
+    @staticmethod
+    def takes(table: Any) -> bool:
+        """Whether ``Ensemble(table)`` is of this class; for classes that leave the labels where they are."""
+        return False
 
     def __init__(self, partitions: Any, *, missing: str = "negative"):
         check_missing_rule(missing)
@@ -173,14 +168,14 @@ class Ensemble:
             Names of partitions; original labels behind the codes.
         """
         if is_on_gpu(codes):
-            on_device: Any = next(kind for test, kind in _KINDS if test(codes))
+            on_device: Any = next(kind for kind in Ensemble.__subclasses__() if kind.takes(codes))
             return on_device.from_codes(codes, n_clusters, names=names, categories=categories)
         if not isinstance(codes, np.ndarray):
             raise TypeError(
                 f"codes must be a uint8, uint16 or uint32 array, got {type(codes).__name__}; use Ensemble(table)."
             )
         self = cls.__new__(cls)
-        self._store_codes(codes, n_clusters, names, categories, _counts_of)
+        self._store_codes(codes, n_clusters, names, categories)
         return self
 
     # -- building ------------------------------------------------------------------------------------------
@@ -216,8 +211,7 @@ class Ensemble:
         assert codes is not None
         self._store(codes, np.array(n_clusters, dtype=np.int64), sizes, names, categories)
 
-    def _store_codes(self, codes: Any, n_clusters: Any, names: Any, categories: Any, count: Callable) -> None:
-        """Store compact codes; ``count(codes, n_clusters)`` gives how often each code of each partition occurs."""
+    def _store_codes(self, codes: Any, n_clusters: Any, names: Any = None, categories: Any = None) -> None:
         if codes.dtype.name not in ("uint8", "uint16", "uint32"):
             raise TypeError(f"codes must be a uint8, uint16 or uint32 array, got {codes.dtype}; use Ensemble(table).")
         check_table_shape(codes.shape)
@@ -226,9 +220,19 @@ class Ensemble:
             raise ValueError(
                 f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
             )
-        sizes = [found[:k] for found, k in zip(count(codes, n_clusters), n_clusters)]
+        sizes = [found[:k] for found, k in zip(self._count_codes(codes, n_clusters), n_clusters)]
         names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
         self._store(codes, n_clusters, sizes, names, categories or [np.arange(k) for k in n_clusters])
+
+    def _count_codes(self, codes: Any, n_clusters: np.ndarray) -> Any:
+        """How often each code of each partition occurs."""
+        for j, (k, highest) in enumerate(zip(n_clusters, codes.max(axis=0))):
+            if highest > k:
+                raise ValueError(
+                    f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing label), "
+                    f"got {highest}."
+                )
+        return count_codes(codes, int(n_clusters.max()) + 1)
 
     def _store(self, codes, n_clusters, sizes, names, categories) -> None:
         self.codes = codes
@@ -379,30 +383,16 @@ class Ensemble:
         return self.vocabulary().encode(partitions)
 
     def _item_index(self, which: Any, name: str) -> np.ndarray:
-        if which is None:
-            raise ValueError(f"{name} must name items; write coassociation('all') for the whole matrix.")
-        if isinstance(which, str):
-            if which != "all":
-                raise ValueError(f"{name} must be indices, a slice or 'all', got {which!r}.")
-            which = slice(None)
+        if which is None or (isinstance(which, str) and which != "all"):
+            raise ValueError(f"{name} must be indices, a slice or 'all' (the whole matrix), got {which!r}.")
         try:
-            index = np.atleast_1d(np.arange(self.n_samples)[which])
+            index = np.atleast_1d(np.arange(self.n_samples)[slice(None) if isinstance(which, str) else which])
         except (IndexError, TypeError) as error:
             items = f"items 0..{self.n_samples - 1} (indices, a mask, a slice)"
             raise IndexError(f"{name} must name {items}: {error}") from None
         if index.ndim != 1:
             raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
         return index
-
-
-def _counts_of(codes: np.ndarray, n_clusters: np.ndarray) -> np.ndarray:
-    for j, (k, highest) in enumerate(zip(n_clusters, codes.max(axis=0))):
-        if highest > k:
-            raise ValueError(
-                f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing label), "
-                f"got {highest}."
-            )
-    return count_codes(codes, int(n_clusters.max()) + 1)
 
 
 def is_on_gpu(table: Any) -> bool:

@@ -6,17 +6,16 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 # scikit-learn and joblib are imported where they are used: reading labels needs neither
-from ..core.checks import check_choice, check_integer
+from ..core.checks import check_choice, check_integer, seed_from
 from .ensemble import Ensemble
 
 _CHUNK_BYTES = 1 << 26  # rows are labelled in pieces of about this size
-_CLUSTER_PARAMETERS = ("n_clusters", "n_components")
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,26 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Draw:
-    """The random choices of one partition."""
+class Model:
+    """The base clusterer of one partition with its random choices and, once fitted, the labels of its rows."""
 
     estimator: Any
     columns: np.ndarray | None  # None: every feature
     rows: np.ndarray | None  # None: every row
+    labels: Any = None
+
+    def label(self, X: Any, start: int) -> np.ndarray:
+        """Labels of a block of rows, the first of which is row `start`."""
+        from threadpoolctl import threadpool_limits
+
+        if self.rows is None:
+            return self.labels[start : start + X.shape[0]]
+        with threadpool_limits(limits=1):
+            labels = np.asarray(self.estimator.predict(X if self.columns is None else X[:, self.columns]))
+        labels = labels.astype(np.int64)
+        first, last = np.searchsorted(self.rows, [start, start + X.shape[0]])
+        labels[self.rows[first:last] - start] = self.labels[first:last]
+        return labels
 
 
 def make_ensemble(
@@ -97,7 +110,7 @@ def make_ensemble(
         Restarts of the default k-means; the one with the least inertia is kept.
     n_jobs : int, optional
         Processes that work side by side; None is 1, −1 every core.
-    random_state : int, numpy.random.Generator, numpy.random.SeedSequence or None, default=None
+    random_state : int, RandomState, Generator, SeedSequence or None, default=None
         Seed. None draws a fresh one.
     progress : callable, optional
         Called as ``progress(done, n_partitions)`` after each partition.
@@ -143,21 +156,9 @@ def make_ensemble(
 def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.SeedSequence]:
     """One seed per partition: the root's entropy with the partition's number added to its spawn key."""
     check_integer(n_partitions, "n_partitions")
-    if isinstance(random_state, np.random.SeedSequence):
-        root = random_state
-    elif isinstance(random_state, np.random.Generator):
-        root = np.random.SeedSequence(random_state.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
-    elif random_state is None:
-        root = np.random.SeedSequence()
-    elif isinstance(random_state, numbers.Integral) and int(random_state) >= 0:
-        root = np.random.SeedSequence(int(random_state))
-    else:
-        raise ValueError(
-            "random_state must be None, a non-negative integer, a numpy Generator or a SeedSequence, "
-            f"got {random_state!r}."
-        )
-    key = tuple(root.spawn_key)
-    return [np.random.SeedSequence(root.entropy, spawn_key=(*key, j)) for j in range(n_partitions)]
+    is_root = isinstance(random_state, np.random.SeedSequence)
+    root = random_state if is_root else np.random.SeedSequence(seed_from(random_state))
+    return [np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, j)) for j in range(n_partitions)]
 
 
 # -- running ---------------------------------------------------------------------------------------------------
@@ -165,12 +166,9 @@ def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.Seed
 
 def run_partitions(function: Callable, X: Any, recipe: Recipe, seeds: Sequence, n_jobs: int | None) -> Iterator[Any]:
     """``function(X, recipe, j, seed)`` of each partition j, in order, as they become known."""
-    from joblib import Parallel, delayed, effective_n_jobs
+    from joblib import Parallel, delayed
 
-    jobs = min(effective_n_jobs(n_jobs), len(seeds))
-    if jobs == 1:
-        return (function(X, recipe, j, seed) for j, seed in enumerate(seeds))
-    parallel = Parallel(n_jobs=jobs, return_as="generator")
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     return parallel(delayed(function)(X, recipe, j, seed) for j, seed in enumerate(seeds))
 
 
@@ -196,30 +194,7 @@ def fit_partition(
     return labels, model.estimator, model.columns
 
 
-@dataclass(frozen=True)
-class Model:
-    """A fitted base clusterer, with the labels it gave to the rows it was fitted on."""
-
-    estimator: Any
-    columns: np.ndarray | None  # None: every feature
-    rows: np.ndarray | None  # None: every row
-    labels: np.ndarray
-
-    def label(self, X: Any, start: int) -> np.ndarray:
-        """Labels of a block of rows, the first of which is row `start`."""
-        from threadpoolctl import threadpool_limits
-
-        if self.rows is None:
-            return self.labels[start : start + X.shape[0]]
-        with threadpool_limits(limits=1):
-            labels = np.asarray(self.estimator.predict(X if self.columns is None else X[:, self.columns]))
-        labels = labels.astype(np.int64)
-        first, last = np.searchsorted(self.rows, [start, start + X.shape[0]])
-        labels[self.rows[first:last] - start] = self.labels[first:last]
-        return labels
-
-
-def fit_model(drawn: Draw, X: Any, j: int) -> Model:
+def fit_model(drawn: Model, X: Any, j: int) -> Model:
     """The clusterer of partition `j`, fitted on `X`, the rows it drew."""
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
@@ -241,16 +216,16 @@ def fit_model(drawn: Draw, X: Any, j: int) -> Model:
         raise ValueError(
             f"partition {j}: {type(estimator).__name__} labels no row at all (only noise); change its settings."
         )
-    return Model(estimator, drawn.columns, drawn.rows, found.astype(np.int64))
+    return replace(drawn, labels=found.astype(np.int64))
 
 
-def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> Draw:
+def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> Model:
     """The random choices of partition `j`, made in a fixed order."""
     rng = np.random.default_rng(seed)
     k = int(rng.integers(recipe.low, recipe.high, endpoint=True))
     estimator = _configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
     columns = _some(rng, shape[1], recipe.n_features)
-    return Draw(estimator, columns, _some(rng, shape[0], recipe.n_rows))
+    return Model(estimator, columns, _some(rng, shape[0], recipe.n_rows))
 
 
 def _some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
@@ -264,7 +239,7 @@ def _configured(clusterer: Any, k: int, seed: int) -> Any:
 
     estimator = clone(clusterer)
     known = estimator.get_params(deep=False)
-    settings = {name: k for name in _CLUSTER_PARAMETERS if name in known}
+    settings = {name: k for name in ("n_clusters", "n_components") if name in known}
     if "random_state" in known:
         settings["random_state"] = seed
     return estimator.set_params(**settings)

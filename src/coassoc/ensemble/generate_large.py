@@ -12,17 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .generate import (
-    Draw,
-    Model,
-    check_clusterers,
-    check_finite,
-    draw_partition,
-    fit_model,
-    partition_seeds,
-    plan,
-)
-from .io.blocks import Source, content, source_of
+from .generate import Model, check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
+from .io.blocks import Source, source_of
+from .io.output import check_writable, replacing
 from .stored import StoredEnsemble
 
 
@@ -52,8 +44,8 @@ def make_ensemble_large(
 
     Parameters
     ----------
-    features : path or Dask collection
-        Parquet file, folder of Parquet files, or NPY file of numbers; with `client` also a Dask array or data frame.
+    features : path
+        Parquet file, folder of Parquet files, or NPY file of numbers.
     output : path
         Parquet file of labels to write, one column per partition; with `client` a folder of such files, one per block,
         which all workers must be able to write to.
@@ -92,48 +84,34 @@ def make_ensemble_large(
     Ensemble(500 items, 4 partitions, stored in labels.parquet)
     """
     source, target = source_of(features, columns), Path(output)
-    if target.exists() and not force:
-        raise FileExistsError(
-            f"{target} already exists; choose another name, or overwrite it with force=True (--force)."
-        )
-    if source.kind not in ("npy", "parquet", "dask"):
-        raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; convert it first.")
-    if source.kind == "dask" and client is None:
-        raise ValueError("features on a cluster need client=, the distributed.Client that computes them.")
-    sizes = _block_sizes(source, client)
+    if client is None or not force or not target.is_dir():
+        check_writable(target, force=force)
+    if source.kind not in ("npy", "parquet"):
+        raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; write them as one first.")
+    sizes = [block.rows for block in source.blocks]
+    if sum(sizes) < 2:
+        raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
     starts, shape = np.cumsum([0, *sizes[:-1]]).tolist(), (sum(sizes), len(source.names))
     clusterers = check_clusterers(clusterer, mini_batch, n_init)
     recipe = plan(shape, n_clusters, None, clusterers, feature_fraction, 1.0, "predict", fit_sample)
     seeds = partition_seeds(random_state, n_partitions)
     drawn = [draw_partition(recipe, j, seed, shape) for j, seed in enumerate(seeds)]
     models = _fit(source, drawn, starts, sizes, client or _Here())
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        if client is None:
+    if client is None:
+        with replacing(target, force=force) as partial:
             _label_here(source, starts, models, partial, progress)
-        else:
-            partial.mkdir()
-            paths = [str(partial / f"part-{i:06d}.parquet") for i in range(len(sizes))]
-            client.gather(_tasks(client, source, _write_part, starts, [models] * len(paths), paths))
+        return StoredEnsemble(target)
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    folder.mkdir()
+    try:
+        paths = [folder / f"part-{i:06d}.parquet" for i in range(len(sizes))]
+        client.gather(_tasks(client, source, _write_part, starts, [models] * len(paths), paths))
         if target.is_dir():
             shutil.rmtree(target)
-        os.replace(partial, target)
+        os.replace(folder, target)
     finally:
-        if partial.is_dir():
-            shutil.rmtree(partial)
-        else:
-            partial.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
     return StoredEnsemble(target)
-
-
-def _block_sizes(source: Source, client: Any) -> list[int]:
-    sizes = [block.rows for block in source.blocks]
-    if any(size is None for size in sizes):
-        futures = client.compute([block.delayed for block in source.blocks])
-        sizes = client.gather([client.submit(len, future) for future in futures])
-    if sum(sizes) < 2:
-        raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
-    return sizes
 
 
 # -- what is done with a block: plain functions, here or on a worker -------------------------------------------------
@@ -141,9 +119,9 @@ def _block_sizes(source: Source, client: Any) -> list[int]:
 
 def _features(block: Any, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    table = content(block)
-    if not isinstance(table, np.ndarray):  # columns by name
-        parts = {str(name): np.asarray(table[name]) for name in (table if isinstance(table, dict) else table.columns)}
+    table = block.read()
+    if isinstance(table, dict):
+        parts = {name: np.asarray(column) for name, column in table.items()}
         words = [name for name, part in parts.items() if part.dtype.kind not in "iufb"]
         if words:
             raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
@@ -167,7 +145,7 @@ def _between(rows: np.ndarray | None, start: int, size: int) -> np.ndarray | sli
     return rows[first:last] - start
 
 
-def _fit_parts(drawn: Draw, parts: Sequence[np.ndarray], j: int) -> Model:
+def _fit_parts(drawn: Model, parts: Sequence[np.ndarray], j: int) -> Model:
     return fit_model(drawn, np.concatenate(parts), j)
 
 
@@ -176,22 +154,16 @@ def _label_table(block: Any, start: int, models: Sequence[Model]) -> Any:
     import pyarrow as pa
 
     X = _features(block, start)
-    columns = {}
-    for j, model in enumerate(models):
-        labels = model.label(X, start) if len(X) else np.empty(0, np.int64)
-        columns[f"partition_{j}"] = pa.array(labels.astype(np.int32))
-    return pa.table(columns)
+    labels = [model.label(X, start) if len(X) else np.empty(0) for model in models]
+    return pa.table({f"partition_{j}": pa.array(one.astype(np.int32)) for j, one in enumerate(labels)})
 
 
-def _write_part(block: Any, start: int, models: Sequence[Model], path: str) -> int:
+def _write_part(block: Any, start: int, models: Sequence[Model], path: Path) -> None:
     """One file of labels, whole or absent: a task may run twice."""
     import pyarrow.parquet as pq
 
-    partial = f"{path}.{secrets.token_hex(4)}.part"
-    table = _label_table(block, start, models)
-    pq.write_table(table, partial)
-    os.replace(partial, path)
-    return len(table)
+    with replacing(path, force=True) as partial:
+        pq.write_table(_label_table(block, start, models), partial)
 
 
 class _Here:
@@ -204,13 +176,10 @@ class _Here:
 
 def _tasks(client: Any, source: Source, function: Callable, *columns: Sequence) -> list:
     """``function(block, ...)`` for every block; tasks, which can be run again, on a cluster."""
-    blocks = source.blocks
-    if source.kind == "dask":
-        blocks = client.compute([block.delayed for block in blocks])
-    return [client.submit(function, block, *rest, pure=False) for block, *rest in zip(blocks, *columns)]
+    return [client.submit(function, block, *rest, pure=False) for block, *rest in zip(source.blocks, *columns)]
 
 
-def _fit(source: Source, draws: list[Draw], starts: list[int], sizes: list[int], client: Any) -> list:
+def _fit(source: Source, draws: list[Model], starts: list[int], sizes: list[int], client: Any) -> list:
     """The model of each partition, on a cluster as a future."""
     inside = [[_between(draw.rows, start, size) for draw in draws] for start, size in zip(starts, sizes)]
     picked = _tasks(client, source, _pick, starts, inside)
@@ -222,16 +191,12 @@ def _fit(source: Source, draws: list[Draw], starts: list[int], sizes: list[int],
 
 
 def _label_here(source: Source, starts: list[int], models: list[Model], path: Path, progress: Any) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    writer = None
-    try:
+    schema = pa.schema([(f"partition_{j}", pa.int32()) for j in range(len(models))])
+    with pq.ParquetWriter(path, schema) as writer:
         for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
-            table = _label_table(block, start, models)
-            writer = writer or pq.ParquetWriter(path, table.schema)
-            writer.write_table(table)
+            writer.write_table(_label_table(block, start, models))
             if progress is not None:
                 progress(done, len(starts))
-    finally:
-        if writer is not None:
-            writer.close()

@@ -1,8 +1,8 @@
-"""Ensembles of label tables that are in the memory of a GPU; nothing is copied to the host."""
+"""Input in the memory of a GPU (label tables, labels, multiplicities, new rows): validated and coded there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,11 @@ import numpy as np
 from ..core.counts import smallest_unsigned
 from ..engines.cuda import device as cuda_device
 from ..engines.cuda.engine import Cuda
-from .ensemble import Ensemble, add_kind, is_on_gpu
+from .ensemble import Ensemble, is_on_gpu
+from .tables import Vocabulary
+
+_MOST = 1 << 22  # labels on a GPU must be below: a lookup table has one entry for each
+_PART = 1 << 24  # items coded at a time
 
 
 class DeviceEnsemble(Ensemble):
@@ -30,17 +34,27 @@ class DeviceEnsemble(Ensemble):
     """
 
     device: Any
+    takes = staticmethod(is_on_gpu)
 
     def __init__(self, table: Any, *, missing: str = "negative", device: Any = None):
         if isinstance(table, DeviceEnsemble):
             self.__dict__.update(table.__dict__)
             return
-        self.__dict__.update(_coded(table, missing, device or cuda_device.device_of(table)).__dict__)
+        self.device = device or cuda_device.device_of(table)
+        self._store_codes(*_coded(table, missing, self.device))
 
     @classmethod
-    def from_codes(cls, codes: Any, n_clusters: Any, **settings: Any) -> DeviceEnsemble:
-        """Ensemble over codes on a GPU, without a copy."""
-        return ensemble_from_device(codes, n_clusters, **settings)
+    def from_codes(
+        cls, codes: Any, n_clusters: Any, device: Any = None, *, names: Any = None, categories: Any = None
+    ) -> DeviceEnsemble:
+        """Ensemble over codes on a GPU, without a copy; other parameters as for `Ensemble.from_codes`."""
+        self: DeviceEnsemble = object.__new__(DeviceEnsemble)
+        self.device = device or cuda_device.device_of(codes)
+        self._store_codes(self.device.adopt(codes), n_clusters, names, categories)
+        return self
+
+    def _count_codes(self, codes: Any, n_clusters: np.ndarray) -> Any:
+        return np.split(self.device.count_codes(codes, n_clusters), np.cumsum(n_clusters + 1)[:-1])
 
     def unlabelled(self) -> Any:
         """Indices (on the GPU) of the items that no partition labels, or None when there are none."""
@@ -63,40 +77,8 @@ class DeviceEnsemble(Ensemble):
         return host
 
 
-def ensemble_from_device(
-    codes: Any,
-    n_clusters: Any,
-    device: Any = None,
-    *,
-    names: Sequence[str] | None = None,
-    categories: list[np.ndarray] | None = None,
-) -> DeviceEnsemble:
-    """Ensemble over codes on a GPU, without a copy; what `Ensemble.from_codes` calls for such codes.
-
-    Parameters
-    ----------
-    codes : CuPy array, or any object with ``__cuda_array_interface__`` or DLPack, of shape (n_samples, n_partitions)
-        uint8, uint16 or uint32; ``0..n_clusters[j]-1`` are clusters, ``n_clusters[j]`` is a missing label.
-    n_clusters : array-like of shape (n_partitions,)
-        Clusters in each partition.
-    device : object, default=None
-        The CUDA device; that of `codes` when None.
-    names, categories : list, optional
-        Names of partitions; original labels behind the codes.
-    """
-    device = device or cuda_device.device_of(codes)
-    self: DeviceEnsemble = object.__new__(DeviceEnsemble)
-    self.device = device
-
-    def count(codes: Any, n_clusters: np.ndarray) -> list[np.ndarray]:
-        return np.split(device.count_codes(codes, n_clusters), np.cumsum(n_clusters + 1)[:-1])
-
-    self._store_codes(device.adopt(codes), n_clusters, names, categories, count)
-    return self
-
-
-def _coded(table: Any, missing: str, device: Any) -> DeviceEnsemble:
-    """The ensemble of a table of labels, coded on the GPU."""
+def _coded(table: Any, missing: str, device: Any) -> tuple[Any, np.ndarray]:
+    """Codes of a table of labels, computed on the GPU, and the number of clusters of each partition."""
     table = device.adopt(table)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"partitions must have shape (n_samples, n_partitions), got {table.shape}.")
@@ -108,19 +90,17 @@ def _coded(table: Any, missing: str, device: Any) -> DeviceEnsemble:
     highest = device.get(table.max(axis=0)).astype(np.int64)
     has_missing = table.dtype.kind == "i" and int(device.get(table.min())) < 0
     n_clusters = np.maximum(highest + 1, 1)
-    if int(n_clusters.max()) > 1 << 22:
-        raise ValueError(
-            f"labels on a GPU must be below {1 << 22}, got {int(highest.max())}; recode them, or copy to the host."
-        )
+    if int(n_clusters.max()) > _MOST:
+        raise ValueError(f"labels on a GPU must be below {_MOST}, got {highest.max()}; recode them or use the host.")
     dtype = smallest_unsigned(int(n_clusters.max()) + has_missing)
     if table.dtype == dtype and table.flags.c_contiguous:
-        return ensemble_from_device(table, n_clusters, device)
+        return table, n_clusters
     codes = device.empty(table.shape, dtype)
     for j, k in enumerate(n_clusters):  # a column at a time: no second table of the input's width
         column = table[:, j].astype(np.int32)
         column[table[:, j] < 0] = k
         codes[:, j] = column.astype(dtype)
-    return ensemble_from_device(codes, n_clusters, device)
+    return codes, n_clusters
 
 
 def look_up(table: np.ndarray, items: Any) -> Any:
@@ -129,4 +109,91 @@ def look_up(table: np.ndarray, items: Any) -> Any:
     return device.take(device.put(table), items)
 
 
-add_kind(is_on_gpu, DeviceEnsemble)
+def labels_on_gpu(labels: Any, n_samples: int | None, name: str) -> tuple[Any, int]:
+    """What `check_labels` gives, int32 on the GPU: codes 0..k-1 in the order of the labels, −1 where negative."""
+    device = cuda_device.device_of(labels)
+    labels = device.adopt(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {labels.shape}.")
+    if len(labels) == 0 or (n_samples is not None and len(labels) != n_samples):
+        wanted = "at least one entry" if n_samples is None else f"one entry per item ({n_samples})"
+        raise ValueError(f"{name} must have {wanted}, got {len(labels)}.")
+    if labels.dtype.kind not in "iu":
+        raise TypeError(f"{name} on a GPU must hold integers, got {labels.dtype}; copy it to the host.")
+    highest = int(device.get(labels.max()))
+    if not 0 <= highest < _MOST:
+        wanted = "have a label that is not negative" if highest < 0 else f"be below {_MOST}"
+        raise ValueError(f"{name} on a GPU must {wanted}, got {highest}.")
+    seen = device.zeros(highest + 2, np.uint8)
+    for _, part in _parts(labels, highest + 1):
+        seen[part] = 1
+    found = np.flatnonzero(device.get(seen)[:-1])
+    numbers = np.full(highest + 2, -1, np.int32)
+    numbers[found] = np.arange(len(found))
+    on_gpu, codes = device.put(numbers), device.empty(len(labels), np.int32)
+    for where, part in _parts(labels, highest + 1):
+        codes[where] = device.take(on_gpu, part)
+    return codes, len(found)
+
+
+def _parts(labels: Any, missing: int) -> Iterator[tuple[slice, Any]]:
+    """Labels as indices, `missing` for negative ones, part after part."""
+    for start in range(0, len(labels), _PART):
+        where = slice(start, min(start + _PART, len(labels)))
+        part = labels[where].astype(np.int32)
+        part[labels[where] < 0] = missing
+        yield where, part
+
+
+def copies_on_gpu(weight: Any, n_samples: int, check_range: Callable[[int, int], None]) -> Any:
+    """Multiplicities as uint32 on the GPU; a single number comes back as a host array, unchecked."""
+    device = cuda_device.device_of(weight)
+    weight = device.adopt(weight)
+    if weight.ndim == 0:
+        return device.get(weight)
+    if weight.dtype.kind not in "iubf":
+        raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")
+    if weight.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {weight.shape}.")
+    if weight.dtype.kind == "f" and int(device.get((weight % 1 != 0).sum())):  # NaN and infinity leave NaN
+        raise ValueError(
+            "sample_weight must hold whole numbers (how often each item counts); scale your weights to integers."
+        )
+    lowest, highest = int(device.get(weight.min())), int(device.get(weight.max()))
+    check_range(lowest, highest)
+    return None if lowest == highest == 1 else weight.astype(np.uint32)
+
+
+def known_rows(vocabulary: Vocabulary, X: Any) -> DeviceEnsemble | None:
+    """`Vocabulary.ensemble_of` for rows on a GPU; the codes are not copied when they are those of the vocabulary."""
+    if not isinstance(X, DeviceEnsemble):
+        device = cuda_device.device_of(X)
+        X = device.adopt(X)
+        if X.size and X.dtype.kind == "i" and int(device.get(X.max())) < 0:
+            return None
+        X = DeviceEnsemble(X, device=device)
+    device, lookups, as_is, any_known = X.device, [], True, False
+    for j, labels in enumerate(X.categories):
+        lookup = vocabulary.lookup(j, labels)
+        occurs = np.append(X.sizes[X.offsets[j] : X.offsets[j + 1]] > 0, X.has_missing)
+        as_is = as_is and bool((lookup == np.arange(len(lookup)))[occurs].all())
+        any_known = any_known or bool((lookup[occurs] < vocabulary.n_clusters[j]).any())
+        lookups.append(lookup)
+    if not any_known:
+        return None
+    codes = X.codes
+    if not as_is:
+        codes = device.empty(X.codes.shape, smallest_unsigned(int(vocabulary.n_clusters.max()) + 1))
+        for j, lookup in enumerate(lookups):
+            on_gpu = device.put(lookup.astype(codes.dtype))
+            codes[:, j] = device.take(on_gpu, X.codes[:, j].astype(np.int32))
+    names, categories = vocabulary.names, vocabulary.categories
+    return DeviceEnsemble.from_codes(codes, vocabulary.n_clusters, device, names=names, categories=categories)
+
+
+def no_labels(X: Any) -> Any:
+    """−1 for every row of `X`, on its GPU."""
+    device = X.device if isinstance(X, DeviceEnsemble) else cuda_device.device_of(X)
+    labels = device.zeros(X.n_samples if isinstance(X, DeviceEnsemble) else X.shape[0], np.int32)
+    labels.fill(-1)
+    return labels

@@ -15,12 +15,12 @@ from ..engines.dask.engine import Dask
 from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
-from .ensemble import Ensemble, add_kind
-from .integers import are_codes
+from .ensemble import Ensemble
 from .io.blocks import Coding, Source, dask_source, existing, file_source, gather, is_dask
-from .io.reading import check_ids, decode, naming, open_roles
+from .io.reading import check_ids, decode, open_roles
 from .io.roles import Choice, Roles
-from .io.table import Options, Table
+from .io.table import Options, Table, naming
+from .rows import are_codes
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
 
@@ -91,9 +91,13 @@ class StoredEnsemble(Ensemble):
                 self.source = file_source(self._table, found.name, self._roles.partitions)
         self.missing, self.directory = missing, directory
         self.names = self.source.names
-        self._sizes_of_blocks: list[int] | None = None
+        self._block_sizes: list[int] = []
         self._known: Coding | None = None
         self._codes: np.ndarray | None = None
+
+    @staticmethod
+    def takes(table: Any) -> bool:
+        return isinstance(table, (str, os.PathLike, StoredEnsemble)) or is_dask(table)
 
     def __reduce__(self) -> Any:
         raise TypeError("an ensemble in a file or on a cluster is not pickled; open it again where it is needed.")
@@ -103,14 +107,11 @@ class StoredEnsemble(Ensemble):
     def scan(self, tally: Callable[[Source, str], tuple] | None = None) -> Coding:
         """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
-            with naming(Path(self.source.what)):
-                source = self.source
-                counted = (
-                    tally(source, self.missing) if tally else source.tally(source.blocks, self.names, self.missing)
-                )
-                sizes, tallies = counted
-                self._sizes_of_blocks = sizes
-                if sum(sizes) == 0:
+            source, rule = self.source, self.missing
+            counted = tally(source, rule) if tally else source.tally(source.blocks, self.names, rule)
+            with naming(Path(source.what)):
+                self._block_sizes, tallies = counted
+                if sum(self._block_sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
                 self._known = Coding.of(tallies, self.names, self.missing)
                 if tally is None and self.source.kind == "npy":
@@ -161,7 +162,7 @@ class StoredEnsemble(Ensemble):
         if name is None or self._table is None:
             return None
         with naming(self._table.path):
-            return values_of(gather(self._table, [name])[0][name], self._table.path, name)
+            return values_of(gather(self._table, [name])[name], self._table.path, name)
 
     def __getattr__(self, name: str) -> Any:
         """What the base class stores, found when first asked for."""
@@ -176,11 +177,7 @@ class StoredEnsemble(Ensemble):
     @property
     def n_samples(self) -> int:
         """Number of items."""
-        if self.source.n_rows is not None:
-            return self.source.n_rows
-        self.scan()
-        assert self._sizes_of_blocks is not None
-        return sum(self._sizes_of_blocks)
+        return sum(self.block_sizes) if self.source.n_rows is None else self.source.n_rows
 
     @property
     def n_partitions(self) -> int:
@@ -190,12 +187,9 @@ class StoredEnsemble(Ensemble):
     @property
     def block_sizes(self) -> list[int]:
         """Rows of each block of the source."""
-        known = [block.rows for block in self.source.blocks]
-        if any(rows is None for rows in known):
+        if not self._block_sizes:
             self.scan()
-            assert self._sizes_of_blocks is not None
-            return self._sizes_of_blocks
-        return known
+        return self._block_sizes
 
     def preferred_engine(self) -> Any:
         """Streaming when two copies of the codes and what a fit takes would not fit in half of the free memory."""
@@ -210,10 +204,3 @@ class StoredEnsemble(Ensemble):
         n = self.source.n_rows
         items = "items not yet counted" if n is None else f"{n} items"
         return f"Ensemble({items}, {self.n_partitions} partitions, stored in {self.source.what})"
-
-
-def _is_stored(table: Any) -> bool:
-    return isinstance(table, (str, os.PathLike, StoredEnsemble)) or is_dask(table)
-
-
-add_kind(_is_stored, StoredEnsemble)

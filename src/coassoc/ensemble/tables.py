@@ -1,13 +1,15 @@
-"""Tables of labels in any container -> named columns of (values, nulls), read one column at a time."""
+"""Tables of labels in any container -> named columns of (values, nulls), one at a time -> codes of known labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .encode import Dictionary, as_objects
+from ..core.counts import smallest_unsigned
+from .encode import Dictionary, as_objects, encode_column, is_negative
 
 
 def check_table_shape(shape: tuple[int, ...]) -> None:
@@ -97,21 +99,10 @@ def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
 def _from_pandas(series: Any) -> tuple[Any, np.ndarray | None]:
     import pandas as pd
 
-    if isinstance(series, pd.Index):
-        series = series.to_series()
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        return Dictionary(series.cat.codes.to_numpy(), _plain(series.cat.categories.to_numpy())), None
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb":
-        return series.to_numpy(), None
-    if series.dtype.kind in "iub":  # masked integers: values and a mask of nulls
-        nulls = series.isna().to_numpy()
-        return series.to_numpy(dtype=f"{series.dtype.kind}{series.dtype.itemsize}", na_value=0), _or_none(nulls)
-    if series.dtype.kind == "f":
-        return series.to_numpy(dtype=np.float64, na_value=np.nan), None
-    if series.dtype.kind in "mM":
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufbmM":
         return series.to_numpy(), None
     indices, labels = pd.factorize(series, use_na_sentinel=True)
-    return Dictionary(indices, _plain(np.asarray(labels, dtype=object))), None
+    return Dictionary(indices, np.asarray(labels, dtype=object)), None
 
 
 def _from_polars(series: Any) -> tuple[Any, np.ndarray | None]:
@@ -144,10 +135,11 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         series, kind = series.dictionary_encode(), None
     if isinstance(series, pa.DictionaryArray):
-        return Dictionary(
-            series.indices.fill_null(-1).to_numpy(zero_copy_only=False),
-            _plain(np.array(series.dictionary.to_pylist(), dtype=object)),
-        ), None
+        indices, known = series.indices.fill_null(-1).to_numpy(zero_copy_only=False), series.dictionary
+        if len(known) > len(indices):  # of a piece of a file: the labels of all earlier pieces too
+            used, indices = np.unique(np.append(indices, -1), return_inverse=True)
+            known, indices = known.take(pa.array(used[1:])), indices[:-1] - 1
+        return Dictionary(indices, as_objects(known.to_pylist())), None
     nulls = _or_none(np.asarray(series.is_null().to_numpy(zero_copy_only=False), dtype=bool))
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         filled = series if nulls is None else series.fill_null(False if pa.types.is_boolean(kind) else 0)
@@ -157,18 +149,57 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
     return as_objects(series.to_pylist()), nulls
 
 
-def _plain(labels: np.ndarray) -> np.ndarray:
-    """Integer categories as integers, everything else as objects, which are validated one by one."""
-    return labels if labels.dtype.kind in "iufbO" else labels.astype(object)
-
-
 def _or_none(mask: np.ndarray) -> np.ndarray | None:
     return mask if mask.any() else None
 
 
-def original_columns(ensemble: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """The original labels of an ensemble, column by column."""
-    for j in range(ensemble.n_partitions):
-        codes = ensemble.partition(j)
-        nulls = codes < 0
-        yield ensemble.categories[j][np.where(nulls, 0, codes)], (nulls if nulls.any() else None)
+@dataclass(frozen=True)
+class Vocabulary:
+    """The labels an ensemble knows: what coding new rows needs, and nothing of the size of the data."""
+
+    n_clusters: np.ndarray
+    categories: list[np.ndarray]
+    names: list[str]
+    dtype: np.dtype  # width of the codes at fit
+
+    ensembles: ClassVar[Any]  # the class Ensemble
+
+    def encode(self, partitions: Any) -> np.ndarray:
+        """Codes of new label rows; labels never seen become missing (code ``n_clusters[j]``)."""
+        coded = isinstance(partitions, self.ensembles)
+        names, columns, n_rows = (partitions.names, (), len(partitions)) if coded else columns_of(partitions)
+        n_columns = len(names)
+        if n_columns != len(self.n_clusters):
+            raise ValueError(
+                f"X has {n_columns} features, but the model is expecting {len(self.n_clusters)} features as "
+                "input: one label (or None) for each base partition."
+            )
+        wide = smallest_unsigned(int(self.n_clusters.max()) + 1)
+        codes = np.empty((n_rows, n_columns), dtype=max(wide, self.dtype, key=lambda t: t.itemsize))
+        for j, (values, nulls) in enumerate(columns):
+            codes[:, j] = self.codes_of_column(j, values, nulls)
+        for j, labels in enumerate(partitions.categories if coded else ()):
+            codes[:, j] = self.lookup(j, labels)[partitions.codes[:, j]]
+        return codes
+
+    def codes_of_column(self, j: int, values: Any, nulls: np.ndarray | None) -> np.ndarray:
+        """Codes of new labels of partition j."""
+        new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
+        return self.lookup(j, new.categories)[new.codes]
+
+    def ensemble_of(self, partitions: Any) -> Any:
+        """Ensemble of new label rows over the known base clusters; None when no label at all is known."""
+        codes = self.encode(partitions)
+        if (codes == self.n_clusters.astype(codes.dtype)).all():
+            return None
+        return self.ensembles.from_codes(codes, self.n_clusters, names=self.names, categories=self.categories)
+
+    def lookup(self, j: int, labels: np.ndarray) -> np.ndarray:
+        """Code of each of the labels in partition j, and of a missing label at the end."""
+        k = int(self.n_clusters[j])
+        # integer and string labels never compare equal, so 1 and "1" stay different here too
+        known = {label: code for code, label in enumerate(self.categories[j].tolist())}
+        absent = known.get(None, k)  # None: missing labels were made a cluster
+        found = [known.get(label, absent if is_negative(label) else k) for label in labels.tolist()]
+        lone = [label != label for label in labels.tolist()]  # NaN: a missing label that was made a cluster
+        return np.append(np.where(lone, absent, found), absent).astype(np.int64)

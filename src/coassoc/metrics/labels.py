@@ -10,7 +10,7 @@ import numpy as np
 from ..core.counts import MAX_COPIES
 from ..ensemble.encode import encode_column
 from ..ensemble.ensemble import is_on_gpu
-from ..ensemble.gpu_inputs import copies_on_gpu, labels_on_gpu
+from ..ensemble.gpu import copies_on_gpu, labels_on_gpu
 
 
 def check_labels(

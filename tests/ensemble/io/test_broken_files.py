@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import pickle
 import re
 import zipfile
 
 import numpy as np
 import pytest
 
-import coassoc as ca
 from coassoc.cli import main
 from coassoc.ensemble.io import text as _io_text
 from fuzz.mutants import categorical, gzip_bomb, h5_file, npy, npy_header, parquet, parquet_bomb, zip_bomb, zipped
@@ -37,6 +35,19 @@ def h5_plain(obs, h5py):
     del obs.file["obs"]
 
 
+def h5_wild_codes(obs, h5py):
+    categorical(obs, h5py, "a", np.array([0, 5, 1, 0, 0, 0]), np.array([b"p", b"q"]))
+
+
+def h5_far_link(obs, h5py):
+    obs["a"] = h5py.ExternalLink("elsewhere.h5", "/secret")
+
+
+def damaged_page() -> bytes:
+    data = parquet({"a": list(range(9000))}, compression="zstd")
+    return data[:10] + bytes(120) + data[130:]
+
+
 def encrypted_zip() -> bytes:
     data = bytearray(zipped({"t.npy": npy(np.zeros((3, 2), int))}))
     data[6] |= 1  # the flag in the local header
@@ -50,37 +61,24 @@ def wrong_crc_zip() -> bytes:
     return bytes(data)
 
 
-# name -> (file name, bytes or a function that makes them, what the sentence must say, further options)
+# name -> (file name, bytes or a function that makes them, what the sentence must say)
 KINDS = {
-    "empty": ("t.csv", b"", "is empty"),
     "blank": ("t.csv", b"\n\n  \n", "blank line"),
-    "blank first line": ("t.csv", b"\na,b\n0,1\n", "starts with a blank line"),
     "header only": ("t.csv", b"id,a,b\n", "no rows"),
     "only an id": ("t.csv", b"id\nx\ny\n", "no column of labels"),
     "ragged": ("t.csv", GOOD.encode() + b"w,1\n", "row 5 of t.csv has 2 cells where the first row has 3"),
-    "too many cells": ("t.csv", GOOD.encode() + b"w,1,1,1\n", "row 5 of t.csv has 4 cells"),
     "open quote": ("t.csv", GOOD.encode() + b'w,"1,1\n', "well-formed|cells where"),
     "binary garbage": ("t.csv", bytes(range(256)) * 40, "not text|NUL"),
     "NUL later on": ("t.csv", GOOD.encode() * 5000 + b"w,\x00,1\n", "NUL|not text"),
     "latin-1": ("t.csv", "id,a\nx,café\ny,thé\n".encode("latin-1"), "not UTF-8"),
-    "mixed encodings": (
-        "t.csv", ("id,a\n" + "".join(f"n{i},é\n" for i in range(30000))).encode() + b"x,\xe9\n", "not UTF-8",
-    ),
+    "mixed encodings": ("t.csv", ("id,a\n" + "n,é\n" * 30_000).encode() + b"x,\xe9\n", "not UTF-8"),
     "utf-16": ("t.csv", GOOD.encode("utf-16"), "UTF-16"),
     "duplicated ids": ("t.csv", GOOD.encode() + b"x,1,1\n", "repeats 'x'"),
     "empty id": ("t.csv", GOOD.encode() + b",1,1\n", "empty in row 4"),
     "duplicated columns": ("t.csv", b"a,b,a\n0,1,0\n", "two columns named 'a'"),
-    "measurements": ("t.csv", b"a,b\n0,1.25\n1,3.5\n", "labels, not measurements"),
-    "infinity": ("t.csv", b"a,b\n0,inf\n1,2\n", "infinity"),
-    "a column without labels": ("t.csv", b"a,b\n0,NA\n1,\n", "no label at all"),
-    "wrong column name": ("t.csv", GOOD.encode(), "no column 'nope'", ["--columns", "nope"]),
-    "wrong id name": ("t.csv", GOOD.encode(), "no column 'nope'", ["--id", "nope"]),
-    "wrong class name": ("t.csv", GOOD.encode(), "no column 'nope'", ["--class-column", "nope"]),
     "web page": ("t.csv", b"<!DOCTYPE html><html><body>404</body></html>", "web page"),
     "json": ("t.csv", b'{"labels": [1, 2, 3]}', "JSON"),
-    "pickle": ("t.csv", pickle.dumps({"a": [1, 2]}), "pickle"),
-    "excel": ("t.csv", zipped({"xl/workbook.xml": b"<xml/>"}), "Excel workbook|openpyxl"),
-    "picture": ("t.csv", b"\x89PNG\r\n\x1a\n" + bytes(50), "a picture"),
+    "excel": ("t.csv", zipped({"xl/workbook.xml": b"<xml/>"}), "damaged or protected|openpyxl"),
     "one endless line": ("t.csv", b"0," * 700_000, "characters long"),
     "truncated gzip": ("t.csv.gz", gzip.compress(NOISE)[:-200], "damaged gzip"),
     "gzip with wrong checksum": ("t.csv.gz", gzip.compress(GOOD.encode())[:-8] + bytes(8), "damaged gzip"),
@@ -91,80 +89,42 @@ KINDS = {
     "npy of three axes": ("t.npy", npy(np.zeros((2, 2, 2), int)), r"shape \(2, 2, 2\)"),
     "npy without rows": ("t.npy", npy(np.zeros((0, 2), int)), "empty table"),
     "npy of records": ("t.npy", npy(np.zeros(3, dtype=[("a", int)])), "records"),
-    "gigantic npy": (
-        "t.npy",
-        npy_header("<i8", (10**12, 20), bytes(64)),
-        "truncated or damaged",
-    ),
+    "gigantic npy": ("t.npy", npy_header("<i8", (10**12, 20), bytes(64)), "truncated or damaged"),
     "npy with a strange header": ("t.npy", npy_header("<i8", "__import__('os').system('true')"), "not a readable NPY"),
     "npy that is something else": ("t.npy", b"hello, world", "not a npy file"),
     "npz without arrays": ("t.npz", zipped({"readme.txt": b"hi"}), "no array"),
-    "npz of objects": (
-        "t.npz", zipped({"t.npy": npy(np.array([["a", None]], dtype=object))}), "Python objects",
-    ),
-    "npz of unequal vectors": (
-        "t.npz", zipped({"a.npy": npy(np.arange(3)), "b.npy": npy(np.arange(4))}), "different lengths",
-    ),
-    "npz of two tables": (
-        "t.npz",
-        zipped({"a.npy": npy(np.zeros((3, 2), int)), "b.npy": npy(np.zeros((3, 2), int))}),
-        "several tables",
-    ),
-    "gigantic npz": (
-        "t.npz",
-        zipped({"t.npy": npy_header("<i8", (9999999999, 9), bytes(64))}),
-        "truncated or damaged",
-    ),
+    "npz of unequal vectors": ("t.npz", zipped({"a.npy": npy(np.arange(3)), "b.npy": npy(np.arange(4))}), "lengths"),
+    "npz of two tables": ("t.npz", zipped({"a.npy": npy(np.eye(3)), "b.npy": npy(np.eye(3))}), "several tables"),
     "zip bomb": ("t.npz", zip_bomb, "declares"),
     "truncated zip": ("t.npz", zipped({"t.npy": npy(np.zeros((30, 2), int))})[:-30], "damaged or protected"),
     "encrypted zip": ("t.npz", encrypted_zip, "damaged or protected"),
     "zip with wrong checksum": ("t.npz", wrong_crc_zip, "damaged|cannot be read"),
-    "truncated parquet": ("t.parquet", lambda: parquet({"a": list(range(900))})[:-200], "damaged Parquet"),
-    "parquet head only": ("t.parquet", b"PAR1" + bytes(100), "damaged Parquet"),
-    "parquet with a damaged page": (
-        "t.parquet",
-        lambda: (lambda d: d[:10] + bytes(120) + d[130:])(parquet({"a": list(range(9000))}, compression="zstd")),
-        "damaged Parquet",
-    ),
+    "truncated parquet": ("t.parquet", lambda: parquet({"a": list(range(900))})[:-200], "damaged or protected"),
+    "parquet with a damaged page": ("t.parquet", damaged_page, "damaged or protected"),
     "parquet of lists": ("t.parquet", lambda: parquet({"a": [[1], [2]]}), "lists or records"),
     "parquet without rows": ("t.parquet", lambda: parquet({"a": np.array([], int)}), "no rows"),
     "parquet bomb": ("t.parquet", parquet_bomb, "declares"),
     "csv named parquet": ("t.parquet", GOOD.encode(), "not a parquet file"),
-    "hdf5 without obs": ("t.h5ad", h5ad(h5_plain), "without .obs", ["--columns", "a"]),
-    "truncated h5ad": ("t.h5ad", lambda: h5_file(lambda obs, _: None)[:600], "damaged h5ad", ["--columns", "a"]),
-    "h5ad without a choice": ("t.h5ad", lambda: h5_file(lambda obs, _: None), "must say which"),
-    "h5ad with a short column": (
-        "t.h5ad", h5ad(lambda obs, _: obs.create_dataset("a", data=np.arange(2))), "has 2 rows", ["--columns", "a"],
-    ),
-    "h5ad with a matrix": (
-        "t.h5ad", h5ad(lambda obs, _: obs.create_dataset("a", data=np.zeros((6, 2)))), "a vector", ["--columns", "a"],
-    ),
-    "h5ad with wild codes": (
-        "t.h5ad",
-        h5ad(lambda obs, h5py: categorical(obs, h5py, "a", np.array([0, 5, 1, 0, 0, 0]), np.array([b"p", b"q"]))),
-        "outside its categories",
-        ["--columns", "a"],
-    ),
-    "h5ad with a far link": (
-        "t.h5ad",
-        h5ad(lambda obs, h5py: obs.__setitem__("a", h5py.ExternalLink("elsewhere.h5", "/secret"))),
-        "is a link",
-        ["--columns", "a"],
-    ),
-    "gigantic h5ad": ("t.h5ad", h5ad(h5_gigantic), "declares", ["--columns", "a"]),
+    "hdf5 without obs": ("t.h5ad", h5ad(h5_plain), "without .obs"),
+    "truncated h5ad": ("t.h5ad", lambda: h5_file(lambda obs, _: None)[:600], "damaged or protected"),
+    "h5ad with a short column": ("t.h5ad", h5ad(lambda obs, _: obs.create_dataset("a", data=[0, 1])), "has 2 rows"),
+    "h5ad with a matrix": ("t.h5ad", h5ad(lambda obs, _: obs.create_dataset("a", data=np.zeros((6, 2)))), "a vector"),
+    "h5ad with wild codes": ("t.h5ad", h5ad(h5_wild_codes), "outside its categories"),
+    "h5ad with a far link": ("t.h5ad", h5ad(h5_far_link), "is a link"),
+    "gigantic h5ad": ("t.h5ad", h5ad(h5_gigantic), "declares"),
     "a folder": ("t.csv", None, "is a folder"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
 def broken(request, tmp_path):
-    name, content, message, *options = KINDS[request.param]
+    name, content, message = KINDS[request.param]
     path = tmp_path / name
     if content is None:
         path.mkdir()
     else:
         path.write_bytes(content() if callable(content) else content)
-    return path, message, options[0] if options else []
+    return path, message, ["--columns", "a"] if name == "t.h5ad" else []
 
 
 PLAIN = [(name, True) for name, kind in KINDS.items() if ".csv" in kind[0]]  # by the csv module
@@ -186,19 +146,3 @@ def test_a_broken_file_is_one_sentence_and_exit_code_2(broken, plain, tmp_path, 
     assert re.search(message, said.err), said.err
     assert len(said.err) < 500
     assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
-
-
-def test_limits_can_be_lifted(tmp_path):
-    (tmp_path / "z.npz").write_bytes(zip_bomb())
-    with pytest.raises(ValueError, match=r"max_bytes=\d+"):
-        ca.read_ensemble(tmp_path / "z.npz", max_bytes=1000)
-    small = zipped({"t.npy": npy(np.zeros((3, 2), np.uint8))})
-    (tmp_path / "s.npz").write_bytes(small)
-    with pytest.raises(ValueError, match="declares"):
-        ca.read_ensemble(tmp_path / "s.npz", max_bytes=10)
-    assert ca.read_ensemble(tmp_path / "s.npz", max_bytes=10_000).n_samples == 3
-
-
-def test_an_unreadable_file_says_so(tmp_path, capsys):
-    assert main(["fit", str(tmp_path / "absent.csv"), "-k", "2"]) == 2
-    assert "there is no file" in capsys.readouterr().err

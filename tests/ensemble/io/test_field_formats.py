@@ -94,43 +94,13 @@ def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, save):
             read(path)
 
 
-@pytest.mark.parametrize("at", [130, 200, 600, -40])
-def test_a_damaged_file_is_refused_or_read(tmp_path, save, at):
-    path = tmp_path / "pool.mat"
-    save(path, members=POOL, gt=TRUTH)
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0xFF
-    for content in (bytes(data), bytes(data[: len(data) // 2])):
-        path.write_bytes(content)
-        try:
-            ca.read_ensemble(path)
-        except ValueError as error:
-            assert "pool.mat" in str(error)
-
-
 def test_the_command_line_takes_a_pool(tmp_path, save, capsys):
     path = tmp_path / "pool.mat"
     save(path, members=POOL, gt=TRUTH)
     for scale in ([], ["--memory", "10MB"]):
-        assert (
-            main(
-                [
-                    "fit",
-                    str(path),
-                    "-k",
-                    "4",
-                    "-m",
-                    "kmeans",
-                    "-o",
-                    str(tmp_path / f"{len(scale)}.csv"),
-                    "--json",
-                    *scale,
-                ]
-            )
-            == 0
-        )
-        told = json.loads(capsys.readouterr().out)
-        assert told["partitions"] == 8
+        out = tmp_path / f"{len(scale)}.csv"
+        assert main(["fit", str(path), "-k", "4", "-m", "kmeans", "-o", str(out), "--json", *scale]) == 0
+        assert json.loads(capsys.readouterr().out)["partitions"] == 8
     assert (tmp_path / "0.csv").read_text() == (tmp_path / "2.csv").read_text()
 
 
@@ -187,7 +157,7 @@ def test_arrow_files_are_written_and_read_again(tmp_path):
         pa.ipc.new_file(file, table.schema, options=options) as out,
     ):
         out.write_table(table)
-    for content, message in ((None, r"big\.feather declares .*max_bytes="), (2000, "damaged Arrow file")):
+    for content, message in ((None, r"big\.feather declares .*max_bytes="), (2000, "damaged or protected")):
         path = tmp_path / "big.feather"
         path.write_bytes(path.read_bytes()[:content])
         with warnings.catch_warnings(), pytest.raises(ValueError, match=message):

@@ -19,12 +19,7 @@ MODULE = '''
 """Columns as JSON lists, for the sake of the test."""
 import json
 import numpy as np
-from coassoc.ensemble.io.limits import Limit
-from coassoc.ensemble.io.table import Piece, Table, TableFormat
-
-def read(path, columns):
-    content = json.loads(path.read_bytes()[4:])
-    return {name: np.array(content[name]) for name in columns}
+from coassoc.ensemble.io.table import Table, TableFormat
 
 class JsonTable(Table):
     def __init__(self, path, limit):
@@ -32,14 +27,12 @@ class JsonTable(Table):
         content = json.loads(path.read_bytes()[4:])
         self.names, self.n_rows = list(content), len(next(iter(content.values())))
 
-    def blocks(self, columns):
-        return [Piece(read, (self.path, tuple(columns)), self.n_rows)]
+    def read(self, columns):
+        content = json.loads(self.path.read_bytes()[4:])
+        return {name: np.array(content[name]) for name in columns}
 
 class JsonFormat(TableFormat):
-    name, suffixes, magic, in_folders = "jsontable", (".jt",), (b"JT1 ",), True
-
-    def open(self, path, options):
-        return JsonTable(path, Limit.of([path], options.max_bytes))
+    name, suffixes, magic, in_folders, table = "jsontable", (".jt",), (b"JT1 ",), True, JsonTable
 
     def write(self, target, content):
         columns = {} if content.item_ids is None else {"id": content.item_ids.tolist()}

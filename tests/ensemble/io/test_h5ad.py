@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.ensemble.io import guarded, h5ad
+from coassoc.ensemble.io import h5ad, limits
 
 h5py = pytest.importorskip("h5py")
 pd = pytest.importorskip("pandas")
@@ -143,7 +143,7 @@ def test_a_read_that_does_not_end_is_refused(trial, message, monkeypatch, tmp_pa
     """HDF5 loops on, takes any memory for or crashes on damaged files: a child finds out."""
     path = tmp_path / "cells.h5ad"
     ca.write_ensemble(path, ca.Ensemble([[0, 1], [1, 0]]))
-    monkeypatch.setattr(guarded, "SECONDS", 1)
+    monkeypatch.setattr(limits, "SECONDS", 1)
     monkeypatch.setattr(h5ad, "_TRIAL", f"{__name__}:{trial}")
     with pytest.raises(ValueError, match=message):
         ca.read_ensemble(path, columns="*")

@@ -6,11 +6,8 @@ import math
 import sys
 import tokenize
 import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +16,7 @@ import numpy as np
 from ..encode import Dictionary, as_objects, encode_column
 from .cells import cell_of, label_of
 from .limits import Limit
-from .table import Columns, Content, Piece, Table, TableFormat, naming_damage, one_line, row_ranges
+from .table import Columns, Content, DamagedFile, Table, TableFormat, one_line, row_ranges
 
 _LONGEST_HEADER = 10_000
 
@@ -95,19 +92,17 @@ class NpzTable(Table):
 
     def __init__(self, path: Path, limit: Limit):
         super().__init__(path, limit)
-        with _archive(path) as archive:
+        with zipfile.ZipFile(path) as archive:
             infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
             self.members = {info.filename[: -len(".npy")]: info for info in infos}
             if not infos:
                 raise ValueError(f"{path.name} holds no array; write it with numpy.savez(path, labels=table).")
             if len(self.members) < len(infos):
-                raise ValueError(f"{path.name} holds two arrays of one name; write it again.")
+                raise DamagedFile("it holds two arrays of one name")
             limit.check(sum(info.file_size for info in infos), "arrays")
             self.shapes = {name: read_shape(archive, info, path)[0] for name, info in self.members.items()}
             # elements may have no bytes at all
-            limit.check(
-                8 * sum(math.prod(shape) for shape in self.shapes.values()), f"arrays of {self.shapes} elements"
-            )
+            limit.check(8 * sum(map(math.prod, self.shapes.values())), f"arrays of {self.shapes} elements")
             self.stored = {"codes", "n_clusters"} <= set(self.members)
             tables = [name for name, shape in self.shapes.items() if len(shape) == 2]
             self.whole = None if self.stored or len(tables) != 1 else tables[0]
@@ -119,46 +114,35 @@ class NpzTable(Table):
                 limit.check_table(n_rows, n_columns)
                 self.n_rows, self.names = n_rows, [str(j) for j in range(n_columns)]
             elif tables:
-                raise ValueError(
-                    f"{path.name} holds several tables ({', '.join(tables)}); keep one, or store partitions as "
-                    "one-dimensional arrays."
-                )
+                raise ValueError(f"several tables ({', '.join(tables)}); keep one, or store one vector per partition.")
             else:
                 self._open_vectors()
 
     def _open_vectors(self) -> None:
         self.names = [name for name, shape in self.shapes.items() if len(shape) == 1]
         if not self.names:
-            raise ValueError(f"{self.path.name} holds neither a table nor vectors of labels, only {self.shapes}.")
+            raise ValueError(f"neither a table nor vectors of labels, only {self.shapes}.")
         if "item_ids" in self.names and len(self.names) > 1:
             self.names.remove("item_ids")
             self.id_name = "item_ids"
         lengths = {self.shapes[name][0] for name in self.names}
         if len(lengths) > 1:
-            raise ValueError(
-                f"{self.path.name}: the arrays have different lengths {sorted(lengths)}; every item needs a label in "
-                "each."
-            )
+            raise ValueError(f"the arrays have different lengths {sorted(lengths)}; every item needs a label in each.")
         self.n_rows = lengths.pop()
-        if self.n_rows == 0:
-            raise ValueError(f"{self.path.name} holds empty vectors; a label table needs one row per item.")
         self._check_length("item_ids")
         self.limit.check_table(self.n_rows, len(self.names))
 
     def _open_stored(self, archive: zipfile.ZipFile) -> None:
         shape, counts = self.shapes["codes"], self.shapes["n_clusters"]
         if len(shape) != 2 or 0 in shape or counts != (shape[1],):
-            raise ValueError(f"{self.path.name}: codes and n_clusters do not fit together; write the ensemble again.")
+            raise DamagedFile("codes and n_clusters do not fit together")
         self.n_rows, n_columns = shape
         self.limit.check_table(self.n_rows, n_columns)
         self.names = [str(j) for j in range(n_columns)]
         if "names" in self.members:
             self.names = [str(name) for name in read_member(archive, self.members["names"], self.path).ravel().tolist()]
         if len(self.names) != n_columns or len(set(self.names)) < n_columns:
-            raise ValueError(
-                f"{self.path.name}: names must hold {n_columns} different names, one per partition; write the ensemble "
-                "again."
-            )
+            raise DamagedFile(f"names must hold {n_columns} different names, one per partition")
         for name in ("item_ids", "classes"):
             self._check_length(name)
         self.id_name = "item_ids" if "item_ids" in self.members else None
@@ -166,37 +150,27 @@ class NpzTable(Table):
 
     def _check_length(self, name: str) -> None:
         if name in self.members and self.shapes[name] != (self.n_rows,):
-            raise ValueError(
-                f"{self.path.name}: {name} has shape {self.shapes[name]} for {self.n_rows} items; write it again."
-            )
+            raise DamagedFile(f"{name} has shape {self.shapes[name]} for {self.n_rows} items")
 
     def array(self) -> np.ndarray | None:
-        return self._array
-
-    @cached_property
-    def _array(self) -> np.ndarray | None:
         if self.whole is None:
             return None
-        with _archive(self.path) as archive:
+        with zipfile.ZipFile(self.path) as archive:
             return read_member(archive, self.members[self.whole], self.path)
 
-    def blocks(self, columns: Sequence[str]) -> list[Piece]:
-        return [Piece(_read_npz, (self.path, self.limit, tuple(columns)), self.n_rows)]
-
-    def read(self, columns: Sequence[str]) -> Columns:
-        """The columns named, whole."""
-        with _archive(self.path) as archive:
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        if (array := self.array()) is not None:
+            return {name: array[:, int(name)] for name in columns}
+        with zipfile.ZipFile(self.path) as archive:
 
             def member(name: str) -> np.ndarray:
                 return read_member(archive, self.members[name], self.path)
 
-            if self._array is not None:
-                return {name: self._array[:, int(name)] for name in columns}
             if not self.stored:
                 return {name: member(name) for name in columns}
             codes, counts = member("codes"), member("n_clusters")
             if codes.dtype.kind != "u" or counts.dtype.kind not in "iu":
-                raise ValueError(f"{self.path.name}: codes must be unsigned integers; write the ensemble again.")
+                raise DamagedFile("codes must be unsigned integers")
             aside = {self.id_name, self.class_name} - {None}
             return {
                 name: member(name) if name in aside and name not in self.names
@@ -210,34 +184,20 @@ class NpzTable(Table):
         used, indices = column.categories.astype(np.int64), column.codes
         missing = used == k
         if used[-1] > k:
-            raise ValueError(f"{self.path.name}: partition {self.names[j]!r} has codes above its number of clusters.")
+            raise DamagedFile(f"partition {self.names[j]!r} has codes above its number of clusters")
         indices = np.where(missing[indices], -1, indices)
-        for name, convert in ((f"labels_{j}", None), (f"cells_{j}", label_of)):
-            if name not in self.members:
-                continue
+        for name in filter(self.members.__contains__, (f"labels_{j}", f"cells_{j}")):
             labels = member(name)
             if labels.ndim != 1 or len(labels) < min(k, int(used[~missing].max(initial=-1)) + 1):
-                raise ValueError(f"{self.path.name}: partition {self.names[j]!r} has codes without a label.")
+                raise DamagedFile(f"partition {self.names[j]!r} has codes without a label")
             found = np.append(labels, labels[:1])[np.where(missing, 0, used)] if len(labels) else used[:0]
-            if convert is not None:
-                return Dictionary(indices, as_objects([convert(str(cell)) for cell in found.tolist()]))
+            if name.startswith("cells"):
+                return Dictionary(indices, as_objects([label_of(str(cell)) for cell in found.tolist()]))
             return Dictionary(indices, found if found.dtype.kind in "iub" else as_objects(found.tolist()))
         return Dictionary(indices, used)
 
 
-def _read_npz(path: Path, limit: Limit, columns: tuple[str, ...]) -> Columns:
-    return NpzTable(path, limit).read(columns)
-
-
 # -- headers -------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An open zip archive; what is wrong with it is a ValueError that names it."""
-    damage = zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, OverflowError
-    with naming_damage(path, "or protected archive", damage), zipfile.ZipFile(path) as archive:
-        yield archive
 
 
 def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -280,10 +240,7 @@ def read_shape(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> t
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.ndarray:
     """An array in an archive."""
     with archive.open(info) as file:
-        try:
-            return _check_text(np.lib.format.read_array(file, allow_pickle=False), f"{info.filename} in {path.name}")
-        except ValueError as error:
-            raise ValueError(f"{info.filename} in {path.name} cannot be read ({one_line(error)}).") from None
+        return _check_text(np.lib.format.read_array(file, allow_pickle=False), f"{info.filename} in {path.name}")
 
 
 # -- the formats ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ then each block is coded with the labels of the whole table. The codes are those
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ import numpy as np
 
 from ...core.counts import smallest_unsigned
 from ..encode import Dictionary, encode_column, no_label, sorted_labels
-from ..integers import Tally, code_integers, tally_integers
-from ..tables import check_table_shape, column_values, columns_of
+from ..rows import Tally, code_integers, tally_integers
+from ..tables import Vocabulary, check_table_shape, column_values, columns_of
 from .formats import open_table
-from .table import Table
+from .table import Table, naming
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Source:
         sizes: list[int] = []
         total: list[Tally] = []
         for block in blocks:
-            n_rows, tallies = tally_block(content(block), names, missing)
+            with naming(block.path) if hasattr(block, "path") else nullcontext():
+                n_rows, tallies = tally_block(content(block), names, missing)
             sizes.append(n_rows)
             total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
         return sizes, total
@@ -71,16 +73,16 @@ def is_dask(table: Any) -> bool:
 
 
 def source_of(table: Any, columns: Sequence[str] | None = None) -> Source:
-    """Blocks of a file, of a folder of files, or of a Dask array or data frame; every column when `columns` is None."""
+    """Blocks of a file of features, or of a folder of files; every column when `columns` is None."""
     if is_dask(table):
-        return dask_source(table, columns)
+        raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
     path = existing(table, "features")
-    opened, found = open_table(path)
-    wanted = opened.names if columns is None else list(columns)
-    absent = [name for name in wanted if name not in opened.names]
-    if absent:
-        raise ValueError(f"{path.name} has no column {absent[0]!r}; it has {opened.names}.")
-    return file_source(opened, found.name, wanted)
+    with naming(path):
+        opened, found = open_table(path)
+        wanted = opened.names if columns is None else list(columns)
+        for name in wanted:
+            opened.require(name, "columns")
+        return file_source(opened, found.name, wanted)
 
 
 def file_source(table: Table, kind: str, columns: list[str]) -> Source:
@@ -106,20 +108,16 @@ def dask_source(table: Any, columns: Any = None) -> Source:
     if table.ndim != 2:
         check_table_shape(tuple(table.shape))
     if hasattr(table, "rechunk"):  # an array
-        if table.numblocks[1] > 1:
-            table = table.rechunk({1: -1})
-        check_table_shape((1, int(table.shape[1])))
-        delayed = table.to_delayed()[:, 0]
+        table = table.rechunk({1: -1})
+        delayed = table.to_delayed()[:, 0] if table.shape[1] else []
         sizes = [None if np.isnan(rows) else int(rows) for rows in table.chunks[0]]
         names = [str(j) for j in range(table.shape[1])]
     else:
         delayed = table.to_delayed()
         sizes = [None] * len(delayed)
         names = [str(name) for name in table.columns]
-        check_table_shape((1, len(names)))
-    n = None if any(rows is None for rows in sizes) else sum(rows for rows in sizes if rows is not None)
-    if n == 0:
-        check_table_shape((0, len(names)))
+    n = None if None in sizes else sum(rows for rows in sizes if rows is not None)
+    check_table_shape((1 if n is None else n, len(names)))
     return Source([DelayedBlock(d, rows) for d, rows in zip(delayed, sizes)], names, n, "dask", "the Dask collection")
 
 
@@ -137,8 +135,8 @@ def block_columns(table: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple
     return n_rows, columns
 
 
-def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary], int]:
-    """Columns of a table in memory, read in one pass, and the number of rows."""
+def gather(table: Table, columns: Sequence[str]) -> dict[str, Dictionary]:
+    """Columns of a table in memory, read in one pass."""
     pieces: dict[str, list[Dictionary]] = {name: [] for name in columns}
     n_rows = 0
     for batch in table.batches(columns):
@@ -147,12 +145,10 @@ def gather(table: Table, columns: Sequence[str]) -> tuple[dict[str, Dictionary],
             if len(values) != length:
                 raise ValueError(f"{table.path.name} has columns of different lengths; write it again.")
             if not isinstance(values, Dictionary):
-                column = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows)
-                codes = np.append(np.arange(column.n_clusters, dtype=np.int32), np.int32(-1))[column.codes]
-                values = Dictionary(codes, column.categories)
+                values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows).dictionary()
             pieces[name].append(values)
         n_rows += length
-    return {name: Dictionary.join(pieces.pop(name)) for name in columns}, n_rows
+    return {name: Dictionary.join(pieces.pop(name)) for name in columns}
 
 
 # -- what labels there are -----------------------------------------------------------------------------------------
@@ -169,7 +165,8 @@ def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[int, li
         if n_rows == 0:
             found.append(Tally(np.empty(0, np.int64), np.empty(0, np.int64), 0))
             continue
-        column = encode_column(values, nulls, name, _rule(missing), allow_empty=True)
+        rule = "nan" if missing == "nan" else "negative"
+        column = encode_column(values, nulls, name, rule, allow_empty=True)
         counts = np.bincount(column.codes, minlength=column.n_clusters + 1)
         found.append(Tally(_comparable(column.categories), counts[: column.n_clusters], int(counts[-1])))
     return n_rows, found
@@ -197,23 +194,15 @@ def _comparable(labels: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _rule(missing: str) -> str:
-    return "nan" if missing == "nan" else "negative"
-
-
 # -- coding --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Coding:
+class Coding(Vocabulary):
     """How a block of labels becomes codes; small, and the same in every process."""
 
-    names: list[str]
-    labels: list[np.ndarray]  # sorted, as they are compared
-    categories: list[np.ndarray]  # the same, with None for a cluster of missing labels
-    n_clusters: np.ndarray
+    labels: list[np.ndarray]  # the categories without None, which stands for a cluster of missing labels
     missing: str
-    dtype: np.dtype
     sizes: np.ndarray  # (d,) items of each base cluster
 
     @classmethod
@@ -230,7 +219,7 @@ class Coding:
             widths.append(smallest_unsigned(k + (tally.missing > 0 and not own_cluster)))
         dtype = max(widths, key=lambda width: width.itemsize)
         labels, found = [tally.labels for tally in tallies], np.array(n_clusters, dtype=np.int64)
-        return cls(names, labels, categories, found, missing, dtype, np.concatenate(sizes))
+        return cls(found, categories, names, dtype, labels, missing, np.concatenate(sizes))
 
     @property
     def offsets(self) -> np.ndarray:
@@ -246,17 +235,8 @@ class Coding:
         n_rows, columns = block_columns(table, self.names)
         codes = np.empty((n_rows, len(self.names)), dtype=self.dtype) if out is None else out
         for j, (values, nulls) in enumerate(columns):
-            if n_rows == 0:
-                break
-            column = encode_column(values, nulls, self.names[j], _rule(self.missing), allow_empty=True)
-            known = self.labels[j]
-            if known.dtype == object:
-                where = {label: i for i, label in enumerate(known.tolist())}
-                place = np.array([where[label] for label in column.categories.tolist()], dtype=np.int64)
-            else:
-                place = np.searchsorted(known, _comparable(column.categories))
-            # the code of a missing label is the number of labels, with or without a cluster of its own
-            codes[:, j] = np.append(place, len(known)).astype(self.dtype)[column.codes]
+            if n_rows:
+                codes[:, j] = self.codes_of_column(j, values, nulls)
         return codes
 
     def codes_of_blocks(self, blocks: Sequence[Any]) -> np.ndarray:

@@ -25,14 +25,8 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def is_measurement(cell: str) -> bool:
-    """Whether a cell is a number that is not whole, and so no label."""
-    cell = cell.strip(_SPACE)
-    return is_number(cell) and not float(cell).is_integer()
-
-
-def label_of(cell: str) -> int | str | None:
-    """The label in a cell: None when missing, an integer, or text."""
+def label_of(cell: str) -> int | float | str | None:
+    """The label in a cell: None when missing, an integer, or text; a number that is not whole, which is no label."""
     if cell[:1] == MARK and _needs_mark(cell[1:]):
         return cell[1:]
     cell = cell.strip(_SPACE)
@@ -41,7 +35,7 @@ def label_of(cell: str) -> int | str | None:
     whole = _WHOLE.fullmatch(cell)
     if whole is not None and len(cell) < 40 and -(1 << 63) <= (number := int(whole[1])) < 1 << 63:
         return number
-    return cell
+    return float(cell) if is_number(cell) and not float(cell).is_integer() else cell
 
 
 def name_of(cell: str) -> str:

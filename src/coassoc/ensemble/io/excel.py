@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..encode import as_objects
 from .cells import label_of
 from .limits import Limit
-from .table import Columns, Options, Piece, Table, TableFormat, naming_damage
+from .table import Columns, Options, Table, TableFormat
 
 _CELL_BYTES = 8  # memory that a byte of a sheet may take as Python objects
 
@@ -21,50 +24,33 @@ class ExcelTable(Table):
 
     def __init__(self, path: Path, limit: Limit, header: bool | None):
         super().__init__(path, limit)
-        self.header = header
-        self.content = _read(path, limit, header)
-        self.names, self.n_rows = list(self.content), len(next(iter(self.content.values())))
+        self.names, self.content = _read(path, limit, header)
+        self.n_rows = len(self.content[0]) if self.content else 0
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
-        yield {name: self.content[name] for name in columns}
-
-    def blocks(self, columns: Sequence[str]) -> list[Piece]:
-        return [Piece(_read, (self.path, self.limit, self.header, tuple(columns)), self.n_rows)]
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        return {name: self.content[self.names.index(name)] for name in columns}
 
 
-def _read(path: Path, limit: Limit, header: bool | None, wanted: tuple[str, ...] | None = None) -> Columns:
+def _read(path: Path, limit: Limit, header: bool | None) -> tuple[list[str], list[np.ndarray]]:
     try:
         import openpyxl
     except ImportError:
         raise ImportError("Excel files need openpyxl: pip install 'coassoc[excel]', or save as CSV.") from None
-    with naming_damage(path, "Excel workbook"):
-        with zipfile.ZipFile(path) as archive:
-            limit.check(_CELL_BYTES * sum(info.file_size for info in archive.infolist()), "sheets")
-            if any(info.compress_size > limit.size for info in archive.infolist()):
-                raise zipfile.BadZipFile("a part is larger than the file")
-        with open(path, "rb") as file:  # by its path, openpyxl would judge the ending
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
-            sheets = book.sheetnames
-    if len(sheets) > 1 and wanted is None:
+    with zipfile.ZipFile(path) as archive:
+        limit.check(_CELL_BYTES * sum(info.file_size for info in archive.infolist()), "sheets")
+        if any(info.compress_size > limit.size for info in archive.infolist()):
+            raise zipfile.BadZipFile("a part is larger than the file")
+    with open(path, "rb") as file:  # by its path, openpyxl would judge the ending
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
+        sheets = book.sheetnames
+    if len(sheets) > 1:
         warnings.warn(f"{path.name} has {len(sheets)} sheets; {sheets[0]!r}, the first, is read.", stacklevel=6)
     named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])
     names = [("" if c is None else str(c).strip()) if named else str(j) for j, c in enumerate(rows[0] if rows else ())]
     rows = rows[1:] if named else rows
-    if not rows:
-        raise ValueError(f"{path.name} has no rows in its first sheet; a label table needs one row per item.")
-    if len(set(names)) < len(names):
-        raise ValueError(f"{path.name}: the columns of the first sheet must have different names, got {names}.")
-    width = range(len(names))
-    return {
-        names[j]: as_objects([_label(row[j]) if j < len(row) else None for row in rows])
-        for j in width
-        if wanted is None or names[j] in wanted
-    }
-
-
-def _label(cell: Any) -> Any:
-    return label_of(cell) if isinstance(cell, str) else cell
+    columns = [column[1:] for column in zip_longest(names, *rows)][: len(names)]
+    return names, [as_objects([label_of(c) if isinstance(c, str) else c for c in column]) for column in columns]
 
 
 class ExcelFormat(TableFormat):

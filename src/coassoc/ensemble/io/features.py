@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..encode import Dictionary
-from ..tables import column_values
-from .blocks import gather
+from .blocks import block_columns, gather
 from .cells import is_number
 from .formats import open_table
-from .reading import decode, naming
-from .roles import listing
-from .table import Options, Table
+from .reading import decode
+from .table import Options, Table, naming
 
 MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
 
@@ -52,8 +50,7 @@ def read_features(
             raise ValueError(f"{path.name}: the first line holds numbers only; a header must come first.")
         aside = [name for name in (id_column, class_column) if name is not None]
         for name in [*exclude, *aside]:
-            if name not in table.names:
-                raise ValueError(f"{path.name} has no column {name!r}; it has {listing(table.names)}.")
+            table.require(name, "features")
         names = [name for name in table.names if name not in exclude and name not in aside]
         if not names:
             raise ValueError(f"{path.name} has no feature column left.")
@@ -67,20 +64,20 @@ def read_features(
 
 def _texts(table: Table, name: str) -> np.ndarray:
     table.read_ids(name)
-    return np.asarray([str(value) for value in decode(gather(table, [name])[0][name]).tolist()])
+    return np.asarray([str(value) for value in decode(gather(table, [name])[name]).tolist()])
 
 
 def _matrix(table: Table, names: list[str]) -> np.ndarray:
     parts, start = [], 0
-    for batch in table.heads(names):
-        parts.append(np.column_stack([_numbers(batch[name], name, table, start) for name in names]))
+    for batch in table.batches(names):
+        columns = zip(names, block_columns(batch, names)[1])
+        parts.append(np.column_stack([_numbers(*pair, name, table, start) for name, pair in columns]))
         start += len(parts[-1])
     return np.concatenate(parts)
 
 
-def _numbers(column: Any, name: str, table: Table, start: int) -> np.ndarray:
+def _numbers(values: Any, nulls: np.ndarray | None, name: str, table: Table, start: int) -> np.ndarray:
     """A column as float64, or an error that names the cell that is not a number."""
-    values, nulls = column if isinstance(column, tuple) else column_values(column)
     if not isinstance(values, Dictionary):
         if values.dtype.kind in "fiub":
             return np.where(nulls, np.nan, values) if nulls is not None else values.astype(np.float64)

@@ -10,13 +10,12 @@ from typing import Any
 
 from ...core.plugins import loaded
 from .arrays import NPY, NPZ
-from .arrow import ARROW
 from .excel import EXCEL
 from .h5ad import H5AD
 from .limits import Limit
 from .mat import MAT
-from .parquet import PARQUET
-from .table import Columns, Options, Table, TableFormat
+from .parquet import ARROW, PARQUET
+from .table import Columns, Options, Table, TableFormat, naming
 from .text import CSV, TSV
 
 FORMATS: list[TableFormat] = [CSV, TSV, PARQUET, ARROW, NPY, NPZ, H5AD, MAT, EXCEL]
@@ -75,9 +74,10 @@ def find_format(path: Path, wanted: str | None = None) -> TableFormat:
         raise ValueError(f"{path.name} is empty; a label table needs a header and at least one row.")
     found = next((known for known in formats() if any(map(head.startswith, known.magic))), None)
     if found is NPZ and promised is not NPZ:
-        if not _is_workbook(path):
+        if _is_workbook(path):
+            return EXCEL
+        if path.suffix:
             raise ValueError(f"{path.name} is a zip archive, not a label table; unpack it first.")
-        found = EXCEL
     if found is not None:
         return found
     if head.startswith(_GZIP) and promised is not None and not promised.is_text:
@@ -118,11 +118,21 @@ def _check_regular(path: Path) -> None:
 def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, TableFormat]:
     """The table in a file, or in the files of a folder, and its format."""
     options = options or Options()
-    if not path.is_dir():
-        found = find_format(path, format)
-        return found.open(path, options), found
-    files, known = folder_files(path, format)
-    return FolderTable(path, [known.open(file, options) for file in files], options), known
+    files, known = folder_files(path, format) if path.is_dir() else ([path], find_format(path, format))
+    tables = []
+    for file in files:
+        with naming(file):
+            tables.append(known.open(file, options))
+    table = FolderTable(path, tables, options) if path.is_dir() else tables[0]
+    if len(set(table.names)) < len(table.names):
+        twice = next(name for name in table.names if table.names.count(name) > 1)
+        raise ValueError(
+            f"{path.name} has two columns named {twice!r}; rename one of them, or pass header=False (--no-header) if "
+            "its first row is data."
+        )
+    if table.n_rows == 0:
+        raise ValueError(f"{path.name} has columns but no rows; a label table needs one row per item.")
+    return table, known
 
 
 def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], TableFormat]:
@@ -167,7 +177,8 @@ class FolderTable(Table):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
         for table in self._filled():
-            yield from table.batches(columns)
+            with naming(table.path):
+                yield from table.batches(columns)
 
     def blocks(self, columns: Sequence[str]) -> list[Any]:
         return [block for table in self._filled() for block in table.blocks(columns)]

@@ -7,18 +7,17 @@ asked for, from this file only, within the memory limit.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary, as_objects
+from ..encode import Dictionary, as_objects, encode_column
 from .cells import label_of
-from .guarded import short_of_memory, try_reading
-from .limits import Limit
-from .table import Columns, Content, Options, Piece, Table, TableFormat, one_line, row_ranges
+from .limits import Limit, short_of_memory, try_reading
+from .table import Columns, Content, DamagedFile, Options, Piece, Table, TableFormat, row_ranges
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TRIAL = "coassoc.ensemble.io.h5ad:read_all"
@@ -43,76 +42,63 @@ class H5adTable(Table):
 
     def __init__(self, path: Path, limit: Limit):
         super().__init__(path, limit)
-        with _opened(path) as file:
-            obs = _Obs(file, path, limit)
+        try_reading(_TRIAL, path, limit)
+        with import_h5py().File(path, "r") as file:
+            obs = _Obs(file, limit)
             self.names, self.n_rows = obs.columns(), obs.n_rows
         limit.check_table(self.n_rows, 1)
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
         self.limit.check_table(self.n_rows or 0, len(columns))
-        ranges = row_ranges(self.n_rows or 0)
-        return [Piece(_read, (self.path, self.limit, tuple(columns), start, rows), rows) for start, rows in ranges]
+        return [
+            Piece(self.path, self.read, (tuple(columns), start, rows), rows)
+            for start, rows in row_ranges(self.n_rows or 0)
+        ]
 
-
-def _read(path: Path, limit: Limit, columns: tuple[str, ...], start: int, rows: int) -> Columns:
-    with _opened(path) as file:
-        obs = _Obs(file, path, limit)
-        return {name: obs.read(name, slice(start, start + rows)) for name in columns}
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        start, rows = piece
+        with import_h5py().File(self.path, "r") as file:
+            obs = _Obs(file, self.limit)
+            return {name: obs.read(name, slice(start, start + rows)) for name in columns}
 
 
 def read_all(path: Path, limit: Limit) -> None:
     """Read every column that can be read, as a trial."""
-    table = H5adTable(path, limit)
-    for name in [_IDS, *table.names]:
-        try:
-            for block in table.blocks([name]):
-                block.read()
-        except ValueError as error:
-            if short_of_memory(str(error)):
-                raise
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """An open HDF5 file; what the library says about a damaged one is a ValueError that names it."""
-    h5py = import_h5py()
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except (OSError, KeyError, RuntimeError, UnicodeError, TypeError, AttributeError, OverflowError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise ValueError(f"{path.name} is a damaged h5ad file ({one_line(error)}); write it again.") from None
+    with import_h5py().File(path, "r") as file:
+        obs = _Obs(file, limit)
+        limit.check_table(obs.n_rows, 1)
+        for name in [_IDS, *obs.columns()]:
+            try:
+                for start, rows in row_ranges(obs.n_rows):
+                    obs.read(name, slice(start, start + rows))
+            except Exception as error:
+                if isinstance(error, MemoryError) or short_of_memory(str(error)):
+                    raise
 
 
 class _Obs:
     """``.obs`` of an open file. Objects are reached by hard links only, so nothing outside the file is read."""
 
-    def __init__(self, file: Any, path: Path, limit: Limit):
-        self.h5py, self.path, self.limit = import_h5py(), path, limit
+    def __init__(self, file: Any, limit: Limit):
+        self.h5py, self.limit = import_h5py(), limit
         obs = self._member(file, "obs")
         if obs is None:
-            raise ValueError(f"{path.name} is an HDF5 file without .obs, so not an h5ad file; write it with anndata.")
+            raise ValueError("an HDF5 file without .obs, so not an h5ad file; write it with anndata.")
         if not isinstance(obs, self.h5py.Group):
-            raise ValueError(f"{path.name} was written by a very old anndata; open and save it with a present one.")
+            raise ValueError("written by a very old anndata; open and save it with a present one.")
         self.group = obs
         self.index = _text(obs.attrs.get("_index", "_index"))
         self.n_rows = int(self._vector(obs, self.index).shape[0])
-        if self.n_rows == 0:
-            raise ValueError(f"{path.name} has no rows in .obs.")
 
     def _member(self, group: Any, name: str) -> Any:
         """A member of a group; None when there is none, an error when it is a link to somewhere else."""
         if "/" in name or name in ("", ".", ".."):
-            raise ValueError(f"{self.path.name}: {name!r} cannot be the name of a column; write the file with anndata.")
+            raise ValueError(f"{name!r} cannot be the name of a column; write the file with anndata.")
         link = group.get(name, getlink=True)
         if link is None:
             return None
         if not isinstance(link, self.h5py.HardLink):
-            raise ValueError(
-                f"{self.path.name}: {group.name}/{name} is a link, which may lead to another file; copy the data into "
-                "this file."
-            )
+            raise ValueError(f"{group.name}/{name} is a link, maybe to another file; copy the data into this file.")
         return group[name]
 
     def columns(self) -> list[str]:
@@ -125,15 +111,13 @@ class _Obs:
     def _vector(self, group: Any, name: str, n_rows: int | None = None) -> Any:
         """A one-dimensional dataset stored in this file."""
         found = self._member(group, name)
-        where = f"{self.path.name}: {group.name}/{name}"
+        where = f"{group.name}/{name}"
         if not isinstance(found, self.h5py.Dataset) or found.external is not None or found.is_virtual:
             raise ValueError(f"{where} is not a plain array of this file; write it with anndata.")
         if found.ndim != 1:
             raise ValueError(f"{where} has shape {found.shape}; a column of .obs is a vector.")
         if n_rows is not None and found.shape[0] != n_rows:
-            raise ValueError(
-                f"{self.path.name}: column {name!r} has {found.shape[0]} rows, .obs has {n_rows}; write it again."
-            )
+            raise DamagedFile(f"column {name!r} has {found.shape[0]} rows, .obs has {n_rows}")
         if found.dtype.kind not in "OSUiufb":
             raise ValueError(f"{where} has type {found.dtype}; labels are numbers or text.")
         return found
@@ -166,7 +150,7 @@ class _Obs:
         if not isinstance(item, self.h5py.Group):
             dataset = self._vector(self.group, name, self.n_rows)
             if "categories" in dataset.attrs:
-                raise ValueError(f"{self.path.name} was written by an old anndata; save it with a present one.")
+                raise ValueError("written by an old anndata; save it with a present one.")
             return self._values(dataset, rows)
         kind = _text(item.attrs.get("encoding-type", ""))
         if kind == "categorical" or {"codes", "categories"} <= set(item):
@@ -175,20 +159,18 @@ class _Obs:
             values = self._values(self._vector(item, "values", self.n_rows), rows)
             mask = self._vector(item, "mask", self.n_rows)
             return values, self._values(mask, rows).astype(bool)
-        raise ValueError(
-            f"{self.path.name}: column {name!r} of .obs is of kind {kind or 'unknown'!r}, which holds no labels."
-        )
+        raise ValueError(f"column {name!r} of .obs is of kind {kind or 'unknown'!r}, which holds no labels.")
 
     def _categorical(self, item: Any, name: str, rows: slice) -> Dictionary:
         codes, categories = self._vector(item, "codes", self.n_rows), self._vector(item, "categories")
         if codes.dtype.kind not in "iu":
-            raise ValueError(f"{self.path.name}: codes of column {name!r} are not integers; write it again.")
+            raise DamagedFile(f"codes of column {name!r} are not integers")
         if categories.shape[0] > self.n_rows:
-            raise ValueError(f"{self.path.name}: column {name!r} has more categories than rows; write it again.")
+            raise DamagedFile(f"column {name!r} has more categories than rows")
         labels = self._values(categories, slice(0, categories.shape[0]))
         indices = self._values(codes, rows).astype(np.int64)
         if indices.min(initial=0) < -1 or indices.max(initial=-1) >= len(labels):
-            raise ValueError(f"{self.path.name}: column {name!r} has codes outside its categories; write it again.")
+            raise DamagedFile(f"column {name!r} has codes outside its categories")
         if labels.dtype == object and not item.attrs.get(_TEXT, False):
             numbers = [label_of(label) for label in labels]
             if all(isinstance(number, int) for number in numbers):
@@ -207,23 +189,17 @@ def _text(value: Any) -> str:
 class H5adFormat(TableFormat):
     """Annotated data; only ``.obs`` concerns us."""
 
+    table = H5adTable
     name = "h5ad"
     suffixes = (".h5ad",)
     magic = (b"\x89HDF\r\n\x1a\n",)
-
-    def open(self, path: Path, options: Options) -> H5adTable:
-        limit = Limit.of([path], options.max_bytes)
-        try_reading(_TRIAL, path, limit)
-        return H5adTable(path, limit)
 
     def write(self, target: Any, content: Content) -> None:
         """A small h5ad of categorical ``.obs`` columns and nothing else."""
         h5py = import_h5py()
         text = h5py.string_dtype()
         ids = range(content.n_rows) if content.item_ids is None else content.item_ids.tolist()
-        columns = dict(content.columns)
-        if content.classes is not None:
-            columns["class"] = content.classes
+        columns = replace(content, item_ids=None).table()
         for name in columns:
             _check_name(name)
         with h5py.File(target, "w") as file:
@@ -245,8 +221,8 @@ class H5adFormat(TableFormat):
         """A copy with more columns in ``.obs``: labels as categories, −1 missing; fractions as they are."""
         h5py = import_h5py()
         (path,) = source
-        with _opened(path) as file:
-            obs = _Obs(file, path, Limit.of([path], options.max_bytes))
+        with import_h5py().File(path, "r") as file:
+            obs = _Obs(file, Limit.of([path], options.max_bytes))
             order, n_rows = obs.columns(), obs.n_rows
         for name, column in columns.items():
             _check_name(name)
@@ -278,16 +254,9 @@ def _write_column(obs: Any, name: str, column: Any, h5py: Any) -> None:
         stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
         return
     group = obs.create_group(name)
-    if isinstance(column, Dictionary):
-        codes, labels = column.indices, column.labels
-    else:
-        if column.dtype == object:
-            nulls = np.array([label is None for label in column])
-        else:
-            nulls = column < 0 if column.dtype.kind in "if" else np.zeros(len(column), dtype=bool)
-        labels, found = np.unique(column[~nulls], return_inverse=True)
-        codes = np.full(len(column), -1, dtype=np.int64)
-        codes[~nulls] = found
+    if not isinstance(column, Dictionary):
+        column = encode_column(column, None, name, allow_empty=True).dictionary()
+    codes, labels = column.indices, column.labels
     names = [str(label) for label in labels.tolist()]
     if any("\x00" in name for name in names):
         raise ValueError("h5ad files cannot store labels with NUL characters; rename those labels.")

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .guarded import try_reading
 from .h5ad import import_h5py
-from .limits import Limit
-from .table import Columns, Piece, Table, TableFormat, naming_damage
+from .limits import Limit, try_reading
+from .table import Columns, Table, TableFormat
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
@@ -34,7 +32,8 @@ class MatTable(Table):
 
     def __init__(self, path: Path, limit: Limit):
         super().__init__(path, limit)
-        self.shapes = shapes(path, limit)
+        try_reading(_TRIAL, path, limit)
+        self.shapes = _declared(path, limit)
         matrices = [name for name, shape in self.shapes.items() if min(shape) > 1]
         if not matrices:
             raise ValueError(
@@ -64,8 +63,7 @@ class MatTable(Table):
         if known:
             return known[0]
         left = sorted(matrices, key=lambda n: (n.lower() in FEATURE_NAMES, -self.shapes[n][0] * self.shapes[n][1]))
-        whole = (n for n in left if _is_whole(read_variables(self.path, self.limit, [n])[n]))
-        found = next(whole, None)
+        found = next((name for name in left if _is_whole(_variables(self.path, [name])[name])), None)
         if found is None:
             raise ValueError(f"{self.path.name}: no matrix holds whole numbers ({', '.join(left)}), so none is a pool.")
         if len(matrices) > 1:
@@ -76,62 +74,46 @@ class MatTable(Table):
             )
         return found
 
-    def blocks(self, columns: Sequence[str]) -> list[Piece]:
-        return [Piece(_read, (self.path, self.limit, self.n_rows, self.shapes, tuple(columns)), self.n_rows)]
-
-
-def _read(path: Path, limit: Limit, n_rows: int, shapes: dict[str, Any], columns: tuple[str, ...]) -> Columns:
-    split = {name: (name, 0) if name in shapes else _split(name) for name in columns}
-    arrays = read_variables(path, limit, sorted({variable for variable, _ in split.values()}))
-    tables = {name: array if len(array) == n_rows else array.T for name, array in arrays.items()}
-    return {name: tables[variable][:, j] for name, (variable, j) in split.items()}
-
-
-def _split(column: str) -> tuple[str, int]:
-    variable, _, j = column.rpartition("_")
-    return variable, int(j)
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        split = {name: (name, "", "0") if name in self.shapes else name.rpartition("_") for name in columns}
+        arrays = _variables(self.path, sorted({variable for variable, *_ in split.values()}))
+        tables = {name: array if len(array) == self.n_rows else array.T for name, array in arrays.items()}
+        return {name: tables[variable][:, int(j)] for name, (variable, _, j) in split.items()}
 
 
 def _is_whole(array: np.ndarray) -> bool:
     return array.dtype.kind in "iub" or bool((array == np.floor(array)).all())
 
 
-def shapes(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
-    """The numeric matrices of a file, which together fit in the memory allowed."""
-    try_reading(_TRIAL, path, limit)
-    return _declared(path, limit)
-
-
 def _declared(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
+    """Shapes of the numeric matrices of a file, which together fit in the memory allowed."""
     if _is_hdf5(path):
-        with _opened(path) as file:
+        with import_h5py().File(path, "r") as file:
             found = {name: (dataset.shape[::-1], dataset.dtype.itemsize) for name, dataset in _datasets(file)}
     else:
         from scipy.io import whosmat
 
-        with naming_damage(path, "MATLAB file"):
-            found = {name: (shape, _NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in _NUMBERS}
+        found = {name: (shape, _NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in _NUMBERS}
     known = {name: (shape, size) for name, (shape, size) in found.items() if len(shape) == 2 and 0 not in shape}
     limit.check(sum(2 * shape[0] * shape[1] * size for shape, size in known.values()), "matrices")
     return {name: (int(shape[0]), int(shape[1])) for name, (shape, _) in known.items()}
 
 
-def read_variables(path: Path, limit: Limit, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Some numeric matrices, after `shapes` has checked the file."""
+def _variables(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Some numeric matrices, after `_declared` has checked the file."""
     if _is_hdf5(path):
-        with _opened(path) as file:
+        with import_h5py().File(path, "r") as file:
             return {name: dataset[()].T for name, dataset in _datasets(file) if name in names}
     from scipy.io import loadmat
 
-    with naming_damage(path, "MATLAB file"):
-        content = loadmat(path, variable_names=list(names))
-        return {name: np.asarray(content[name]) for name in names}
+    content = loadmat(path, variable_names=list(names))
+    return {name: np.asarray(content[name]) for name in names}
 
 
 def read_all(path: Path, limit: Limit) -> None:
     """Read every matrix, as a trial: how far a compressed one unpacks is only known by trying."""
     for name in _declared(path, limit):
-        read_variables(path, limit, [name])
+        _variables(path, [name])
 
 
 def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
@@ -149,12 +131,6 @@ def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
 def _is_hdf5(path: Path) -> bool:
     with open(path, "rb") as file:
         return file.read(10) == b"MATLAB 7.3"
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    with naming_damage(path, "MATLAB file"), import_h5py().File(path, "r") as file:
-        yield file
 
 
 class MatFormat(TableFormat):

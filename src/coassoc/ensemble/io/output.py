@@ -6,7 +6,6 @@ import errno
 import os
 import secrets
 import stat
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -149,12 +148,6 @@ def _real(path: Any) -> Path:
 
 def _same_file(first: Any, second: Any) -> bool:
     """Whether two paths name one file, through links, and for files to come also in another case."""
-    if os.path.exists(first) and os.path.exists(second):
-        return os.path.samefile(first, second)
     if os.path.exists(first) or os.path.exists(second):
-        return False  # the file system distinguishes them
-    return _folded(first) == _folded(second)
-
-
-def _folded(path: Any) -> str:
-    return unicodedata.normalize("NFC", str(_real(path))).casefold()
+        return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
+    return str(_real(first)).casefold() == str(_real(second)).casefold()

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,10 +18,7 @@ from ..ensemble import Ensemble
 from .blocks import gather
 from .formats import open_table
 from .roles import Choice, Roles
-from .table import Options, Table, TableFormat, one_line
-
-# what libraries raise about content that no valid file has; SystemError is Python's about characters beyond Unicode
-_DAMAGE = (LookupError, OverflowError, RecursionError, SystemError)
+from .table import Options, Table, TableFormat, naming
 
 
 def read_ensemble(
@@ -110,38 +107,27 @@ def read_ensemble(
     parts = []
     for one in paths:
         with naming(one):
-            parts.append(_read_one(one, choice, format, options, alone=len(paths) == 1))
+            part = _read_one(one, choice, format, options, alone=len(paths) == 1)
+            if isinstance(part, np.ndarray):
+                return Ensemble(part, missing=missing)
+            parts.append(part)
     with naming(paths[0]):
-        whole = parts[0] if len(parts) == 1 else _join(parts, paths)
-        return whole.ensemble(missing)
+        labels, ids, classes = parts[0] if len(parts) == 1 else _join(parts, paths)
+        ensemble = Ensemble.from_partitions(labels, missing=missing)
+        ensemble.item_ids, ensemble.classes = ids, classes
+        return ensemble
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Errors about the content of a file are ValueErrors that name it."""
-    try:
-        yield
-    except (TypeError, ValueError, *_DAMAGE) as error:
-        if path.name in str(error) and type(error) is ValueError:
-            raise
-        if isinstance(error, _DAMAGE):
-            raise ValueError(f"{path.name} is damaged ({one_line(error)}); write it again.") from error
-        raise ValueError(str(error) if path.name in str(error) else f"{path.name}: {error}") from error
-
-
-class _Part:
+class _Part(NamedTuple):
     """What one file says: named columns of labels, ids, classes."""
 
-    def __init__(self, columns: dict[str, Any], n_rows: int, ids, classes, array=None):
-        self.columns, self.n_rows, self.ids, self.classes, self.array = columns, n_rows, ids, classes, array
+    columns: dict[str, Dictionary]
+    ids: np.ndarray | None
+    classes: np.ndarray | None
 
-    def ensemble(self, missing: str) -> Ensemble:
-        if self.array is not None:
-            ensemble = Ensemble(self.array, missing=missing)
-        else:
-            ensemble = Ensemble.from_partitions(list(self.columns.values()), names=list(self.columns), missing=missing)
-        ensemble.item_ids, ensemble.classes = self.ids, self.classes
-        return ensemble
+    @property
+    def n_rows(self) -> int:
+        return len(next(iter(self.columns.values())))
 
 
 def open_roles(path: Path, choice: Choice, format: str | None, options: Options) -> tuple[Table, TableFormat, Roles]:
@@ -153,18 +139,19 @@ def open_roles(path: Path, choice: Choice, format: str | None, options: Options)
     return table, found, roles
 
 
-def _read_one(path: Path, choice: Choice, format: str | None, options: Options, alone: bool) -> _Part:
+def _read_one(path: Path, choice: Choice, format: str | None, options: Options, alone: bool) -> Any:
+    """The `_Part` in a file; an array that needs no reading as it is, when it is `alone`."""
     if str(path) == "-":
         with standard_input(format) as spooled:
             return _read_one(spooled, choice, format, options, alone)
     table, _, roles = open_roles(path, choice, format, options)
     array = table.array() if alone and roles.all == table.names else None
     if array is not None:
-        return _Part(dict.fromkeys(table.names), len(array), None, None, array)
-    columns, n_rows = gather(table, roles.all)
+        return array
+    columns = gather(table, roles.all)
     ids = None if roles.ids is None else check_ids(columns[roles.ids], path, roles.ids)
     classes = None if roles.classes is None else decode(columns[roles.classes])
-    return _Part({name: columns[name] for name in roles.partitions}, n_rows, ids, classes)
+    return _Part({name: columns[name] for name in roles.partitions}, ids, classes)
 
 
 def decode(column: Dictionary) -> np.ndarray:
@@ -206,14 +193,15 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
         if len({part.n_rows for part in parts}) > 1:
             sizes = ", ".join(f"{path.name} {part.n_rows}" for part, path in zip(parts, paths))
             raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
-        columns = {new: c for names, part in zip(labels, parts) for new, c in zip(names, part.columns.values())}
-        classes = next((part.classes for part in parts if part.classes is not None), None)
-        return _Part(columns, parts[0].n_rows, None, classes)
-    if not all(with_ids):
+        place: dict[str, int] = dict.fromkeys(map(str, range(parts[0].n_rows)), 0)
+        rows: list[Any] = [slice(None)] * len(parts)
+    elif not all(with_ids):
         name = paths[with_ids.index(False)].name
         raise ValueError(f"{name} has no ids while others do; name its id_column (--id).")
-    place: dict[str, int] = {}
-    rows = [np.array([place.setdefault(str(one), len(place)) for one in part.ids.tolist()]) for part in parts]
+    else:
+        place = {}
+        ids = [part.ids.tolist() for part in parts if part.ids is not None]
+        rows = [np.array([place.setdefault(str(one), len(place)) for one in mine]) for mine in ids]
     columns, classes = {}, None
     for names, part, where in zip(labels, parts, rows):
         for new, column in zip(names, part.columns.values()):
@@ -223,7 +211,7 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
         if part.classes is not None:
             classes = np.full(len(place), None, dtype=object) if classes is None else classes
             classes[where] = part.classes
-    return _Part(columns, len(place), np.array(list(place), dtype=object), classes)
+    return _Part(columns, np.array(list(place), dtype=object) if any(with_ids) else None, classes)
 
 
 def _names(parts: list[_Part], paths: list[Path]) -> list[list[str]]:
@@ -249,7 +237,4 @@ def standard_input(format: str | None) -> Iterator[Path]:
         path = Path(folder, f"standard-input.{format}" if format else "standard-input")
         with open(path, "wb") as spooled:
             shutil.copyfileobj(sys.stdin.buffer, spooled, 1 << 20)
-        with open(path, "rb") as spooled:
-            if format is None and spooled.read(4) in (b"PK\x03\x04", b"PK\x05\x06"):
-                path = path.rename(path.with_suffix(".npz"))
         yield path

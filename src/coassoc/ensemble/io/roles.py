@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..encode import Dictionary
-from ..tables import column_values, columns_of
-from .table import Table
+from ..tables import columns_of
+from .blocks import block_columns
+from .table import Table, listing
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
 CLASS_NAMES = ("class", "classes", "truth", "ground_truth", "target")
@@ -46,66 +47,47 @@ class Roles:
 
 
 class Choice:
-    """What the user said about columns."""
+    """What the user said about columns, as `read_ensemble` takes it."""
 
-    def __init__(
-        self,
-        columns: str | Sequence[str] | None = None,
-        exclude: str | Sequence[str] = (),
-        id_column: str | bool | None = None,
-        class_column: str | bool | None = None,
-    ):
+    def __init__(self, columns: Any, exclude: Any, id_column: Any, class_column: Any):
         self.patterns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
         self.exclude = [exclude] if isinstance(exclude, str) else list(exclude)
         self.id_column, self.class_column = id_column, class_column
 
     def roles(self, table: Table) -> Roles:
         """The parts that the columns of a table play, by their names."""
-        ids = self._ids(table)
-        classes = self._classes(table)
+        ids, classes = self._ids(table), self._classes(table)
         found = self._partitions(table, {ids, classes})
-        if self.patterns is None and table.guess_ids and self.class_column is None:
-            return self._without_likely_classes(Roles(found, ids, classes), table)
-        return Roles(found, ids, classes)
-
-    def _without_likely_classes(self, roles: Roles, table: Table) -> Roles:
-        """Columns named like known classes are no clusterings; the first of them holds the classes."""
-        likely = class_names(roles.partitions)
+        guess = self.patterns is None and table.guess_ids and self.class_column is None
+        likely = class_names(found) if guess else []
         if not likely:
-            return roles
-        kept = [name for name in roles.partitions if name not in likely]
+            return Roles(found, ids, classes)
+        kept = [name for name in found if name not in likely]
         warnings.warn(
             f"{table.path.name}: by its name, {listing(likely)} holds known classes; the clusterings are "
             f"{listing(kept)}. Choose others with columns= (--columns), name the classes with class_column= "
             "(--class-column).",
             stacklevel=5,
         )
-        return Roles(kept, roles.ids, likely[0] if roles.classes is None else roles.classes)
-
-    def _named(self, name: str) -> bool:
-        return name in (self.patterns or ())
+        return Roles(kept, ids, likely[0] if classes is None else classes)
 
     def _ids(self, table: Table) -> str | None:
         if self.id_column is False:
             return None
         if isinstance(self.id_column, str):
-            _require(self.id_column, table, "id_column")
+            table.require(self.id_column, "id_column")
             return self.id_column
-        first = table.names[0] if table.names else ""
-        if table.guess_ids and table.names and is_id_name(first) and not self._named(first):
-            return first
-        return table.id_name
+        usual = table.guess_ids and table.names and is_id_name(table.names[0])
+        return table.names[0] if usual and table.names[0] not in (self.patterns or ()) else table.id_name
 
     def _classes(self, table: Table) -> str | None:
         if self.class_column is False:
             return None
         if isinstance(self.class_column, str):
-            _require(self.class_column, table, "class_column")
+            table.require(self.class_column, "class_column")
             return self.class_column
-        if self.patterns is None and table.guess_ids:
-            names = [n for n in table.names if is_class_name(n) and not self._excluded(n)]
-            return names[0] if names else table.class_name
-        return table.class_name
+        usual = filter(is_class_name, table.names if self.patterns is None and table.guess_ids else ())
+        return next((name for name in usual if not self._excluded(name)), table.class_name)
 
     def _excluded(self, name: str) -> bool:
         return any(name == pattern or fnmatchcase(name, pattern) for pattern in self.exclude)
@@ -185,17 +167,17 @@ def _first_values(table: Table, columns: Sequence[str]) -> dict[str, list[Any]]:
     left = HEAD_ROWS
     with closing(table.heads(columns)) as batches:  # type: ignore[type-var]
         for batch in batches:
-            for name in columns:
-                found[name] += _present(batch[name], left)
-            first = batch[columns[0]]
-            left -= len(first[0] if isinstance(first, tuple) else first)
+            n_rows, pairs = block_columns(batch, columns)
+            for name, pair in zip(columns, pairs):
+                found[name] += _present(pair, left)
+            left -= n_rows
             if left <= 0:
                 break
     return found
 
 
-def _present(column: Any, n_rows: int) -> list[Any]:
-    values, nulls = column if isinstance(column, tuple) else column_values(column)
+def _present(column: tuple[Any, np.ndarray | None], n_rows: int) -> list[Any]:
+    values, nulls = column
     if isinstance(values, Dictionary):
         indices = values.indices[:n_rows]
         return values.labels[indices[indices >= 0]].tolist()
@@ -256,14 +238,3 @@ def _why_not(values: list[Any], ends: set[Any]) -> str | None:
     if len(different) > _MANY_VALUES and low > 1 and low - 1 not in ends:
         return "whole numbers far from 0, such as an age or a count"
     return None
-
-
-def _require(name: str, table: Table, argument: str) -> None:
-    if name not in table.names:
-        raise ValueError(f"{argument}: {table.path.name} has no column {name!r}; it has {listing(table.names)}.")
-
-
-def listing(names: Sequence[str]) -> str:
-    """Some of the names, for a message."""
-    shown = ", ".join(repr(name) for name in names[:12])
-    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -19,6 +19,10 @@ BLOCK_ROWS = 1 << 20  # rows of a block, where a file leaves the choice
 Columns = dict[str, Any]
 
 
+class DamagedFile(Exception):
+    """What is wrong with the content of a file; `naming` adds which file, and what to do."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What a user may say about a file; a format ignores what does not concern it."""
@@ -29,34 +33,16 @@ class Options:
 
 
 class Table:
-    """An open label file. Opening reads what the file declares about itself and none of its columns.
+    """An open label file. Opening reads what the file declares about itself and none of its columns."""
 
-    Attributes
-    ----------
-    names : list of str
-        Columns that may be partitions, in the order of the file.
-    n_rows : int or None
-        None when rows are only counted by reading them.
-    id_name, class_name : str or None
-        Columns that the format itself defines as ids and classes; they are not among `names`.
-    guess_ids : bool
-        Whether a column may be taken for ids because of its name.
-    must_choose : bool
-        Whether the user has to name the partitions.
-    guess : list of str or None
-        The partitions when the user names none; every column when None.
-    inspect : bool
-        Whether columns may turn out to be no clusterings.
-    """
-
-    names: list[str]
-    n_rows: int | None = None
-    id_name: str | None = None
+    names: list[str]  # columns that may be partitions, in the order of the file
+    n_rows: int | None = None  # None when rows are only counted by reading them
+    id_name: str | None = None  # columns that the format itself defines as ids and classes; not among `names`
     class_name: str | None = None
-    guess_ids = True
-    must_choose = False
-    guess: list[str] | None = None
-    inspect = True
+    guess_ids = True  # whether a column may be taken for ids because of its name
+    must_choose = False  # whether the user has to name the partitions
+    guess: list[str] | None = None  # the partitions when the user names none; every column when None
+    inspect = True  # whether columns may turn out to be no clusterings
 
     def __init__(self, path: Path, limit: Limit):
         self.path, self.limit = path, limit
@@ -67,47 +53,39 @@ class Table:
             yield block.read()
 
     def blocks(self, columns: Sequence[str]) -> list[Any]:
-        """Pieces that can be read alone and in other processes: each has ``rows`` and ``read()``."""
+        """Pieces that can be read alone and in other processes: each has ``rows`` and ``read()``. One by default."""
+        return [Piece(self.path, self.read, (tuple(columns),), self.n_rows)]
+
+    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+        """The columns named: whole, or of the piece that `blocks` chose."""
         raise NotImplementedError
 
     def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
-        """Batches to look at before the roles of the columns are known; measurements are numbers here, not errors."""
-        for batch in self.batches(columns):
-            yield batch if isinstance(batch, dict) else {name: batch[:, j] for j, name in enumerate(columns)}
+        """The same, to look at the first rows."""
+        return self.batches(columns)
 
     def array(self) -> np.ndarray | None:
         """The whole table as an array that needs no reading, if it is one."""
         return None
+
+    def require(self, name: str, argument: str) -> None:
+        """Refuse a column, given by the user as `argument`, that the file does not have."""
+        if name not in self.names:
+            raise ValueError(f"{argument}: {self.path.name} has no column {name!r}; it has {listing(self.names)}.")
 
     def read_ids(self, name: str) -> None:
         """Read the column `name` as ids, where ids and labels are read differently."""
 
 
 class TableFormat:
-    """A file format. A new one is a module with a subclass, and one entry in the list of `formats`.
+    """A file format. A new one is a module with a subclass, and one entry in the list of `formats`."""
 
-    Attributes
-    ----------
-    name : str
-        What ``format=`` calls it.
-    suffixes : tuple of str
-        Endings of file names.
-    table : type of Table
-        What `open` opens, as ``table(path, limit)``, unless it is overridden.
-    magic : tuple of bytes
-        How its files begin; empty for text.
-    is_text : bool
-        Whether files may be gzip-compressed and written to standard output.
-    in_folders : bool
-        Whether a folder of such files is one table.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
-    table: type[Table]
-    magic: tuple[bytes, ...] = ()
-    is_text = False
-    in_folders = False
+    name: str  # what ``format=`` calls it
+    suffixes: tuple[str, ...]  # endings of file names
+    table: type[Table]  # what `open` opens, as ``table(path, limit)``, unless it is overridden
+    magic: tuple[bytes, ...] = ()  # how its files begin; empty for text
+    is_text = False  # whether files may be gzip-compressed and written to standard output
+    in_folders = False  # whether a folder of such files is one table
 
     def open(self, path: Path, options: Options) -> Table:
         """The table in a file."""
@@ -123,13 +101,9 @@ class TableFormat:
         """Write the content of `source` to `target` with more columns; `force` replaces those of the same names."""
         raise NotImplementedError
 
-    @property
-    def can_append(self) -> bool:
-        return type(self).append is not TableFormat.append
-
-    @property
-    def can_write(self) -> bool:
-        return type(self).write is not TableFormat.write
+    def can(self, what: str) -> bool:
+        """Whether it can "write", or "append"."""
+        return getattr(type(self), what) is not getattr(TableFormat, what)
 
 
 @dataclass(frozen=True)
@@ -142,17 +116,30 @@ class Content:
     classes: np.ndarray | None = None
     ensemble: Any = None  # for formats that store codes
 
+    def table(self) -> dict[str, Any]:
+        """All of it as columns: ids in front, classes at the end."""
+        front = {} if self.item_ids is None else {"id": self.item_ids}
+        return {**front, **self.columns, **({} if self.classes is None else {"class": self.classes})}
+
 
 @dataclass(frozen=True)
 class Piece:
-    """A block read by a function; for formats without a block of their own."""
+    """A block of a file, read by a function."""
 
+    path: Path
     function: Callable[..., Columns]
     arguments: tuple
     rows: int | None
 
     def read(self) -> Columns:
-        return self.function(*self.arguments)
+        with naming(self.path):
+            return self.function(*self.arguments)
+
+
+def listing(names: Sequence[str]) -> str:
+    """Some of the names, for a message."""
+    shown = ", ".join(repr(name) for name in names[:12])
+    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def one_line(error: BaseException) -> str:
@@ -161,18 +148,21 @@ def one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def naming_damage(path: Path, kind: str, errors: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
-    """What a library raises about a damaged file is a ValueError that names it; `errors` narrows what counts."""
+def naming(path: Path) -> Iterator[None]:
+    """Errors about the content of a file, of whatever library, are ValueErrors that name it."""
     try:
         yield
-    except (FileNotFoundError, MemoryError):
+    except (MemoryError, ImportError, Warning):
         raise
-    except errors as error:
-        ours = type(error) is ValueError and path.name in str(error)
-        # a seek to before the start of a file, which a damaged archive asks for, is an invalid argument
-        if ours or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
+    except Exception as error:
+        # of the system: libraries raise a plain OSError, or seek to before the start of a file (an invalid argument)
+        system = isinstance(error, OSError) and (type(error) is not OSError or error.errno not in (None, errno.EINVAL))
+        named = path.name in str(error)
+        if system or (named and type(error) is ValueError):
             raise
-        raise ValueError(f"{path.name} is a damaged {kind} ({one_line(error)}); write it again.") from None
+        if type(error) in (TypeError, ValueError):
+            raise ValueError(str(error) if named else f"{path.name}: {error}") from error
+        raise ValueError(f"{path.name} is damaged or protected ({one_line(error)}); write it again.") from error
 
 
 def row_ranges(n_rows: int, step: int | None = None) -> Iterator[tuple[int, int]]:

@@ -8,8 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -17,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..encode import Dictionary, as_objects
-from .cells import MISSING, cell_of, id_cell_of, id_of, is_measurement, is_number, label_of, name_of, quoted
+from .cells import MISSING, cell_of, id_cell_of, id_of, is_number, label_of, name_of, quoted
 from .limits import Limit
 from .table import Columns, Content, Options, Piece, Table, TableFormat, row_ranges
 
@@ -50,73 +49,54 @@ class TextTable(Table):
         super().__init__(path, limit)
         compressed = _is_gzip(path)
         if compressed:
-            for _ in _blocks(path, limit):  # a damaged or endless archive must not reach the parser
-                pass
+            _check_archive(path, limit)
         cells, start, delimiter = _first_row(path, compressed, options.delimiter or delimiter)
         limit.check_table(1, len(cells))
-        header = options.header
-        if header is None:
-            header = _is_header(cells, path, compressed, delimiter)
+        layout = Layout(path, delimiter, len(cells), True, start, compressed, False)
+        header = _is_header(cells, layout) if options.header is None else options.header
         names = [name_of(cell) for cell in cells] if header else [str(j) for j in range(len(cells))]
         padded = header and len(names) > 1 and names[-1] == ""
         self.names = names[:-1] if padded else names
-        self._check_names()
-        self.layout = Layout(path, delimiter, len(names), header, start if header else 0, compressed, padded)
-
-    def _check_names(self) -> None:
-        for j, name in enumerate(self.names):
-            if name in self.names[:j]:
-                raise ValueError(
-                    f"{self.path.name} has two columns named {name!r}; rename one of them, or pass header=False "
-                    "(--no-header) if its first row is data."
-                )
-            if name == "" and j > 0:
-                raise ValueError(f"{self.path.name}: column {j + 1} has no name; name every column in the first row.")
+        if "" in self.names[1:]:
+            raise ValueError(f"column {self.names.index('', 1) + 1} has no name; name every column in the first row.")
+        self.layout = replace(layout, has_header=header, start=start if header else 0, padded=padded)
 
     def read_ids(self, name: str) -> None:
         """Read the column `name` as ids: its cells stay as they are."""
-        self.layout = Layout(**{**self.layout.__dict__, "ids": name})
-
-    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
-        return self._parsed(columns, _parse)
+        self.layout = replace(self.layout, ids=name)
 
     def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
-        for batch in self._parsed(columns, partial(_parse_plain, typed=False)):
-            yield {name: _looked_at(column) for name, column in batch.items()}
+        return self.batches(columns, _parse_plain)  # fewer rows at a time
 
-    def _parsed(self, columns: Sequence[str], parse: Callable[..., Iterator[Columns]]) -> Iterator[Columns]:
+    def batches(self, columns: Sequence[str], parse: Callable[..., Iterator[Columns]] | None = None):
         n_rows = 0
         with _open(self.path, self.layout.compressed) as stream:
             stream.seek(self.layout.start)
-            for batch in parse(stream, self.layout, self._places(columns)):
-                n_rows += _n_rows(batch)
+            for batch in (parse or _parse)(stream, self.layout, self._places(columns)):
+                n_rows += len(next(iter(batch.values()), ()))
                 yield batch
         if n_rows == 0 and columns:
             raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
 
     def blocks(self, columns: Sequence[str]) -> list[Piece]:
-        places, layout = self._places(columns), self.layout
-        whole = (layout.start, None, sum(map(_n_rows, self.batches(columns)))) if layout.compressed else None
-        return [Piece(_read, (layout, places, *cut), cut[-1]) for cut in (_cuts(layout) if whole is None else [whole])]
+        cuts = list(_cuts(self.layout))
+        if self.layout.compressed:  # only read from the start to the end
+            cuts = [(self.layout.start, -1, sum(rows for *_, rows in cuts))]
+        return [Piece(self.path, _read, (self.layout, self._places(columns), *cut), cut[-1]) for cut in cuts]
 
     def _places(self, columns: Sequence[str]) -> dict[str, int]:
         return {name: self.names.index(name) for name in columns}
 
 
-def _read(layout: Layout, places: dict[str, int], start: int, stop: int | None, rows: int) -> Columns:
-    """Rows between two bytes of a text file."""
+def _read(layout: Layout, places: dict[str, int], start: int, stop: int, rows: int) -> Columns:
+    """Rows between two bytes of a text file; an archive is read as a stream to its end."""
     with _open(layout.path, layout.compressed) as stream:
         stream.seek(start)
-        part = stream if stop is None else io.BytesIO(stream.read(stop - start))
-        batches = list(_parse(part, layout, places))
+        batches = list(_parse(stream if layout.compressed else io.BytesIO(stream.read(stop - start)), layout, places))
     columns = {name: Dictionary.join(batch[name] for batch in batches) for name in places}
     if any(len(column) != rows for column in columns.values()):
         raise ValueError(f"{layout.path.name} is not a well-formed table: check the quotes in its cells.")
     return columns
-
-
-def _n_rows(columns: Columns) -> int:
-    return len(next(iter(columns.values()), ()))
 
 
 # -- the first row -------------------------------------------------------------------------------------------------
@@ -136,9 +116,7 @@ def _first_row(path: Path, compressed: bool, delimiter: str | None) -> tuple[lis
             while line := text.readline(_LONGEST_HEADER):
                 used += len(line.encode())
                 if used >= _LONGEST_HEADER:
-                    raise ValueError(
-                        f"the first line of {path.name} is over {_LONGEST_HEADER:,} characters long; is it a table?"
-                    )
+                    raise ValueError(f"the first line is over {_LONGEST_HEADER:,} characters long; is it a table?")
                 yield line
 
         try:
@@ -173,7 +151,7 @@ def _delimiter(line: str) -> str:
     return best if counts[best] else ","
 
 
-def _is_header(cells: list[str], path: Path, compressed: bool, delimiter: str) -> bool:
+def _is_header(cells: list[str], layout: Layout) -> bool:
     """Whether the first row names the columns.
 
     It does unless every cell is a number or missing. Numbers that differ are names when none of them is a label of
@@ -187,19 +165,15 @@ def _is_header(cells: list[str], path: Path, compressed: bool, delimiter: str) -
         return True  # columns without names of their own, written by pandas with the index
     if len(set(texts)) < len(texts) or any(text in MISSING for text in texts[1:]):
         return False
-    layout = Layout(path, delimiter, len(cells), True, 0, compressed, False)
-    with _open(path, compressed) as stream:
-        first = True
-        for batch in _parse_plain(stream, layout, {str(j): j for j in range(len(cells))}, typed=False):
-            for j, text in enumerate(texts):
-                column = batch[str(j)]
-                labels = set(column.labels[column.indices[1 if first else 0 :]].tolist())
-                if text and text in {one.strip() for one in labels}:
+    with _open(layout.path, layout.compressed) as stream:
+        stream.seek(layout.start)
+        for batch in _parse(stream, layout, {str(j): j for j in range(len(cells))}):
+            for text, column in zip(texts, batch.values()):
+                if text and label_of(text) in column.labels.tolist():
                     raise ValueError(
-                        f"the first row of {path.name} holds numbers ({','.join(texts[:4])}{'...' * (len(texts) > 4)}) "
-                        "that may be column names or labels; pass header=True (--header) or header=False (--no-header)."
+                        f"the first row holds numbers ({','.join(texts[:4])}{'...' * (len(texts) > 4)}) that may be "
+                        "column names or labels; pass header=True (--header) or header=False (--no-header)."
                     )
-            first = False
     return True
 
 
@@ -243,16 +217,15 @@ def _parse_arrow(stream: IO[bytes], layout: Layout, places: dict[str, int]) -> I
             for batch in reader:
                 if layout.padded:
                     _check_padding(batch.column(wanted[-1]).dictionary.to_pylist(), layout)
-                yield {name: _labels(batch.column(str(place)), name, layout) for name, place in places.items()}
+                found = {name: batch.column(str(place)) for name, place in places.items()}
+                yield {
+                    name: _typed(column.indices.to_numpy(False), column.dictionary.to_pylist(), name, layout)
+                    for name, column in found.items()
+                }
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):
             return
         raise ValueError(_why_not(layout, str(error))) from None
-
-
-def _labels(column: Any, name: str, layout: Layout) -> Dictionary:
-    texts = column.dictionary.to_pylist()
-    return _typed(column.indices.to_numpy(zero_copy_only=False), texts, name, layout)
 
 
 def _typed(indices: np.ndarray, texts: Sequence[str], name: str, layout: Layout) -> Dictionary:
@@ -263,22 +236,9 @@ def _typed(indices: np.ndarray, texts: Sequence[str], name: str, layout: Layout)
             raise ValueError(f"{layout.path.name} holds {what} in column {name!r}; is it a table of labels?")
     if name == layout.ids:
         return Dictionary(indices, as_objects([id_of(text) for text in texts]))
-    odd = next(filter(is_measurement, texts), None)
-    if odd is not None:
-        what = "infinity" if "inf" in odd.lower() else "measurements"
-        raise ValueError(
-            f"{layout.path.name}: column {name!r} must hold labels, not {what}: it has {odd.strip()}; labels are whole "
-            "numbers or words. Leave the column out (exclude=, --exclude), or cluster it first."
-        )
     labels = [label_of(text) for text in texts]
     lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
     return Dictionary(lookup[indices], as_objects(labels))
-
-
-def _looked_at(column: Dictionary) -> Dictionary:
-    labels = [float(text) if is_measurement(text) else label_of(text) for text in column.labels.tolist()]
-    known = np.array([label is not None for label in labels])[column.indices]
-    return Dictionary(np.where(known, column.indices, -1), as_objects(labels))
 
 
 def _check_padding(texts: Iterable[str], layout: Layout) -> None:
@@ -298,11 +258,11 @@ def _why_not(layout: Layout, reason: str) -> str:
     return f"{layout.path.name} cannot be read as a table: {reason.splitlines()[0]}"
 
 
-def _parse_plain(stream: IO[bytes], layout: Layout, places: dict[str, int], typed: bool = True) -> Iterator[Columns]:
+def _parse_plain(stream: IO[bytes], layout: Layout, places: dict[str, int]) -> Iterator[Columns]:
     """The same by the csv module: slower, but it names the row that is wrong."""
-    path, start, blank = layout.path, 1 + (layout.has_header and layout.start > 0), 0
-    lines = io.TextIOWrapper(stream, encoding="utf-8-sig" if layout.start == 0 else "utf-8", newline="")
-    reader = csv.reader(_without_nul(lines, path), delimiter=layout.delimiter, strict=True)
+    path, start, blank = layout.path, 1 + layout.has_header, 0
+    lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True)
     try:
         while rows := list(islice(reader, _BATCH_ROWS)):
             kept = []
@@ -325,34 +285,21 @@ def _parse_plain(stream: IO[bytes], layout: Layout, places: dict[str, int], type
                 columns = list(zip(*kept))
                 if layout.padded:
                     _check_padding(columns[-1], layout)
-                yield {name: _coded(columns[place], name, layout, typed) for name, place in places.items()}
+                yield {name: _coded(columns[place], name, layout) for name, place in places.items()}
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise ValueError(
-            f"{path.name} is not UTF-8 text throughout (0x{byte:02x} near row {start}); save it as UTF-8."
-        ) from None
+        raise ValueError(f"not UTF-8 text throughout (0x{byte:02x} near row {start}); save it as UTF-8.") from None
     except csv.Error as error:
-        if "field larger" in str(error):
-            raise ValueError(
-                f"{path.name} holds a cell of more than {LONGEST_CELL:,} characters near row {start}; is it a table "
-                "of labels?"
-            ) from None
-        raise ValueError(f"{path.name} is not a well-formed table near row {start}: {error}; check quotes.") from None
+        long = f"a cell of more than {LONGEST_CELL:,} characters near row {start}; is it a table of labels?"
+        other = f"not a well-formed table near row {start}: {error}; check quotes."
+        raise ValueError(long if "field larger" in str(error) else other) from None
     finally:
         lines.close()
 
 
-def _coded(cells: Sequence[str], name: str, layout: Layout, typed: bool) -> Dictionary:
+def _coded(cells: Sequence[str], name: str, layout: Layout) -> Dictionary:
     known = {cell: i for i, cell in enumerate(dict.fromkeys(cells))}
-    indices = np.fromiter(map(known.__getitem__, cells), np.int32, len(cells))
-    return _typed(indices, list(known), name, layout) if typed else Dictionary(indices, as_objects(list(known)))
-
-
-def _without_nul(lines: Iterable[str], path: Path) -> Iterator[str]:
-    for line in lines:
-        if "\x00" in line:
-            raise ValueError(f"{path.name} holds NUL bytes, so it is not text throughout; save it as UTF-8 CSV.")
-        yield line
+    return _typed(np.fromiter(map(known.__getitem__, cells), np.int32, len(cells)), list(known), name, layout)
 
 
 # -- bytes ---------------------------------------------------------------------------------------------------------
@@ -360,41 +307,30 @@ def _without_nul(lines: Iterable[str], path: Path) -> Iterator[str]:
 
 def _cuts(layout: Layout) -> Iterator[tuple[int, int, int]]:
     """(start, stop, rows) of pieces of about `_BLOCK_BYTES`, cut where a row ends."""
-    start, rows, quotes = layout.start, 0, 0
-    with open(layout.path, "rb") as file:
+    start = layout.start
+    with _open(layout.path, layout.compressed) as file:
         file.seek(start)
-        position = start
-        tail = b""
-        while data := file.read(_BATCH_BYTES):
-            whole = tail + data
-            bytes_ = np.frombuffer(whole, dtype=np.uint8)
-            ends = np.flatnonzero(bytes_ == 10)
-            if b'"' in whole or quotes:
-                inside = (quotes + np.cumsum(bytes_ == 34)[ends]) & 1
-                ends = ends[inside == 0]
-            if not len(ends):
-                tail = whole
-                continue
-            rows += _filled(bytes_, ends)
-            used = int(ends[-1]) + 1
-            quotes = 0  # a row ends outside quotes
-            position, tail = position + used, whole[used:]
-            if position - start >= _BLOCK_BYTES:
-                yield start, position, rows
-                start, rows = position, 0
-        last = position + len(tail)
-        rows += bool(tail.strip(b"\r\n"))
-        if b"\r" in tail.strip(b"\r\n"):  # rows that end in a lone carriage return
-            rows += sum(len(batch["0"]) for batch in _parse_plain(io.BytesIO(tail), layout, {"0": 0})) - 1
-    if rows or start == layout.start:
-        yield start, last, rows
+        while piece := bytearray(file.read(_BLOCK_BYTES)):
+            quotes, line = piece.count(b'"'), file.readline()
+            while line:
+                piece += line
+                quotes += line.count(b'"')
+                line = file.readline() if quotes % 2 else b""
+            yield start, start + len(piece), _count_rows(piece)
+            start += len(piece)
 
 
-def _filled(data: np.ndarray, ends: np.ndarray) -> int:
-    """Rows that end at `ends` and are not blank lines."""
-    lengths = np.diff(ends, prepend=-1) - 1
-    carriage = (lengths == 1) & (data[ends - 1] == 13)
-    return int(((lengths > 0) & ~carriage).sum())
+def _count_rows(text: bytes | bytearray) -> int:
+    """Lines that are not blank, those within quotes not counted."""
+    text = text.replace(b"\r\n", b"\n")
+    if b'"' not in text and b"\r" not in text:
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == 10)
+        return int((np.diff(ends, prepend=-1, append=len(text)) > 1).sum())
+    rows = quotes = 0
+    for line in io.TextIOWrapper(io.BytesIO(text), encoding="latin-1", newline=""):  # lines as the parsers see them
+        quotes += line.count('"')
+        rows += quotes % 2 == 0 and bool(line.strip("\r\n"))
+    return rows
 
 
 def _is_gzip(path: Path) -> bool:
@@ -406,24 +342,20 @@ def _open(path: Path, compressed: bool) -> IO[bytes]:
     return gzip.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
 
 
-def _blocks(path: Path, limit: Limit) -> Iterator[bytes]:
-    """The unpacked bytes of a gzip archive; refuses one that is damaged or unpacks to far too much."""
+def _check_archive(path: Path, limit: Limit) -> None:
+    """Refuse a gzip archive that is damaged or unpacks to far too much, before it reaches the parser."""
     total = 0
-    with gzip.open(path, "rb") as stream:
-        while True:
-            try:
-                block = stream.read(_BATCH_BYTES)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise ValueError(f"{path.name} is a damaged gzip archive ({error}); fetch it again.") from None
-            if not block:
-                return
-            total += len(block)
-            if total > limit.allowed:
-                raise ValueError(
-                    f"{path.name} unpacks to more than the {limit.allowed:,} bytes allowed for a file of "
-                    f"{limit.size:,} bytes; if you trust it, pass a larger max_bytes (--max-bytes)."
-                )
-            yield block
+    try:
+        with gzip.open(path, "rb") as stream:
+            while total <= limit.allowed and (block := stream.read(_BATCH_BYTES)):
+                total += len(block)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path.name} is a damaged gzip archive ({error}); fetch it again.") from None
+    if total > limit.allowed:
+        raise ValueError(
+            f"{path.name} unpacks to more than the {limit.allowed:,} bytes allowed for a file of {limit.size:,} bytes; "
+            "if you trust it, pass a larger max_bytes (--max-bytes)."
+        )
 
 
 # -- the formats ---------------------------------------------------------------------------------------------------
@@ -442,19 +374,13 @@ class TextFormat(TableFormat):
         return TextTable(path, Limit.of([path], options.max_bytes), options, delimiter)
 
     def write(self, target: Any, content: Content) -> None:
-        columns: dict[str, Any] = dict(content.columns)
-        if content.item_ids is not None:
-            columns = {"id": Dictionary(np.arange(content.n_rows), as_objects(content.item_ids.tolist())), **columns}
-        if content.classes is not None:
-            columns["class"] = content.classes
+        columns = content.table()
         mark, alone = self.delimiter, len(columns) == 1
         target.write(mark.join(quoted(cell_of(str(name)), mark, alone) for name in columns) + "\n")
-        ids = "id" if content.item_ids is not None else None
+        writers = [id_cell_of if column is content.item_ids else cell_of for column in columns.values()]
         for start, length in row_ranges(content.n_rows, 50_000):
-            parts = []
-            for name, column in columns.items():
-                write = id_cell_of if name == ids else cell_of
-                parts.append(_cells(column, slice(start, start + length), write, mark, alone))
+            rows = slice(start, start + length)
+            parts = [_cells(column, rows, write, mark, alone) for column, write in zip(columns.values(), writers)]
             target.writelines(mark.join(row) + "\n" for row in zip(*parts))
 
     def append(

@@ -14,8 +14,8 @@ from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
 from .formats import find_format, folder_files, format_called, formats, suffix_format
 from .output import replacing
-from .roles import class_names, is_class_name, is_id_name, listing
-from .table import Content, Options, TableFormat
+from .roles import class_names, is_class_name, is_id_name
+from .table import Content, Options, TableFormat, listing, naming
 from .text import CSV, LONGEST_CELL
 
 
@@ -123,7 +123,8 @@ def write_labels(
     if joins_source(path, source, format):
         files, origin = _source(Path(source))
         options = Options("\t" if origin.name == "tsv" else None, header)
-        _write(path, found, force, lambda target: found.append(files, target, columns, options, force))
+        with naming(Path(source)):
+            _write(path, found, force, lambda target: found.append(files, target, columns, options, force))
         return
     item_ids = None if ids is None else np.asarray(ids)
     if item_ids is not None and len(item_ids) != n_rows:
@@ -136,7 +137,7 @@ def write_labels(
 def table_format(path: Any, format: str | None = None) -> str:
     """Name of the format to write: `format`, or what the name of the file says."""
     found = format_called(format) if format is not None else CSV if str(path) == "-" else suffix_format(Path(path))
-    able = [known for known in formats() if known.can_write]
+    able = [known for known in formats() if known.can("write")]
     if found not in able:
         endings = ", ".join(known.suffixes[0] for known in able)
         what = f"the name {Path(path).name!r} does not say which format to write" if found is None else (
@@ -151,7 +152,7 @@ def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
     if source is None:
         return False
     found, (_, origin) = format_called(table_format(path, format)), _source(Path(source))
-    return found.can_append and (found is origin or (found.is_text and origin.is_text))
+    return found.can("append") and (found is origin or (found.is_text and origin.is_text))
 
 
 def _source(path: Path) -> tuple[Sequence[Path], TableFormat]:
@@ -167,15 +168,13 @@ def _write(path: Any, found: TableFormat, force: bool, write: Callable[[Any], No
         write(sys.stdout)
         sys.stdout.flush()
         return
+    opener: Any = gzip.open if str(path).endswith(".gz") else open
     with replacing(path, force=force) as partial:
         if not found.is_text:
             write(partial)
-        elif str(path).endswith(".gz"):
-            with gzip.open(partial, "wt", encoding="utf-8", newline="") as packed:
-                write(packed)
-        else:
-            with open(partial, "w", encoding="utf-8", newline="") as out:
-                write(out)
+            return
+        with opener(partial, "wt", encoding="utf-8", newline="") as out:
+            write(out)
 
 
 def _check_ids(ids: Any) -> None:
