@@ -84,6 +84,12 @@ class Recorder:
     def __init__(self, rows):
         self._rows, self.log = rows, []
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return self._rows.__exit__(*error)
+
     def __getattr__(self, name):
         value = getattr(self._rows, name)
         if name not in _TIMED:
