@@ -59,10 +59,6 @@ class Refits:
         """Mean adjusted Rand index between the two halves of each split."""
         return halves_agreement(self.refits(name, k), self.micro.sizes)
 
-    def cut_stability(self, k: int) -> float:
-        """The same between cuts of average linkage trees."""
-        return halves_agreement([half.tree.cut(k) for half in self.halves], self.micro.sizes)
-
     def choose_method(self, k: int) -> tuple[str, dict[str, float]]:
         """The candidate whose answers from two halves agree most (the first one on ties), and all stabilities.
 
@@ -171,14 +167,14 @@ def choose_k(refits: Refits, ks: Sequence[int] | None = None) -> NumberOfCluster
     tried = np.array([k for k in ks or range(2, MOST_CLUSTERS + 1) if 2 <= k <= most], dtype=np.int64)
     if not len(tried):
         return NumberOfClusters(min(2, micro.n_leaves), [], tried, np.zeros(0), {})
-    tree = refits.whole.tree
+    tree, *halves = [one.plain_tree() for one in (refits.whole, *refits.halves)]
     cuts = [tree.cut(int(k)) for k in tried]
     values = graph_eigenvalues(micro, refits.whole.weights, int(tried[-1]) + 1)
     curves = {
         "agreement": np.array([refits.agreement(cut) for cut in cuts]),
         "eigengap": values[tried - 1] - values[tried],
         "linkage_gap": tree.similarity[tried - 1] - tree.similarity[tried - 2],
-        "stability": np.array([refits.cut_stability(int(k)) for k in tried]),
+        "stability": np.array([halves_agreement([half.cut(int(k)) for half in halves], micro.sizes) for k in tried]),
         "balance": np.array([_balance(cut, micro.sizes) for cut in cuts]),
     }
     unit = {name: _unit_range(curve) for name, curve in curves.items()}

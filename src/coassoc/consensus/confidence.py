@@ -83,17 +83,17 @@ def item_confidence(
     for part in _chunks(len(labels)):
         mass += np.bincount(levels[part], weights=None if copies is None else copies[part], minlength=_LEVELS + 1)
     full = max(int(np.argmax(np.cumsum(mass) >= TYPICAL * mass.sum())), 1)
-    association = np.minimum(np.arange(_LEVELS + 1) / full, 1.0)
-    # fixed point: sums of whole numbers do not depend on the order of the items
-    table = np.rint(2.0**_BITS * np.sqrt(stability * of_leaf[:, None] * association)).astype(np.int64)
+    factor = stability * np.minimum(np.arange(_LEVELS + 1) / full, 1.0)
     found, total = np.empty(len(labels), np.float32), 0
     for part in _chunks(len(labels)):
-        own = table[leaf[part], levels[part]]
+        # fixed point: sums of whole numbers do not depend on the order of the items
+        own = np.rint(2.0**_BITS * np.sqrt(of_leaf[leaf[part]] * factor[levels[part]])).astype(np.int64)
         total += int((own if copies is None else own * copies[part]).sum())
         found[part] = own  # below 2²⁴, so exact
-    found = np.float32(OWN_PART / 2.0**_BITS) * found + np.float32((1 - OWN_PART) / 2.0**_BITS * total / mass.sum())
+    found *= np.float32(OWN_PART / 2.0**_BITS)
+    found += np.float32((1 - OWN_PART) / 2.0**_BITS * total / mass.sum())
     found[(labels < 0) | (leaf < 0)] = 0.0
-    return np.minimum(found, np.float32(1.0))
+    return np.minimum(found, np.float32(1.0), out=found)
 
 
 def _chunks(n: int) -> Iterator[slice]:

@@ -115,9 +115,8 @@ class WeightedMicro:
         """K-means passes from a partition of the micro-clusters; no cluster is lost."""
         return _passes(self.gram, self.micro.sizes, labels, k, _POLISH_PASSES, keep_all=True)[0]
 
-    @cached_property
-    def tree(self) -> CutTree:
-        """Plain average linkage."""
+    def plain_tree(self) -> CutTree:
+        """Average linkage; not kept, since it is large and used once."""
         return self._tree()
 
     @cached_property
