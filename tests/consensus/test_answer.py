@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
+from coassoc.consensus.choosing import gather_evidence
+from coassoc.core.checks import seed_from
+from coassoc.engines import resolve
 from known_truth import blob_ensemble, digits_ensemble, noise_ensemble
 
 
@@ -112,6 +117,33 @@ def test_confidence_is_lower_where_labels_were_changed():
     table[:40] = np.random.default_rng(0).integers(0, 4, (40, 8))
     answer = fit(table, n_clusters=4)
     assert answer.confidence_[:40].mean() < answer.confidence_[40:].mean() - 0.2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_linkage_and_confidence_are_those_of_all_pairs_of_items(seed):
+    """Where micro-clusters are the different rows: SciPy on the n × n matrix, and confidences by hand."""
+    table, _ = planted(seed, n=120, k=3, noise=0.25)
+    ensemble, k = ca.Ensemble(table), 3
+    engine = resolve("numpy", ensemble)
+    rows = engine.load(ensemble)
+    evidence = gather_evidence(ensemble, rows, engine, k, seed_from(1))
+    micro, leaf = evidence.micro, rows.labels(evidence.micro.labelling)
+    v = micro.partitions_in_given_order(micro.weights)
+    together = ((table[:, None] == table[None]) * v).sum(axis=2) / v.sum()
+    tree = linkage(squareform(1.0 - together**4, checks=False), "average")
+    found = evidence.refits.whole._strong_tree.merges
+    assert np.allclose(np.unique(np.round(1.0 - found.similarity / v.sum(), 9)), np.unique(np.round(tree[:, 2], 9))[1:])
+    cut = found.labels(k)[leaf]
+    assert adjusted_rand_score(cut, fcluster(tree, k, "maxclust")) == 1
+
+    answer = ca.Consensus(k, random_state=1, engine="numpy").fit(table)
+    own = answer.labels_[:, None] == answer.labels_
+    again = [refit[leaf] for refit in evidence.refits.refits(answer.method_, k)]
+    kept = np.mean([((one[:, None] == one) & own).sum(axis=1) / own.sum(axis=1) for one in again], axis=0)
+    fits = (together * own).sum(axis=1) / own.sum(axis=1)
+    placed = np.minimum(fits / np.quantile(fits, 0.9, method="inverted_cdf"), 1.0)
+    alone = np.sqrt(answer.stability_ * kept * placed)
+    assert answer.confidence_ == pytest.approx(0.7 * alone + 0.3 * alone.mean(), abs=1e-3)
 
 
 # -- it depends on nothing else ----------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
     confidence_ : ndarray of shape (n_samples,)
         From 0 to 1: the square root of ``stability_`` times two shares, how far the item keeps its cluster when half of
         the partitions are left out, and how well its own labels fit the cluster; 0.7 of that and 0.3 of its mean over
-        all items. 0 for unsupported answers with one cluster, and where there is but one partition.
+        all items. 0 for unsupported answers with one cluster, and with a single partition.
     cluster_confidence_ : ndarray of shape (n_clusters,)
         Share of the refits to half of the partitions in which the cluster is found again (Jaccard index at least 0.5).
     partition_weights_ : ndarray of shape (n_partitions,)

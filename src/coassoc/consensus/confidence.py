@@ -14,7 +14,7 @@ from .micro import MicroClusters
 
 FOUND_AGAIN = 0.5  # Jaccard index from which a cluster of a refit is the same cluster
 TYPICAL = 0.9  # quantile of the association with the own cluster that counts as full
-OWN_PART = 0.7  # of an item in its confidence; the rest is the mean over all items
+OWN_PART = 0.7  # weight of an item's own value in its confidence; the mean over all items has the remaining 0.3
 _CHUNK = 1 << 17  # rows whose codes are read at a time
 _LEVELS = 1 << 12  # associations are kept as multiples of 1 / _LEVELS
 _BITS = 20  # fixed point of the associations in single partitions
@@ -65,7 +65,7 @@ def item_confidence(
     """OWN_PART · c + (1 - OWN_PART) · mean of c, where c = √(stability · recurrence · association), from 0 to 1.
 
     The association is that of the item with its cluster, relative to its quantile TYPICAL over all items, and at most
-    1. The mean is over all items: single items say less than they seem to. One pass over the codes.
+    1. Adding the mean over all items brings items that differ little closer together. One pass over the codes.
 
     Parameters
     ----------

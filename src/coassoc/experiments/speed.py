@@ -178,7 +178,7 @@ def _cold_pass(method: str, ensemble: Any, labels: np.ndarray, k: int) -> float:
     return statistics.median(times)
 
 
-# -- telling -----------------------------------------------------------------------------------------------------
+# -- reporting ---------------------------------------------------------------------------------------------------
 
 
 def slope(rows: list[dict[str, Any]], key: str, method: str = "coassoc", smallest: int = 200_000) -> float | None:

@@ -36,7 +36,7 @@ def read_rows(path: Path) -> tuple[list[Row], list[str]]:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path.name} is not a compressed file of rows: {error}.") from None
-    *lines, rest = data.split(b"\n")
+    *lines, unfinished = data.split(b"\n")
     problems = []
     found: dict[tuple, Row] = {}
     for number, line in enumerate(lines, 1):
@@ -50,8 +50,8 @@ def read_rows(path: Path) -> tuple[list[Row], list[str]]:
         key = row_key(row)
         if key not in found or (found[key].get("error") and not row.get("error")):
             found[key] = row
-    if rest:
-        problems.append(f"{path.name}: the last line is cut short ({len(rest)} bytes), as after a kill; "
+    if unfinished:
+        problems.append(f"{path.name}: the last line is cut short ({len(unfinished)} bytes), as after a kill; "
                         "that run is done again.")  # fmt: skip
     return list(found.values()), problems
 
