@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from . import metrics as metrics
     from . import report as report
     from .consensus.agreement_search import AgreementConsensus as AgreementConsensus
-    from .consensus.answer import Consensus as Consensus
+    from .consensus.auto.estimator import Consensus as Consensus
     from .consensus.base import ConsensusEstimator as ConsensusEstimator
     from .consensus.bisecting import BisectingConsensus as BisectingConsensus
-    from .consensus.choose_k import select_k as select_k
+    from .consensus.auto.select_k import select_k as select_k
     from .consensus.density_search import DensityConsensus as DensityConsensus
     from .consensus.eac import EAC as EAC
     from .consensus.ecc import ECC as ECC

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from ..consensus import BisectingConsensus, Consensus, KMeansConsensus
-from ..consensus.support import support_and_scores
+from ..consensus.auto.chance import support_and_scores
 from ..ensemble import make_ensemble, write_labels
 from ..metrics import ZeroEffort, nmi, order_by_size
 from ..report import plain_text

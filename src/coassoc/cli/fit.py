@@ -239,7 +239,7 @@ def summary(
 ) -> dict[str, Any]:
     """What the command reports, as plain values."""
     from ..consensus.base import fitted_counts
-    from ..consensus.support import support_and_scores
+    from ..consensus.auto.chance import support_and_scores
 
     counts = fitted_counts(model, ensemble, labels, order, engine)
     support, zero_nmi, zero_density = support_and_scores(ensemble, engine)

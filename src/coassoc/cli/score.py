@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
     """Every score of a partition, as plain numbers."""
-    from ..consensus.support import support_and_scores
+    from ..consensus.auto.chance import support_and_scores
     from ..report.comparison import Row, known_classes
     from ..report.comparison import score as scored
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..consensus.choose_k import select_k
+    from ..consensus.auto.select_k import select_k
 
     if bool(args.labels) == (args.features is not None):
         raise ValueError("give either label files or --features FILE, not both and not neither.")

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_choice, check_integer, seed_from
+from ..core.threads import one_thread
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
@@ -252,7 +252,7 @@ class EAC(ConsensusEstimator):
                 f"EAC(enhanced=True) over {rows.layout.n_codes} base clusters needs {need} bytes, above "
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
-        with threadpool_limits(limits=1, user_api="blas"):  # sums of floats would otherwise depend on their number
+        with one_thread("blas"):  # sums of floats would otherwise depend on their number
             return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_integer, seed_from
+from ..core.threads import one_thread
 from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
 from ..metrics import density
@@ -177,7 +177,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        with threadpool_limits(limits=1):
+        with one_thread():
             labels = [
                 model.predict(X if columns is None else X[:, columns])
                 for model, columns in zip(self.base_models_, self.base_features_)

@@ -18,10 +18,8 @@ from ..core.tables import KMeansObjective
 from ..engines import Engine, Fit, Labelling, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
-from ..metrics.counting import member_tables
 from .merge import merged_counts
 from .starts import Starts, best_start, with_fewer_clusters
-from .support import LEAST_CENTRALITY, centrality, compare_members
 
 LARGE = 100_000  # items above which micro-clusters are found on a sample
 SAMPLE = 50_000
@@ -42,7 +40,6 @@ class MicroClusters:
     counts: Counts  # (d, m), partitions and base clusters in the order below
     partitions: np.ndarray  # (p,) positions in the ensemble
     codes: np.ndarray  # (d,) positions in the ensemble; d counts the base clusters that have items
-    weights: np.ndarray  # (p,) of the partitions, mean 1; 0 for those left out
     few_rows: bool  # whether fewer rows differ than micro-clusters were asked for
 
     @property
@@ -88,24 +85,17 @@ def micro_clusters(
     seed: int,
     v: np.ndarray | None = None,
     verbose: str = "",
-    ensemble: Ensemble | None = None,
 ) -> MicroClusters:
     """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty.
 
     Above LARGE items, the centers are found on SAMPLE items drawn at random, and all items join the nearest one. `v`
-    are partition weights; `verbose` is the name under which passes are printed. With the `ensemble` behind the rows,
-    partitions that hardly agree with the others are left out first: they would join items by chance.
+    are partition weights; `verbose` is the name under which passes are printed.
     """
     sample, where = rows, engine
     if rows.n_copies > LARGE:
         targets = np.sort(stream(seed, 5).integers(rows.n_copies, size=SAMPLE))
         codes = codes_of_copies(rows, targets)
         sample, where = local_rows(codes, rows.layout)
-        ensemble = None if ensemble is None else Ensemble.from_codes(codes, rows.layout.n_clusters)
-    if ensemble is not None:
-        tables = member_tables(ensemble, sample, range(ensemble.n_partitions))
-        central = centrality(compare_members(tables, sample.layout).agreement)
-        v = (central >= LEAST_CENTRALITY).astype(np.float64)  # whole numbers do not depend on the order of partitions
     weights = np.ones(rows.layout.n_partitions) if v is None else v
 
     def one_start(k: int) -> Fit:
@@ -123,11 +113,8 @@ def micro_clusters(
         counts = rows.counts(labelling)
         kept = counts.sizes > 0
     partitions, codes, n_clusters = _order(counts)
-    layout = Layout(n_clusters, np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64))
-    ordered = Counts(np.ascontiguousarray(counts.alpha[codes]), counts.sizes, layout)
-    return MicroClusters(
-        labelling, table, ordered, partitions, codes, weights[partitions] / weights.mean(), found < n_micro
-    )
+    ordered = Counts(np.ascontiguousarray(counts.alpha[codes]), counts.sizes, Layout.of_sizes(n_clusters))
+    return MicroClusters(labelling, table, ordered, partitions, codes, found < n_micro)
 
 
 def sampled_codes(rows: Rows, n_items: int, rng: np.random.Generator) -> np.ndarray:

@@ -71,7 +71,7 @@ _LINKAGES = {"SL": "single", "AL": "average", "ML": "complete"}  # the paper's n
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("auto", ".answer:Consensus", "stability; chooses the method and k", "one k-means start, k = 300",
+        Method("auto", ".auto.estimator:Consensus", "stability; chooses the method and k", "one k-means start, k = 300",
                "codes + counts", "answer", columns={"Consensus": {}}),
         Method("kmeans", ".kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table", "kmeans",
                quick=True, columns={"KM": {"n_init": 10}}),

@@ -12,7 +12,7 @@ from ..ensemble import Ensemble
 from ..ensemble.encode import Dictionary
 from ..ensemble.io.cells import label_of
 from ..metrics import order_by_size
-from .answer import Consensus
+from .auto.estimator import Consensus
 
 __all__ = ["consensus"]
 

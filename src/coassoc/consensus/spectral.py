@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.embedding import EmbeddingObjective, lengths_of, round_vectors
+from ..core.threads import one_thread
 from ..engines import Fit
 from ..metrics.weights import THETA
 from .base import ConsensusEstimator, PredictMixin
@@ -58,7 +58,7 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
                 return lloyd(rows, objective, start, max_iter)
 
             # one thread: sums of floats would otherwise depend on how many there are
-            with threadpool_limits(limits=1, user_api="blas"):
+            with one_thread("blas"):
                 best, differ = with_fewer_clusters(fit, k, silent=True)
             self._keep_model(ensemble, best.table)
             self._store_partition(ensemble, rows.labels(best.labelling), best.counts, np.ones(ensemble.n_partitions))

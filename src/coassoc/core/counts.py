@@ -36,6 +36,12 @@ class Layout:
     def of(cls, ensemble: Any) -> Layout:
         return cls(np.ascontiguousarray(ensemble.n_clusters, dtype=np.int64), ensemble.offsets)
 
+    @classmethod
+    def of_sizes(cls, n_clusters: np.ndarray) -> Layout:
+        """From the numbers of clusters (p,)."""
+        n_clusters = np.ascontiguousarray(n_clusters, dtype=np.int64)
+        return cls(n_clusters, np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64))
+
     @property
     def n_partitions(self) -> int:
         return len(self.n_clusters)

@@ -13,6 +13,7 @@ import numpy as np
 
 # scikit-learn and joblib are imported where they are used: reading labels needs neither
 from ..core.checks import check_choice, check_integer, seed_from
+from ..core.threads import one_thread
 from .ensemble import Ensemble
 
 _CHUNK_BYTES = 1 << 26  # rows are labelled in pieces of about this size
@@ -41,11 +42,10 @@ class Model:
 
     def label(self, X: Any, start: int) -> np.ndarray:
         """Labels of a block of rows, the first of which is row `start`."""
-        from threadpoolctl import threadpool_limits
 
         if self.rows is None:
             return self.labels[start : start + X.shape[0]]
-        with threadpool_limits(limits=1):
+        with one_thread():
             labels = np.asarray(self.estimator.predict(X if self.columns is None else X[:, self.columns]))
         labels = labels.astype(np.int64)
         first, last = np.searchsorted(self.rows, [start, start + X.shape[0]])
@@ -197,11 +197,10 @@ def fit_partition(
 def fit_model(drawn: Model, X: Any, j: int) -> Model:
     """The clusterer of partition `j`, fitted on `X`, the rows it drew."""
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
 
     estimator, seen = drawn.estimator, X if drawn.columns is None else X[:, drawn.columns]
     # one thread: sums inside BLAS and OpenMP loops would otherwise depend on how many there are
-    with threadpool_limits(limits=1), warnings.catch_warnings():
+    with one_thread(), warnings.catch_warnings():
         # fewer distinct rows than clusters: the ensemble's n_clusters tells
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = np.asarray(

@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.base import fit_to
 from ..consensus.registry import Method, Settings, compared_methods, named_method, own_method
-from ..consensus.support import support_and_scores
+from ..consensus.auto.chance import support_and_scores
 from ..core.checks import check_integer
 from ..core.densities import density_from_counts
 from ..engines.memory import PeakMemory, format_size

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.cluster.hierarchy import dendrogram
 
-from ..consensus.choose_k import SelectK
+from ..consensus.auto.select_k import SelectK
 from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
 from ..metrics import item_stability

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..consensus.answer import SURE
+from ..consensus.auto.estimator import SURE
 from ..ensemble.io.output import check_writable, replacing
 from ..metrics.counting import contingency
 from . import plain_text

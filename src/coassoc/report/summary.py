@@ -14,12 +14,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from ..consensus.answer import SURE, Consensus
+from ..consensus.auto.estimator import SURE, Consensus
 from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
-from ..consensus.choose_k import SelectK, select_k
+from ..consensus.auto.select_k import SelectK, select_k
 from ..consensus.registry import compared_methods, make_method
-from ..consensus.support import check_support
+from ..consensus.auto.chance import check_support
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import align_labels, item_stability, order_by_size, pairwise_nmi
 from ..metrics.counting import contingency

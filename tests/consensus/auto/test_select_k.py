@@ -73,13 +73,12 @@ def test_partitions_that_agree_are_told_from_chance_and_k_is_found():
     found = ca.select_k(table, range(2, 9), reference="permuted", random_state=0)
     assert found.structure and found.k == 4 and found.runners_up == []
     assert found.reference == "permuted" and "not whether the data have clusters" in found.claim
-    assert found.p_value < 1e-6 and found.statistic == 1.0
+    assert found.p_value < 1e-6
     assert ca.nmi(found.labels(), truth) > 0.9
-    assert set(found.curves) == {"agreement", "eigengap", "linkage_gap", "stability", "balance"}
+    assert set(found.curves) == {"agreement", "eigengap", "stability", "balance"}
     for i, k in enumerate(found.ks.tolist()):
         assert len(np.unique(found.labels(k))) == k
         assert found.density[i] == pytest.approx(ca.density(table, found.labels(k)))
-        assert found.nmi[i] == pytest.approx(ca.ensemble_nmi(table, found.labels(k)))
 
 
 def test_two_levels_of_clusters_are_both_named():
@@ -125,7 +124,6 @@ def test_stability_of_random_halves_is_the_density_reported():
     found = ca.select_k(X, range(2, 5), n_references=3, n_partitions=5, random_state=0)
     assert found.reference == "gaussian" and "covariance" in found.claim
     assert found.density[found.ks == k] == 1.0
-    assert found.pac[found.ks == k] == 0.0
     assert found.score[found.ks == k] == pytest.approx(-np.log(0.002))
 
 
@@ -146,3 +144,12 @@ def test_stability_of_random_halves_is_the_density_reported():
 def test_bad_input_is_named(X, settings, message):
     with pytest.raises(ValueError, match=message):
         ca.select_k(X, **settings)
+
+
+def test_segments_that_overlap_and_many_blobs_are_structure():
+    rng = np.random.default_rng(0)
+    segments = rng.uniform(0, 12, (6, 4))[rng.permutation(600) % 6] + rng.normal(size=(600, 4))
+    assert ca.select_k(segments, range(2, 11), random_state=0, **SETTINGS).k in (5, 6)
+    centres = np.array([[i, j] for i in range(5) for j in range(3)]) * 10.0
+    assert ca.select_k(centres[np.arange(600) % 15] + rng.normal(size=(600, 2)), range(10, 18), random_state=0,
+                       **SETTINGS).k in (14, 15, 16)  # fmt: skip

@@ -1,0 +1,122 @@
+"""Do the clusterings of an ensemble agree beyond chance, and which of them are worth using?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaincc
+
+from ...core.counts import Counts, Layout
+from ...core.densities import density_from_counts
+from ...ensemble import Ensemble
+from ...metrics import ZeroEffort
+from ...metrics.counting import mean_with_others, member_counts, nmi_from_counts
+from .members import MemberPairs, compare_members
+
+ALPHA = 1e-4  # of the joint test; its gamma tail is up to five times too short for unbalanced clusters
+LEAST_ITEMS = 20  # below, agreement of a few items cannot be told from chance
+# A clustering whose best agreement with any other is below this share of what is typical is left out. Tuned on the
+# design half of benchmarks/truth.py with 0, 25 and 50 % of the clusterings shuffled.
+LEAST_AGREEMENT = 0.15
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether the clusterings agree beyond chance, and which of them are used."""
+
+    supported: bool | None  # None: cannot be told, see `reason`
+    p_value: float  # of the joint test; 1 where there is nothing to test
+    used: np.ndarray  # (p,) True for one of each set of copies, but those that agree with no other
+    n_copies: int  # clusterings that repeat another one
+    reason: str = ""  # why nothing can be told
+
+    @property
+    def warning(self) -> str | None:
+        """One sentence when the agreement is no more than chance or cannot be told, else None."""
+        if self.supported:
+            return None
+        if self.supported is None:
+            return f"{self.reason}, so whether the clusterings agree beyond chance cannot be told."
+        return "the clusterings agree no more than chance: this consensus shows no structure."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"exceeded": self.supported, "used_clusterings": int(self.used.sum()), "p_value": self.p_value,
+                "warning": self.warning}  # fmt: skip
+
+
+def find_support(pairs: MemberPairs) -> Support:
+    """One test over all pairs of different clusterings together.
+
+    The statistic of a pair is Σ (n_ab − n_a n_b / n)², divided by its standard deviation under chance. Pairs of
+    independent clusterings are uncorrelated, so mean and variance of the sum are exact; its tail is that of a gamma
+    distribution. Large clusters dominate the statistic, so that a few items in tiny clusters decide nothing.
+    """
+    p = len(pairs.copy_of)
+    first = pairs.copy_of == np.arange(p)
+    different = np.flatnonzero(first & (pairs.entropy > 0))
+    used = find_used(pairs, different)
+    n_copies = int(p - first.sum())
+    most_items = int(np.diagonal(pairs.n_items).max())
+    reason = ""
+    if p == 1:
+        reason = "There is one clustering only"
+    elif len(different) < 2:
+        reason = "All clusterings are the same" if len(different) else "No clustering has two clusters"
+    elif most_items < LEAST_ITEMS:
+        reason = f"There are only {most_items} items"
+    p_value = joint_p_value(pairs.part(different)) if len(different) > 1 else 1.0
+    return Support(None if reason else p_value < ALPHA, p_value, used, n_copies, reason)
+
+
+def joint_p_value(pairs: MemberPairs) -> float:
+    """Probability that independent clusterings agree as much in all pairs together."""
+    upper = np.triu(pairs.variance > 0, 1)
+    if not upper.any():
+        return 1.0
+    spread = np.sqrt(pairs.variance[upper])
+    total, mean, variance = (pairs.statistic[upper] / spread).sum(), (pairs.mean[upper] / spread).sum(), upper.sum()
+    return float(gammaincc(mean**2 / variance, total * mean / variance)) if total > mean else 1.0
+
+
+def find_used(pairs: MemberPairs, different: np.ndarray) -> np.ndarray:
+    """(p,) True for the clusterings of `different` that agree with some other, relative to what is typical here.
+
+    Typical is the mean, over the better half, of the best agreement with another. All are used where none agree.
+    """
+    used = np.zeros(len(pairs.copy_of), dtype=bool)
+    if not len(different):
+        used[0] = True
+        return used
+    ami = pairs.ami[np.ix_(different, different)] - 2.0 * np.eye(len(different))
+    best = np.maximum(ami.max(axis=1), 0.0)
+    typical = np.sort(best)[-((len(best) + 1) // 2) :].mean()
+    used[different[best >= LEAST_AGREEMENT * typical]] = True
+    return used
+
+
+def check_support(ensemble: Ensemble, engine: Any = "auto") -> Support:
+    """Whether the clusterings of an ensemble agree beyond chance: one overlap pass."""
+    return find_support(compare_members(_tables(ensemble, engine), Layout.of(ensemble)))
+
+
+def support_and_scores(ensemble: Ensemble, engine: Any = "auto") -> tuple[Support, ZeroEffort, ZeroEffort]:
+    """The same, with the NMI and the density of single clusterings (see `zero_effort`), all from one pass."""
+    nmi, density, equal = [], [], np.ones(ensemble.n_partitions)
+
+    def score(counts: Counts) -> None:
+        nmi.append(nmi_from_counts(counts))
+        density.append(density_from_counts(counts, equal))
+
+    support = find_support(compare_members(_tables(ensemble, engine, score), Layout.of(ensemble)))
+    return support, ZeroEffort.of(mean_with_others(np.array(nmi))), ZeroEffort.of(np.array(density))
+
+
+def _tables(ensemble: Ensemble, engine: Any, see: Any = None) -> Iterator[np.ndarray]:
+    for counts in member_counts(ensemble, None, engine):
+        if see is not None:
+            see(counts)
+        yield counts.alpha

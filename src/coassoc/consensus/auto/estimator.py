@@ -1,0 +1,505 @@
+"""Consensus: the default answer. It picks the method and the number of clusters, and says whether to believe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.checks import check_integer, seed_from, stream
+from ...core.counts import Counts, Layout
+from ...core.tables import KMeansObjective, fix_table
+from ...core.threads import one_thread
+from ...engines import Engine, Rows
+from ...ensemble import Ensemble
+from ...ensemble.ensemble import is_on_gpu
+from ...metrics.counting import member_tables
+from ...metrics.labels import check_copies, fill_missing
+from ..base import ConsensusEstimator, PredictMixin, on_host
+from ..merge import merged_counts
+from ..micro import MICRO_PASSES, MicroClusters, local_rows, micro_clusters, sampled_codes
+from ..registry import find_method, make_method
+from ..starts import warn_if_fewer
+from .camps import find_camps
+from .candidates import CANDIDATES, LINKAGES, MicroFits
+from .chance import Support, find_support
+from .confidence import SURE, item_confidence
+from .members import MemberPairs, agreement, compare_members
+from .number import NumberOfClusters, choose_k
+from .refits import Refits, rand_index
+from .verdict import describe_answer, plural
+
+N_MICRO, MOST_MICRO = 300, 1000  # micro-clusters: at least, and at most where the number of clusters is not given
+MOST_COMPARED = 20_000  # items on which clusterings are compared; a sample of those above
+FINE_RATIO = 2.5  # clusterings with this many times more clusters than k: k-means would divide the items evenly
+_MOST_ALTERNATIVES = 4  # other numbers of clusters
+
+
+class NearestPartition(NamedTuple):
+    """The input clustering that is most like the answer."""
+
+    position: int
+    name: str
+    ari: float
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another partition of the same items, for comparison with the answer.
+
+    Attributes
+    ----------
+    n_clusters, method
+        Number of clusters and name of the method.
+    labels : ndarray of shape (n_samples,)
+        Labels of the items, made when asked for.
+    agreement : float
+        Mean adjusted mutual information with the clusterings it was made from.
+    stability : float
+        Mean adjusted Rand index between its refits to two random halves of those clusterings.
+    distance : float
+        1 minus the adjusted Rand index with the answer.
+    camp : int or None
+        Position in ``camps_`` of the camp whose answer this is; None for the answers of all clusterings.
+    """
+
+    n_clusters: int
+    method: str
+    agreement: float
+    stability: float
+    distance: float
+    camp: int | None
+    _of_leaf: np.ndarray
+    _leaf_of_item: np.ndarray
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self._of_leaf[self._leaf_of_item]
+
+    def __repr__(self) -> str:
+        camp = "" if self.camp is None else f"camp {self.camp}, "
+        return (
+            f"Alternative({camp}{self.n_clusters} clusters by {self.method}, agreement {self.agreement:.3f}, "
+            f"stability {self.stability:.3f}, distance {self.distance:.3f})"
+        )
+
+
+class Consensus(PredictMixin, ConsensusEstimator):
+    r"""The consensus of an ensemble, with the method and the number of clusters chosen, and a verdict on it.
+
+    1. Copies of a clustering count once, and clusterings that agree with no other are left out. All others count alike.
+    2. The ensemble is *supported* when all pairs of clusterings together agree more than chance.
+    3. The items are reduced to a few hundred micro-clusters, and average linkage, the same with local weights, and
+       k-means are fitted to those; and again, from the start, to random halves of the clusterings.
+    4. The number of clusters is where agreement with the clusterings, stability between halves, the gap in the spectrum
+       and the balance of sizes are highest together. The method is the one whose halves agree most.
+
+    Parameters
+    ----------
+    n_clusters : "auto", int or iterable of int, default="auto"
+        Number of clusters, or the numbers to choose from. ``"auto"`` chooses from 2 to the largest number of clusters
+        of any clustering.
+    method : str, default="auto"
+        ``"auto"`` chooses from ``"average"`` (average linkage of micro-clusters by the fourth power of their
+        co-association, then k-means passes over them), ``"lwea"`` (average linkage with local weights) and ``"kmeans"``
+        on micro-clusters. The first two names, and those of all methods of the library (``"kmeans"``, ``"density"``,
+        ``"hbgf"``, ...), choose that method.
+    min_cluster_size : int or None, default=None
+        Smaller groups join the nearest cluster. None: groups below 5 % of the mean size join when the number of
+        clusters is chosen, and none do when it is given. The verdict says how many items were joined.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print a line per step.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels, the largest cluster first; −1 for items no clustering labels.
+    n_clusters_ : int
+        Number of clusters.
+    method_ : str
+        The method used.
+    supported_ : bool or None
+        Whether the clusterings agree beyond chance; None where that cannot be told: fewer than 20 items, or a single
+        clustering, repeated or not.
+    verdict_ : str
+        A few sentences with the numbers behind them.
+    confidence_ : ndarray of shape (n_samples,)
+        From 0 to 1: the mean of ``stability_`` and of the square root of the item's mean co-association with its
+        cluster. An item is placed surely from 0.8 on. All 0 where ``supported_`` is False or a single clustering is all.
+    cluster_confidence_ : ndarray of shape (n_clusters,)
+        Mean confidence of the items of each cluster.
+    stability_ : float
+        Mean adjusted Rand index between this method's answers, with as many clusters, refitted to two random halves of
+        the clusterings on at most 2,000 items. NaN for a single clustering.
+    agreement_ : float
+        Mean adjusted mutual information of the answer with the clusterings in use.
+    partition_weights_ : ndarray of shape (n_partitions,)
+        1 for a clustering in use, divided among its copies; 0 for those left out.
+    partition_agreement_ : ndarray of shape (n_partitions,)
+        Adjusted Rand index of each clustering with the answer.
+    nearest_partition_ : NearestPartition
+        Position, name and adjusted Rand index of the clustering that is most like the answer.
+    camps_ : list of ndarray
+        Positions of the clusterings of each camp, largest first: groups that agree within and not across. One entry
+        when there are no camps.
+    disputed_ : ndarray of shape (n_samples,)
+        True for items whose clusters in the answers of the two largest camps share less than half of their items.
+        All False without camps.
+    alternatives_ : list of Alternative
+        The answer of each camp, if there are several; other methods at this number of clusters; other numbers of
+        clusters. Each has ``labels``, ``agreement``, ``stability`` and ``distance`` from the answer.
+    runners_up_ : list of int
+        Other numbers of clusters at which the score has a peak nearly as high, best first.
+    k_curves_ : dict of str to ndarray
+        The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their weighted sum.
+    density_, cluster_density_, cluster_sizes_
+        Scores of ``labels_``, all clusterings counted alike.
+
+    See Also
+    --------
+    KMeansConsensus : The paper's method, at a given number of clusters.
+    select_k : The number of clusters alone.
+
+    Notes
+    -----
+    Time is that of one k-means start with some 300 clusters and at most 30 passes, on at most 50,000 items, and two
+    passes over all items: linear in their number. The other work does not depend on it.
+
+    `predict` gives the cluster of the nearest micro-cluster, which is ``labels_`` for the items of `fit`; with a method
+    of the library, it gives the cluster with the nearest center.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 2], [1, 0, 2], [1, 0, 2], [2, 2, 1], [2, 2, 1], [2, 2, 0]] * 5
+    >>> answer = ca.Consensus(random_state=0).fit(table)
+    >>> answer.n_clusters_, answer.supported_
+    (3, True)
+    >>> answer.labels_[:9].tolist()
+    [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    """
+
+    def __init__(
+        self,
+        n_clusters: Any = "auto",
+        method: str = "auto",
+        *,
+        min_cluster_size: int | None = None,
+        random_state: Any = None,
+        engine: Any = "auto",
+        verbose: int = 0,
+    ):
+        self.n_clusters = n_clusters
+        self.method = method
+        self.min_cluster_size = min_cluster_size
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
+
+    def _fit(self, X: Any, sample_weight: Any) -> None:
+        asked = check_n_clusters(self.n_clusters)
+        if self.method not in ("auto", *CANDIDATES):
+            find_method(self.method)
+        least = self._smallest_cluster(asked)
+        seed = seed_from(self.random_state)
+        # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
+        with one_thread("blas"), self._opened(X, sample_weight) as (ensemble, rows, engine):
+            evidence = gather_evidence(rows, engine, asked, seed)
+            number = choose_k(evidence.fits, evidence.refits, evidence.ks, least)
+            k = self._number(asked, number, evidence)
+            self._report(f"{evidence.micro.n_leaves} micro-clusters, {k} clusters, runners-up {number.runners_up}")
+            leaf = on_host(rows.labels(evidence.micro.labelling))
+            leaf = leaf.astype(np.int16 if evidence.micro.n_leaves < 1 << 15 else np.int32)
+            copies = _copies(ensemble, sample_weight, leaf)
+            methods = evidence.stabilities(k, least)
+            method = max(methods, key=methods.__getitem__) if self.method == "auto" else self.method
+            if self.method in ("auto", *LINKAGES):
+                answer = self._from_micro(ensemble, rows, evidence, method, k, least)
+            else:
+                answer = self._from_method(ensemble, rows, evidence, k, seed, sample_weight, leaf, copies)
+            self._leaf_of_item, self.runners_up_ = leaf, number.runners_up
+            self.k_curves_ = {"ks": number.ks, "score": number.score, **number.curves}
+            self._store_support(rows, ensemble, evidence, answer, least, copies)
+            self._store_alternatives(evidence, number, answer, methods, least)
+            self._store_verdict(evidence, number, asked, answer, least, copies)
+
+    def _smallest_cluster(self, asked: list[int] | None) -> float | None:
+        """Items that a group must have to be a cluster; None for a share of the mean size."""
+        if self.min_cluster_size is None:
+            return None if asked is None or len(asked) > 1 else 0.0
+        if self.method not in ("auto", *LINKAGES):
+            raise ValueError(f'min_cluster_size needs method "auto", "average" or "lwea", got {self.method!r}.')
+        return float(check_integer(self.min_cluster_size, "min_cluster_size"))
+
+    @property
+    def alternatives_(self) -> list[Alternative]:
+        """Other partitions of the items; see the class."""
+        return [Alternative(*facts, self._leaf_of_item) for facts in self._alternatives]
+
+    @property
+    def disputed_(self) -> np.ndarray:
+        """Items on which the two largest camps differ; see the class."""
+        return self._disputed_leaf[self._leaf_of_item]
+
+    # -- the labels ----------------------------------------------------------------------------------------
+
+    def _number(self, asked: list[int] | None, number: NumberOfClusters, evidence: Evidence) -> int:
+        """The number given, or the one chosen; all clusters of a single clustering."""
+        most = evidence.micro.n_leaves
+        if asked is not None and (len(asked) == 1 or asked[0] > most):
+            warn_if_fewer(asked[0], most)
+            return min(asked[0], most)
+        if evidence.support.used.sum() == 1:
+            return most if asked is None else max(k for k in asked if k <= most)
+        return number.k
+
+    def _from_micro(
+        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, method: str, k: int, least: float | None
+    ) -> _Answer:
+        """The answer of a method on micro-clusters."""
+        micro, fits = evidence.micro, evidence.fits
+        of_leaf = _by_size(fits.fit(method, k, least), fits.sizes)
+        k = int(of_leaf.max()) + 1
+        labelling = rows.renumbered(micro.labelling, of_leaf.astype(np.int32), k)
+        self._keep_model(ensemble, None)
+        self._micro_table, self._cluster_of_leaf = micro.table, of_leaf.astype(np.int32)
+        counts = micro.in_given_order(micro.merged(of_leaf, k), rows.layout)
+        self._store_partition(ensemble, rows.labels(labelling), counts, np.ones(rows.layout.n_partitions))
+        return _Answer(k, method, of_leaf, counts, False)
+
+    def _from_method(
+        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, k: int, seed: int, sample_weight: Any,
+        leaf: np.ndarray, copies: np.ndarray | None,
+    ) -> _Answer:  # fmt: skip
+        """The answer of another method of the library."""
+        model = make_method(self.method, n_clusters=k, random_state=seed, engine=self.engine)
+        labels = model.fit(ensemble, sample_weight=sample_weight).labels_
+        k = len(model.cluster_sizes_)
+        counts = rows.counts(rows.labelling(k + 1, fill_missing(labels, k)))
+        counts = Counts(np.ascontiguousarray(counts.alpha[:, :k]), counts.sizes[:k].copy(), rows.layout)
+        v = np.ones(rows.layout.n_partitions)
+        self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
+        self._store_partition(ensemble, labels, counts, v)
+        micro, host = evidence.micro, on_host(labels)
+        inside = (host >= 0) & (leaf >= 0)
+        shared = np.bincount(
+            leaf[inside].astype(np.int64) * k + host[inside],
+            weights=None if copies is None else copies[inside],
+            minlength=micro.n_leaves * k,
+        ).reshape(micro.n_leaves, k)
+        return _Answer(k, self.method, shared.argmax(axis=1), counts, True)
+
+    def _labels_of(self, rows: Rows) -> Any:
+        if self._table is not None:
+            return super()._labels_of(rows)
+        labelling = rows.labelling(self._micro_table.n_clusters)
+        rows.assign(labelling, self._micro_table)
+        labels = rows.labels(rows.renumbered(labelling, self._cluster_of_leaf, self.n_clusters_))
+        return labels if is_on_gpu(labels) else np.asarray(labels)
+
+    # -- what supports them --------------------------------------------------------------------------------
+
+    def _store_support(
+        self, rows: Rows, ensemble: Ensemble, evidence: Evidence, answer: _Answer, least: float | None,
+        copies: np.ndarray | None,
+    ) -> None:  # fmt: skip
+        support, pairs, labels = evidence.support, evidence.pairs, on_host(self.labels_)
+        self.method_, self.supported_, self.camps_ = answer.method, support.supported, evidence.camps
+        self.stability_ = evidence.refits.stability(answer.method, answer.k, least, answer.by_library)
+        used_copies = np.isin(pairs.copy_of, np.flatnonzero(support.used))
+        self.partition_weights_ = used_copies / np.bincount(pairs.copy_of, minlength=len(pairs.copy_of))[pairs.copy_of]
+        tables = np.split(answer.counts.alpha, rows.layout.offsets[1:-1])
+        self.partition_agreement_ = np.array([rand_index(table) for table in tables])
+        nearest = int(self.partition_agreement_.argmax())
+        self.nearest_partition_ = NearestPartition(
+            nearest, str(ensemble.names[nearest]), float(self.partition_agreement_[nearest])
+        )
+        scores = agreement([answer.counts.alpha], rows.layout)[0]
+        self.agreement_ = float(scores[support.used].mean())
+        if support.supported is False or support.used.sum() == 1:
+            self.confidence_ = np.zeros(len(labels), np.float32)
+        else:
+            self.confidence_ = item_confidence(rows, labels, answer.counts, support.used, self.stability_)
+        counted = labels >= 0
+        weights = None if copies is None else copies[counted].astype(np.float64)
+        mass = np.bincount(labels[counted], weights, minlength=answer.k)
+        total = self.confidence_[counted] if weights is None else self.confidence_[counted] * weights
+        self.cluster_confidence_ = np.bincount(labels[counted], total, minlength=answer.k) / np.maximum(mass, 1)
+
+    def _store_alternatives(
+        self, evidence: Evidence, number: NumberOfClusters, answer: _Answer, methods: dict[str, float],
+        least: float | None,
+    ) -> None:  # fmt: skip
+        fits, k = evidence.fits, answer.k
+        self._alternatives: list[tuple] = []
+
+        def add(fits: MicroFits, refits: Refits, name: str, k: int, camp: int | None = None) -> np.ndarray:
+            labels = fits.fit(name, k, least)
+            counts = merged_counts(fits.counts, labels, int(labels.max()) + 1)
+            score = float(agreement([counts.alpha], fits.counts.layout).mean())
+            table = np.zeros((int(labels.max()) + 1, answer.k), np.int64)
+            np.add.at(table, (labels, answer.of_leaf), fits.sizes)
+            # an item without a label has leaf -1, the last entry
+            facts = score, refits.stability(name, k, least), 1.0 - rand_index(table), camp
+            self._alternatives.append((int(labels.max()) + 1, name, *facts, np.append(labels, -1).astype(np.int32)))
+            return labels
+
+        answers = []
+        for i, camp in enumerate(evidence.camps if len(evidence.camps) > 1 else ()):
+            own, refits, ks = evidence.of_camp(camp)
+            answers.append(add(own, refits, "average", choose_k(own, refits, ks, least).k, i))
+        disputed = _disputed(*answers[:2], fits.sizes) if answers else np.zeros(fits.n_leaves, dtype=bool)
+        self._disputed_leaf = np.append(disputed, False)
+        wanted = [(name, k) for name in methods if name != answer.method]
+        best = answer.method if answer.method in methods else max(methods, key=methods.__getitem__)
+        near = [other for other in (number.k, *number.runners_up, k + 1, k - 1) if other != k and other in number.ks]
+        wanted += [(best, other) for other in dict.fromkeys(near)][:_MOST_ALTERNATIVES]
+        for name, other in wanted if fits.n_leaves > 1 and k > 1 else ():
+            add(fits, evidence.refits, name, other)
+
+    def _store_verdict(
+        self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, answer: _Answer,
+        least: float | None, copies: np.ndarray | None,
+    ) -> None:  # fmt: skip
+        notes, k, support = [], answer.k, evidence.support
+        others = [str(other) for other in number.runners_up]
+        own = evidence.layout.n_clusters[support.used]
+        if asked is not None and len(asked) == 1:
+            if k not in (number.k, *number.runners_up) and support.used.sum() > 1:
+                notes.append(f"The clusterings suggest {number.k}.")
+        elif others:
+            notes.append(f"Nearly as good: {' or '.join(others)}.")
+        if asked is None and support.used.sum() > 1:
+            if k < own.min():
+                notes.append(f"That is fewer than any of them has ({own.min()} to {own.max()}).")
+            if len(number.ks) and k == number.ks[-1] < own.max():
+                notes.append(f"No more than {k} were tried, though some have {own.max()}.")
+        absorbed = evidence.fits.n_absorbed(answer.method, k, least)
+        if absorbed:
+            notes.append(f"{plural(absorbed, 'item')} in groups too small for a cluster joined the nearest.")
+        counted = on_host(self.labels_) >= 0
+        sure = np.average(self.confidence_[counted] >= SURE, weights=None if copies is None else copies[counted])
+        self.verdict_ = describe_answer(support, k, self.method_, self.stability_, float(sure), self.camps_, notes)
+        self._report(self.verdict_)
+
+    def _report(self, line: str) -> None:
+        if self.verbose:
+            print(f"Consensus: {line}")
+
+
+@dataclass(frozen=True)
+class _Answer:
+    k: int
+    method: str
+    of_leaf: np.ndarray  # (m,) its cluster for each micro-cluster
+    counts: Counts  # base clusters in the order of the ensemble
+    by_library: bool  # whether it was fitted to the items by a method of the library
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an answer is made from."""
+
+    sample: np.ndarray  # (n, p) codes of the items on which clusterings are compared
+    layout: Layout
+    pairs: MemberPairs
+    support: Support
+    camps: list[np.ndarray]
+    micro: MicroClusters
+    fits: MicroFits
+    refits: Refits
+    ks: np.ndarray  # numbers of clusters to choose from
+    n_micro: int
+    seed: int
+
+    def stabilities(self, k: int, least: float | None) -> dict[str, float]:
+        """Of each candidate at k clusters; k-means is no candidate where clusterings are much finer than k."""
+        fine = np.exp(self.pairs.entropy[self.support.used].mean()) / k > FINE_RATIO
+        names = [name for name in CANDIDATES if name != "kmeans" or not (fine or least)]
+        return {name: self.refits.stability(name, k, least) for name in names}
+
+    def of_camp(self, camp: np.ndarray) -> tuple[MicroFits, Refits, np.ndarray]:
+        """Fits to the clusterings of a camp alone, and the numbers of clusters to choose from."""
+        used = self.support.used & np.isin(np.arange(len(self.support.used)), camp)
+        fits = _fit_micro(self.sample, self.layout, self.pairs, self.micro, used, self.n_micro, self.seed)
+        return *fits, np.arange(2, max(int(self.layout.n_clusters[used].max()), 2) + 1)
+
+
+def gather_evidence(rows: Rows, engine: Engine, asked: list[int] | None, seed: int) -> Evidence:
+    """Compare the clusterings on a sample, find micro-clusters of all items, and refit to halves."""
+    layout = rows.layout
+    sample = sampled_codes(rows, MOST_COMPARED, stream(seed, 6))
+    local, _ = local_rows(sample, layout)
+    tables = member_tables(Ensemble.from_codes(sample, layout.n_clusters), local, range(layout.n_partitions))
+    pairs = compare_members(tables, layout)
+    support = find_support(pairs)
+    used = support.used
+    largest = int(layout.n_clusters[used].max())
+    most = largest if asked is None else asked[-1]
+    n_micro = max(N_MICRO, min(3 * most, MOST_MICRO if asked is None else max(MOST_MICRO, 2 * most)))
+    n_micro = min(largest if used.sum() == 1 else n_micro, rows.n_rows)
+    micro = micro_clusters(rows, engine, n_micro, MICRO_PASSES, seed, used.astype(np.float64))
+    camps = [np.flatnonzero(np.isin(pairs.copy_of, camp)) for camp in find_camps(pairs.ami, np.flatnonzero(used))]
+    ks = np.arange(2, max(largest, 2) + 1)
+    if asked is not None:
+        ks = np.union1d(ks, asked) if len(asked) == 1 else np.array(asked)
+    fits, refits = _fit_micro(sample, layout, pairs, micro, used, n_micro, seed)
+    return Evidence(sample, layout, pairs, support, camps, micro, fits, refits, ks[ks > 1], n_micro, seed)
+
+
+def _fit_micro(
+    sample: np.ndarray, layout: Layout, pairs: MemberPairs, micro: MicroClusters, used: np.ndarray, n_micro: int,
+    seed: int,
+) -> tuple[MicroFits, Refits]:  # fmt: skip
+    """Fits to the clusterings that are True in `used`, and to halves of them."""
+    order = micro.partitions[used[micro.partitions]]
+    fits = MicroFits.of(micro, used, pairs.cluster_entropy, seed)
+    return fits, Refits(sample, layout, pairs, order, n_micro, seed, int(micro.sizes.sum()))
+
+
+def _disputed(first: np.ndarray, second: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(m,) True for micro-clusters whose clusters in two partitions share less than half of their items."""
+    shared = np.zeros((int(first.max()) + 1, int(second.max()) + 1))
+    np.add.at(shared, (first, second), sizes)
+    union = shared.sum(axis=1, keepdims=True) + shared.sum(axis=0) - shared
+    return (2.0 * shared < union)[first, second]
+
+
+def _by_size(of_leaf: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The same clusters, numbered from the largest on; of equals, the one with the lowest micro-cluster comes first."""
+    order = np.argsort(-np.bincount(of_leaf, weights=sizes), kind="stable")
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return number[of_leaf]
+
+
+def check_n_clusters(asked: Any) -> list[int] | None:
+    """The numbers of clusters to choose from, ascending; None for "auto"."""
+    if isinstance(asked, str):
+        if asked != "auto":
+            raise ValueError(f'n_clusters must be "auto", an integer or several, got {asked!r}.')
+        return None
+    if isinstance(asked, Iterable):
+        numbers = sorted({check_integer(k, "n_clusters") for k in asked})
+        if not numbers:
+            raise ValueError("n_clusters must name at least one number of clusters, got none.")
+        return numbers
+    return [check_integer(asked, "n_clusters")]
+
+
+def _copies(ensemble: Ensemble, sample_weight: Any, leaf: np.ndarray) -> np.ndarray | None:
+    """How often each item counts; items without a label get 0, and -1 for their leaf. None when all count once."""
+    copies = None if sample_weight is None else check_copies(on_host(sample_weight), len(leaf))
+    unlabelled = ensemble.unlabelled()
+    if unlabelled is not None:
+        unlabelled = on_host(unlabelled)
+        leaf[unlabelled] = -1
+        copies = np.ones(len(leaf), np.int64) if copies is None else copies
+        copies[unlabelled] = 0
+    return copies

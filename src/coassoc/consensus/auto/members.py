@@ -1,0 +1,221 @@
+"""Every two clusterings of an ensemble compared: agreement corrected for chance, copies, and what a chance test needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from ...core.counts import Layout
+
+_FEW = 30.0  # expected items in a cell up to which its expected information is summed term by term
+
+
+@dataclass(frozen=True)
+class MemberPairs:
+    """What every two of p clusterings have in common, over the items that both label."""
+
+    ami: np.ndarray  # (p, p) adjusted mutual information, 1 on the diagonal
+    statistic: np.ndarray  # (p, p) Σ (n_ab − n_a n_b / n)² over the cells of their contingency table
+    mean: np.ndarray  # (p, p) of the statistic, when one clustering is permuted at random
+    variance: np.ndarray  # (p, p) likewise; 0 where the pair cannot be tested
+    n_items: np.ndarray  # (p, p) items that both label
+    copy_of: np.ndarray  # (p,) the first clustering with the same clusters
+    entropy: np.ndarray  # (p,) of each clustering, nats; 0 for a single cluster
+    cluster_entropy: np.ndarray  # (d, p) of each base cluster over the clusters of each clustering, bits
+
+    def part(self, members: np.ndarray) -> MemberPairs:
+        """Only some clusterings; `cluster_entropy` keeps all base clusters."""
+        square = np.ix_(members, members)
+        copies = (self.copy_of[members][:, None] == self.copy_of[members]).argmax(axis=1)
+        return MemberPairs(
+            self.ami[square], self.statistic[square], self.mean[square], self.variance[square], self.n_items[square],
+            copies, self.entropy[members], self.cluster_entropy[:, members],
+        )  # fmt: skip
+
+
+def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs:
+    """Compare every two clusterings, given the contingency tables (d, k_j) of all with each of them, in order."""
+    p, starts = layout.n_partitions, layout.offsets[:-1]
+    clustering_of = np.repeat(np.arange(p), layout.n_clusters)
+    mutual, entropies, statistic, mean, variance = np.zeros((5, p, p))
+    n_items, same = np.zeros((p, p), np.int64), np.zeros((p, p), dtype=bool)
+    cluster_entropy, margins = np.zeros((layout.n_codes, p)), []
+    for j, alpha in enumerate(tables):
+        rows, columns = alpha.sum(axis=1), np.add.reduceat(alpha, starts, axis=0)
+        mutual[:, j], own, others = _information(alpha, rows, columns, starts)
+        n_items[:, j], entropies[:, j] = columns.sum(axis=1), own
+        first, second = Kernel.of(rows, starts, n_items[:, j]), Kernel.of_columns(columns)
+        cross = np.add.reduceat(rows * (alpha * columns[clustering_of]).sum(axis=1, dtype=np.float64), starts)
+        squares = np.add.reduceat((alpha.astype(np.float64) ** 2).sum(axis=1), starts)
+        n = np.maximum(n_items[:, j], 1).astype(np.float64)
+        statistic[:, j] = squares - 2.0 * cross / n + first.squares * second.squares / n**2
+        mean[:, j], variance[:, j] = permutation_moments(first, second, n)
+        cells = np.add.reduceat(np.count_nonzero(alpha, axis=1), starts)
+        occupied = np.add.reduceat(rows > 0, starts, dtype=np.int64), np.count_nonzero(columns, axis=1)
+        same[:, j] = (cells == occupied[0]) & (cells == occupied[1])  # clusters match one to one
+        bits = np.log(np.maximum(rows, 1)) - xlogx(alpha).sum(axis=1) / np.maximum(rows, 1)
+        cluster_entropy[:, j] = np.maximum(bits, 0.0) / np.log(2.0)
+        margins.append((rows, columns))
+    ami = _adjusted(mutual, _expected(margins, layout).T, entropies, entropies.T)
+    own_items = np.diagonal(n_items)
+    same &= (n_items == own_items) & (n_items == own_items[:, None])  # and label the same items
+    np.fill_diagonal(same, True)
+    np.fill_diagonal(ami, 1.0)
+    upper = np.triu(np.ones((p, p), dtype=bool), 1)  # float sums differ in the last bit between (i, j) and (j, i)
+    symmetric = (np.where(upper, square, square.T) for square in (ami, statistic, mean, variance))
+    return MemberPairs(*symmetric, n_items, same.argmax(axis=1), np.diagonal(entropies).copy(), cluster_entropy)
+
+
+# -- mutual information --------------------------------------------------------------------------------------------
+
+
+def agreement(counts: list[np.ndarray], layout: Layout) -> np.ndarray:
+    """Adjusted mutual information (q, p) of q labellings, given their counts (d, k), with each clustering."""
+    starts = layout.offsets[:-1]
+    margins = [(alpha.sum(axis=1), np.add.reduceat(alpha, starts, axis=0)) for alpha in counts]
+    mutual, own, others = np.transpose(
+        [_information(alpha, *margin, starts) for alpha, margin in zip(counts, margins)], (1, 0, 2)
+    )
+    return _adjusted(mutual, _expected(margins, layout), own, others)
+
+
+def mean_nmi(counts: np.ndarray, layout: Layout) -> np.ndarray:
+    """NMI (p,) of a labelling with each clustering; 1 where both have one cluster, as in scikit-learn."""
+    starts = layout.offsets[:-1]
+    mutual, own, others = _information(counts, counts.sum(axis=1), np.add.reduceat(counts, starts, axis=0), starts)
+    total = own + others
+    return np.divide(2.0 * mutual, total, out=np.ones(len(total)), where=total > 0).clip(0.0, 1.0)
+
+
+def _information(alpha: np.ndarray, rows: np.ndarray, columns: np.ndarray, starts: np.ndarray) -> tuple:
+    """Mutual information (p,) of a labelling with each clustering, and the entropies of both, over shared items."""
+    n = np.maximum(columns.sum(axis=1), 1)
+    joint = np.log(n) - np.add.reduceat(xlogx(alpha).sum(axis=1), starts) / n
+    others = np.maximum(np.log(n) - np.add.reduceat(xlogx(rows), starts) / n, 0.0)
+    own = np.maximum(np.log(n) - xlogx(columns).sum(axis=1) / n, 0.0)
+    return np.maximum(others + own - joint, 0.0), own, others
+
+
+def _adjusted(mutual: np.ndarray, expected: np.ndarray, own: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Adjusted by the mean of both entropies; 1 where both are 0, as in scikit-learn."""
+    highest = (own + others) / 2.0 - expected
+    adjusted = (mutual - expected) / np.where(highest > 1e-12, highest, 1.0)
+    return np.where((own <= 0) & (others <= 0), 1.0, adjusted)
+
+
+def _expected(margins: list[tuple[np.ndarray, np.ndarray]], layout: Layout) -> np.ndarray:
+    """Expected mutual information (q, p) of q labellings with each clustering, given their cluster sizes.
+
+    `margins` are, of each labelling, the sizes (d,) of base clusters among its items and those (p, k) of its clusters
+    among the items of each clustering. Where nothing is missing, all sizes are those of whole clusters.
+    """
+    starts, ends = layout.offsets[:-1], np.cumsum([0] + [columns.shape[1] for _, columns in margins])
+    rows, columns = np.array([own for own, _ in margins]), np.concatenate([own for _, own in margins], axis=1)
+    if (rows == rows[0]).all() and (columns == columns[0]).all():
+        per_cluster = np.add.reduceat(_cell_information(columns[0], rows[0], int(margins[0][1][0].sum())), starts, axis=1)
+        return np.add.reduceat(per_cluster, ends[:-1], axis=0)
+    expected = np.zeros((len(margins), layout.n_partitions))
+    for j, (a, b) in enumerate(zip(starts, layout.offsets[1:])):
+        for i in range(len(margins)):
+            own = columns[j, ends[i] : ends[i + 1]]
+            expected[i, j] = _cell_information(own, rows[i, a:b], int(own.sum())).sum()
+    return expected
+
+
+def _cell_information(first: np.ndarray, second: np.ndarray, n_items: int) -> np.ndarray:
+    r"""Expected mutual information (nats) in each cell of a contingency table with given cluster sizes.
+
+    The items in both of two clusters of sizes a and b of n items follow a hypergeometric distribution with mean
+    :math:`m = ab/n`, and their share is :math:`(E[x \ln x] - m \ln m) / n`. The sum over x is exact where m is at most
+    30 above the smallest possible x, and a series in the central moments elsewhere. Both arguments may hold the
+    clusters of several clusterings of the same items.
+    """
+    (a, a_at), (b, b_at) = np.unique(first, return_inverse=True), np.unique(second, return_inverse=True)
+    n, cells = float(max(n_items, 2)), np.repeat(a, len(b)).astype(np.float64)
+    others = np.tile(b, len(a)).astype(np.float64)
+    mean, low = cells * others / n, np.maximum(cells + others - n, 0.0)
+    excess, above = np.zeros(len(mean)), mean - low
+    for group in (above <= 3.0, (above > 3.0) & (above <= _FEW)):  # the sum is shorter for small means
+        excess[group] = _exact(cells[group], others[group], mean[group], low[group], n)
+    many = above > _FEW
+    excess[many] = _series(cells[many], others[many], mean[many], n)
+    return excess.reshape(len(a), len(b))[a_at][:, b_at] / n
+
+
+def _exact(a: np.ndarray, b: np.ndarray, mean: np.ndarray, low: np.ndarray, n: float) -> np.ndarray:
+    """E[x ln x] − m ln m by summing over x, from the smallest possible one on."""
+    log_share = gammaln(n - a + 1) + gammaln(n - b + 1) - gammaln(n + 1.0) - gammaln(n - a - b + low + 1)
+    log_share += gammaln(a + 1) + gammaln(b + 1) - gammaln(low + 1) - gammaln(a - low + 1) - gammaln(b - low + 1)
+    share, total = np.exp(log_share), np.zeros(len(a))
+    most, x = float((mean - low).max(initial=0.0)), low if low.any() else 0.0
+    for _ in range(int(most + 10.0 * most**0.5 + 20.0)):
+        total += share * xlogx(x)
+        share *= (a - x) * (b - x)
+        share /= (x + 1.0) * (n - a - b + x + 1.0)
+        x = x + 1.0
+    return np.maximum(total - mean * np.log(np.where(mean > 0, mean, 1.0)), 0.0)
+
+
+def _series(a: np.ndarray, b: np.ndarray, mean: np.ndarray, n: float) -> np.ndarray:
+    """The same from the second and third central moments and a normal fourth one."""
+    second = mean * (n - a) * (n - b) / (n * (n - 1.0))
+    third = second * (n - 2.0 * a) * (n - 2.0 * b) / (n * max(n - 2.0, 1.0))
+    return second / (2.0 * mean) - third / (6.0 * mean**2) + (3.0 * second**2 + second) / (12.0 * mean**3)
+
+
+def xlogx(counts: np.ndarray) -> np.ndarray:
+    return counts * np.log(np.maximum(counts, 1))
+
+
+# -- moments of the statistic under chance -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Of "in the same cluster", centred: trace, trace of the square and sum of squares of the diagonal."""
+
+    trace: np.ndarray
+    trace_of_square: np.ndarray
+    diagonal: np.ndarray
+    squares: np.ndarray  # Σ of squared cluster sizes
+
+    @classmethod
+    def of(cls, sizes: np.ndarray, starts: np.ndarray, n_items: np.ndarray) -> Kernel:
+        """From the sizes of all clusters, clustering after clustering."""
+        lengths = np.diff(np.append(starts, len(sizes)))
+        size, n = sizes.astype(np.float64), np.maximum(n_items, 1).astype(np.float64)
+        squares, cubes = np.add.reduceat(size**2, starts), np.add.reduceat(size**3, starts)
+        on_diagonal = 1.0 - 2.0 * size / np.repeat(n, lengths) + np.repeat(squares / n**2, lengths)
+        diagonal = np.add.reduceat(size * on_diagonal**2, starts)
+        return cls(n_items - squares / n, squares - 2.0 * cubes / n + squares**2 / n**2, diagonal, squares)
+
+    @classmethod
+    def of_columns(cls, sizes: np.ndarray) -> Kernel:
+        """From the sizes (p, k) of the clusters of one clustering among the items of p others."""
+        p, k = sizes.shape
+        return cls.of(sizes.ravel(), np.arange(p) * k, sizes.sum(axis=1))
+
+
+def permutation_moments(first: Kernel, second: Kernel, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the trace of the product of two centred kernels when one of them is permuted, exact [1]_.
+
+    The variance is 0 where there are too few items or a kernel is 0.
+
+    .. [1] F. Kazi-Aoual, S. Hitier, R. Sabatier, J.-D. Lebreton, "Refined approximations to permutation tests for
+       multivariate inference", Computational Statistics & Data Analysis 20, 1995
+    """
+    testable = (n >= 5) & (first.trace > 1e-9) & (second.trace > 1e-9)
+    n = np.where(testable, n, 5.0)
+    mean = first.trace * second.trace / (n - 1.0)
+
+    def spread(kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
+        t, t2, s2 = kernel.trace, kernel.trace_of_square, kernel.diagonal
+        return (n - 1.0) * t2 - t * t, n * (n + 1.0) * s2 - (n - 1.0) * (t * t + 2.0 * t2)
+
+    (a, b), (c, d) = spread(first), spread(second)
+    variance = 2.0 * a * c / ((n - 1.0) ** 2 * (n + 1.0) * (n - 2.0))
+    variance += b * d / ((n + 1.0) * n * (n - 1.0) * (n - 2.0) * (n - 3.0))
+    return mean, np.where(testable, np.maximum(variance, 0.0), 0.0)

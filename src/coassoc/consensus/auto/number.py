@@ -1,0 +1,63 @@
+"""The number of clusters: one score over the cuts of average linkage by strong ties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..merge import merged_counts
+from .candidates import MicroFits
+from .members import agreement
+from .refits import Refits
+
+# Weights of the curves in the score. Chosen on the even seeds of benchmarks/k_families.py; stability may have 4 to 6.
+WEIGHTS = {"agreement": 1.0, "stability": 4.0, "eigengap": 2.0, "balance": 1.0}
+RUNNER_UP_MARGIN = 0.5  # a runner-up has a score this close to the best
+_MOST_RUNNERS_UP = 3
+
+
+@dataclass(frozen=True)
+class NumberOfClusters:
+    """The suggested number, the runners-up, and the curves behind them."""
+
+    k: int
+    runners_up: list[int]  # other peaks of the score within RUNNER_UP_MARGIN of the best, best first
+    ks: np.ndarray
+    score: np.ndarray
+    curves: dict[str, np.ndarray]
+
+
+def choose_k(fits: MicroFits, refits: Refits, ks: np.ndarray, least: float | None) -> NumberOfClusters:
+    """Where the clusterings agree, halves of them agree, the graph has a gap and the clusters are of similar size.
+
+    The score is agreement + 4 · stability + 2 · eigengap + balance, each in its own units. agreement: mean adjusted
+    mutual information of the cut with the clusterings. stability: mean adjusted Rand index between the cuts from two
+    halves. eigengap: of the graph of micro-clusters and base clusters. balance: exp(entropy) of the sizes over k, so
+    that few outliers hardly count as a cluster. `least` is the smallest size of a cluster, see `MicroFits.fit`.
+    """
+    ks = ks[ks <= fits.n_leaves]
+    if not len(ks):
+        return NumberOfClusters(min(2, fits.n_leaves), [], ks, np.zeros(0), {})
+    cuts = [fits.strong_tree.cut(k, least) for k in ks.tolist()]
+    merged = [merged_counts(fits.counts, cut, int(cut.max()) + 1).alpha for cut in cuts]
+    values = fits.eigenvalues(int(ks[-1]) + 1)
+    curves = {
+        "agreement": agreement(merged, fits.counts.layout).mean(axis=1),
+        "stability": refits.tree_stability(ks, least),
+        "eigengap": values[ks - 1] - values[ks],
+        "balance": np.array([_balance(cut, fits.sizes) for cut in cuts]),
+    }
+    score = sum(weight * curves[name] for name, weight in WEIGHTS.items())
+    assert isinstance(score, np.ndarray)
+    order = np.argsort(-score, kind="stable")
+    padded = np.concatenate([[-np.inf], score, [-np.inf]])
+    peak = (score >= padded[:-2]) & (score >= padded[2:])
+    others = [int(ks[i]) for i in order[1:] if peak[i] and score[i] >= score[order[0]] - RUNNER_UP_MARGIN]
+    return NumberOfClusters(int(ks[order[0]]), others[:_MOST_RUNNERS_UP], ks, score, curves)
+
+
+def _balance(of_leaf: np.ndarray, sizes: np.ndarray) -> float:
+    """Effective number of clusters over their number: 1 for equal sizes."""
+    share = np.bincount(of_leaf, weights=sizes) / sizes.sum()
+    return float(np.exp(-(share * np.log(share)).sum())) / len(share)

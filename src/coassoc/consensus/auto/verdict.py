@@ -1,0 +1,70 @@
+"""The verdict: a few plain sentences about an answer, ending in what it cannot know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .candidates import CANDIDATES
+from .chance import Support
+
+CANNOT_KNOW = "Whether the data have clusters, agreement alone cannot show: clusterings of evenly spread data agree too."
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def describe_answer(
+    support: Support,
+    k: int,
+    method: str,
+    stability: float,
+    sure: float,
+    camps: Sequence[np.ndarray],
+    notes: Sequence[str],
+) -> str:
+    """The sentences for an answer of k clusters; `sure` is the share of items placed surely."""
+    p, used = len(support.used), int(support.used.sum())
+    by = CANDIDATES.get(method, method)
+    clusters = plural(k, "cluster")
+    if support.supported is None and used < 2:
+        start = (
+            f"All {p} clusterings are the same, and so is the answer: {clusters}."
+            if p > 1 else f"There is one clustering, and the answer follows it: {clusters}."
+        )  # fmt: skip
+        return " ".join([start, *notes, "Nothing independent confirms it.", CANNOT_KNOW])
+    if support.supported is False:
+        return (
+            f"No consensus: the {p} clusterings agree no more than chance (p = {support.p_value:.2g}). The {clusters} "
+            "given are a compromise and not a finding, so every confidence is 0."
+        )
+    sentences = []
+    if len(camps) > 1:
+        sizes = [len(camp) for camp in camps]
+        equal = f"{_NUMBERS.get(len(camps), str(len(camps)))} camps of {sizes[0]}"
+        groups = equal if len(set(sizes)) == 1 else f"{len(camps)} camps of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
+        sentences.append(
+            f"Your {p} clusterings are {groups}: they agree within a camp and not across, so look at the answer of each "
+            "(alternatives_) first."
+        )
+    out = []
+    if support.n_copies:
+        out.append(f"{support.n_copies} repeat{'s' * (support.n_copies == 1)} another")
+    left_out = p - used - support.n_copies
+    if left_out:
+        out.append(f"{left_out} agree{'s' * (left_out == 1)} with no other")
+    members = f"all {p} clusterings" if used == p else f"{used} of {p} clusterings ({', '.join(out)})"
+    sentences.append(f"{clusters} by {by}, from {members}.")
+    sentences += notes
+    sentences.append(
+        f"Answers refitted to random halves of them have a mean adjusted Rand index of {stability:.2f}, and "
+        f"{100 * sure:.0f} % of the items are placed surely."
+    )
+    if support.supported is None:
+        sentences.append(f"{support.reason}: too few to tell agreement from chance.")
+    return " ".join([*sentences, CANNOT_KNOW])
+
+
+_NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}

@@ -1,0 +1,143 @@
+"""What the default answer promises whatever the data: unanimity, copies, names, order, weights, the k asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import coassoc as ca
+from coassoc.consensus.registry import METHODS, make_method
+
+# methods that cut a graph into parts of equal size, and those that only approach their optimum, promise no unanimity
+UNANIMOUS = [name for name in METHODS if name not in ("mcla", "cspa", "ecc", "sec", "agreement", "density")]
+
+
+def fit(table, n_clusters="auto", **settings):
+    return ca.Consensus(n_clusters, random_state=0, **settings).fit(table)
+
+
+def partition(rng, k, n=600, unequal=True):
+    """A partition with k clusters, none of them empty."""
+    labels = np.concatenate([np.arange(k), rng.choice(k, n - k, p=rng.dirichlet(np.full(k, 2.0 if unequal else 1e4)))])
+    return rng.permutation(labels)
+
+
+def noisy(rng, labels, share):
+    k = labels.max() + 1
+    return rng.permutation(k)[np.where(rng.random(len(labels)) < share, rng.integers(0, k, len(labels)), labels)]
+
+
+def random_ensemble(seed):
+    """Members of a planted partition: coarse, fine and noisy ones."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 9))
+    truth = partition(rng, k, n=int(rng.integers(150, 500)))
+    members = [noisy(rng, truth, rng.uniform(0.02, 0.3)) for _ in range(int(rng.integers(5, 13)))]
+    members += [truth // 2, 2 * truth + rng.integers(0, 2, len(truth))]
+    return np.stack(members, axis=1)
+
+
+def unanimous_cases(seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([1, seed])
+        k, copies = int(rng.integers(2, 101)), int(rng.integers(2, 11))
+        yield partition(rng, k, n=int(rng.integers(3 * k, 1200)), unequal=bool(seed % 2)), k, copies, rng
+
+
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 200), marks=pytest.mark.slow)])
+def test_identical_clusterings_come_back_as_they_are(seeds):
+    for labels, k, copies, rng in unanimous_cases(seeds):
+        answer = fit(np.stack([rng.permutation(k)[labels] for _ in range(copies)], axis=1))
+        assert answer.n_clusters_ == k and adjusted_rand_score(labels, answer.labels_) == 1
+        assert answer.supported_ is None and "are the same" in answer.verdict_
+        assert not answer.confidence_.any() and np.isnan(answer.stability_)
+
+
+@pytest.mark.parametrize("name", UNANIMOUS)
+def test_methods_return_identical_clusterings_at_their_k(name):
+    rng = np.random.default_rng(0)
+    labels = partition(rng, 12, unequal=False)
+    model = make_method(name, n_clusters=12, random_state=0)
+    model.fit(np.stack([rng.permutation(12)[labels] for _ in range(4)], axis=1))
+    assert adjusted_rand_score(labels, model.labels_) == 1
+
+
+@pytest.mark.parametrize("k", [3, 20, 40])
+def test_near_copies_come_back_nearly(k):
+    rng = np.random.default_rng(k)
+    labels = partition(rng, k, n=1000)
+    answer = fit(np.stack([noisy(rng, labels, 0.03) for _ in range(5)], axis=1))
+    assert abs(answer.n_clusters_ - k) <= 0.05 * k and adjusted_rand_score(labels, answer.labels_) > 0.95
+    assert answer.supported_
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_copies_of_members_change_nothing(seed):
+    table = random_ensemble(seed)
+    rng = np.random.default_rng(seed)
+    extra = table[:, rng.integers(0, table.shape[1], 5)]
+    a, b = fit(table), fit(np.hstack([table, extra]))
+    assert (a.labels_ == b.labels_).all() and a.stability_ == b.stability_ and (a.confidence_ == b.confidence_).all()
+    assert "5 repeat another" in b.verdict_
+    assert b.partition_weights_.sum() == pytest.approx(a.partition_weights_.sum())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_order_of_columns_and_names_change_nothing(seed):
+    table, rng = random_ensemble(seed), np.random.default_rng(seed)
+    order = rng.permutation(table.shape[1])
+    renamed = np.stack([rng.permutation(99)[member] for member in table.T[order]], axis=1)
+    a, b = fit(table), fit(renamed)
+    assert adjusted_rand_score(a.labels_, b.labels_) == 1 and a.verdict_ == b.verdict_
+    assert (a.confidence_ == b.confidence_).all() and (a.partition_weights_[order] == b.partition_weights_).all()
+
+
+def mean_likeness(seeds):
+    """Mean adjusted Rand index with the answer for shuffled rows, and for another seed."""
+    rows, restarts = [], []
+    for seed in seeds:
+        table = random_ensemble(seed)
+        order = np.random.default_rng(seed).permutation(len(table))
+        labels = fit(table).labels_
+        rows.append(adjusted_rand_score(labels[order], fit(table[order]).labels_))
+        restarts.append(adjusted_rand_score(labels, ca.Consensus(random_state=1).fit(table).labels_))
+    return np.mean(rows), np.mean(restarts)
+
+
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(30), marks=pytest.mark.slow)])
+def test_order_of_rows_and_seed_change_nearly_nothing(seeds):
+    assert min(mean_likeness(seeds)) >= 0.97
+
+
+def test_rows_repeated_are_weights():
+    table = random_ensemble(3)
+    weight = np.random.default_rng(0).integers(0, 4, len(table))
+    weighted = ca.Consensus(random_state=0).fit(table, sample_weight=weight)
+    repeated = fit(np.repeat(table, weight, axis=0))
+    assert (np.repeat(weighted.labels_, weight) == repeated.labels_).all() and weighted.verdict_ == repeated.verdict_
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_number_asked_for_is_given(seed):
+    table = random_ensemble(seed)
+    for k in (1, 2, 7, 15):
+        answer = fit(table, k)
+        assert answer.n_clusters_ == len(np.unique(answer.labels_)) == k
+    assert fit(table, [5, 6]).n_clusters_ in (5, 6)
+
+
+def test_the_number_chosen_is_in_the_range_of_the_members_or_the_verdict_says_so():
+    for seed in range(6):
+        table = random_ensemble(seed)
+        answer = fit(table)
+        own = [len(np.unique(member)) for member in table.T]
+        assert min(own) <= answer.n_clusters_ <= max(own) or "fewer than any" in answer.verdict_
+
+
+def test_an_unsupported_answer_keeps_its_labels():
+    table = np.random.default_rng(0).integers(0, 4, (300, 8))
+    answer = fit(table)
+    assert answer.supported_ is False and answer.n_clusters_ == len(np.unique(answer.labels_)) > 1
+    assert answer.verdict_.startswith("No consensus") and not answer.confidence_.any()
+    assert not answer.cluster_confidence_.any()
