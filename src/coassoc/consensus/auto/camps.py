@@ -11,7 +11,7 @@ LEAST_WITHIN = 0.05  # agreement within a camp; below, there is nothing to be ap
 
 
 def find_camps(ami: np.ndarray, members: np.ndarray) -> list[np.ndarray]:
-    """Positions of the clusterings of each camp, largest first; one camp when the members are not apart.
+    """Positions of the clusterings of each camp; one camp when the members are not apart.
 
     `ami` is the agreement of every two clusterings and `members` the positions of those that count, each of them a
     clustering of its own. Average linkage of the agreement is cut where the mean agreement across every two groups
@@ -24,8 +24,7 @@ def find_camps(ami: np.ndarray, members: np.ndarray) -> list[np.ndarray]:
     for n_camps in range(len(members) // 2, 1, -1):
         camp = fcluster(tree, n_camps, "maxclust") - 1
         if camp.max() + 1 == n_camps and _are_apart(between, camp, n_camps):
-            camps = [members[camp == c] for c in range(n_camps)]
-            return sorted(camps, key=lambda own: (-len(own), own[0]))
+            return [members[camp == c] for c in range(n_camps)]
     return [members]
 
 

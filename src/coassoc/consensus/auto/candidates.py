@@ -19,7 +19,6 @@ from ..similarity import cluster_sums
 THETA = 0.4  # local weights are exp(-entropy / THETA), the constant of the literature
 _STARTS, _PASSES = 10, 50  # k-means
 _POLISH_PASSES = 20  # k-means passes after average linkage
-LEAST_SHARE = 0.05  # of n / k: a smaller group is an outlier, and no cluster of its own when k is chosen
 LINKAGES = ("average", "lwea")
 CANDIDATES = {"average": "average linkage", "lwea": "locally weighted average linkage", "kmeans": "k-means"}
 
@@ -50,10 +49,10 @@ class MicroFits:
     def n_leaves(self) -> int:
         return self.counts.n_clusters
 
-    def fit(self, name: str, k: int, least: float | None = None) -> np.ndarray:
+    def fit(self, name: str, k: int, least: float = 0.0) -> np.ndarray:
         """Cluster of each micro-cluster by one of CANDIDATES; k clusters, except that k-means may end with fewer.
 
-        Groups of fewer than `least` items join a larger one in linkage; None: LEAST_SHARE of the mean size.
+        Groups of fewer than `least` items join a larger one in linkage.
         """
         if k >= self.n_leaves:
             return np.arange(self.n_leaves)
@@ -63,10 +62,10 @@ class MicroFits:
         if name == "lwea":
             return labels
         polished, _ = _passes(self.gram, self.sizes, labels, k, _POLISH_PASSES, keep_all=True)
-        too_small = least and np.bincount(polished, weights=self.sizes).min() < least
+        too_small = np.bincount(polished, weights=self.sizes).min() < least
         return labels if too_small else polished
 
-    def n_absorbed(self, name: str, k: int, least: float | None) -> int:
+    def n_absorbed(self, name: str, k: int, least: float) -> int:
         """Items in groups that linkage found apart and that joined a larger cluster."""
         if name not in LINKAGES or k >= self.n_leaves:
             return 0
@@ -145,12 +144,11 @@ class CutTree:
             size[a] += size[b]
         return joined
 
-    def groups(self, k: int, least: float | None = None) -> tuple[np.ndarray, np.ndarray, float]:
+    def groups(self, k: int, least: float = 0.0) -> tuple[np.ndarray, np.ndarray, float]:
         """Groups of the coarsest cut with k clusters of at least `least` items, their sizes, and `least`.
 
-        The plain cut where there is no such level. None: LEAST_SHARE of the mean size.
+        The plain cut where there is no such level.
         """
-        least = LEAST_SHARE * float(self.sizes.sum()) / k if least is None else least
         first, second = self._joined
         more = (first >= least).astype(int) + (second >= least) - (first + second >= least)
         levels = np.flatnonzero(1 + np.cumsum(more[::-1]) == k)  # large clusters after undoing 1, 2, ... merges
@@ -158,7 +156,7 @@ class CutTree:
         labels = self.merges.labels(k if plain else int(levels[0]) + 2)
         return labels, np.bincount(labels, weights=self.sizes), 0.0 if plain else least
 
-    def cut(self, k: int, least: float | None = None) -> np.ndarray:
+    def cut(self, k: int, least: float = 0.0) -> np.ndarray:
         """k clusters: the large ones of `groups`, which the smaller groups join by similarity."""
         if k >= len(self.sizes):
             return np.arange(len(self.sizes))

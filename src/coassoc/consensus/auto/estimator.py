@@ -106,9 +106,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         co-association, then k-means passes over them), ``"lwea"`` (average linkage with local weights) and ``"kmeans"``
         on micro-clusters. The first two names, and those of all methods of the library (``"kmeans"``, ``"density"``,
         ``"hbgf"``, ...), choose that method.
-    min_cluster_size : int or None, default=None
-        Smaller groups join the nearest cluster. None: groups below 5 % of the mean size join when the number of
-        clusters is chosen, and none do when it is given. The verdict says how many items were joined.
+    min_cluster_size : int, default=1
+        Smaller groups join the nearest cluster, and the verdict says how many items they have. 1 keeps every group.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -190,7 +189,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         n_clusters: Any = "auto",
         method: str = "auto",
         *,
-        min_cluster_size: int | None = None,
+        min_cluster_size: int = 1,
         random_state: Any = None,
         engine: Any = "auto",
         verbose: int = 0,
@@ -206,7 +205,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         asked = check_n_clusters(self.n_clusters)
         if self.method not in ("auto", *CANDIDATES):
             find_method(self.method)
-        least = self._smallest_cluster(asked)
+        least = self._smallest_cluster()
         seed = seed_from(self.random_state)
         # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
         with one_thread("blas"), self._opened(X, sample_weight) as (ensemble, rows, engine):
@@ -229,13 +228,12 @@ class Consensus(PredictMixin, ConsensusEstimator):
             self._store_alternatives(evidence, number, answer, methods, least)
             self._store_verdict(evidence, number, asked, answer, least, copies)
 
-    def _smallest_cluster(self, asked: list[int] | None) -> float | None:
-        """Items that a group must have to be a cluster; None for a share of the mean size."""
-        if self.min_cluster_size is None:
-            return None if asked is None or len(asked) > 1 else 0.0
-        if self.method not in ("auto", *LINKAGES):
+    def _smallest_cluster(self) -> float:
+        """Items that a group must have to be a cluster."""
+        least = check_integer(self.min_cluster_size, "min_cluster_size")
+        if least > 1 and self.method not in ("auto", *LINKAGES):
             raise ValueError(f'min_cluster_size needs method "auto", "average" or "lwea", got {self.method!r}.')
-        return float(check_integer(self.min_cluster_size, "min_cluster_size"))
+        return float(least)
 
     @property
     def alternatives_(self) -> list[Alternative]:
@@ -260,7 +258,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         return number.k
 
     def _from_micro(
-        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, method: str, k: int, least: float | None
+        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, method: str, k: int, least: float
     ) -> _Answer:
         """The answer of a method on micro-clusters."""
         micro, fits = evidence.micro, evidence.fits
@@ -306,7 +304,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
     # -- what supports them --------------------------------------------------------------------------------
 
     def _store_support(
-        self, rows: Rows, ensemble: Ensemble, evidence: Evidence, answer: _Answer, least: float | None,
+        self, rows: Rows, ensemble: Ensemble, evidence: Evidence, answer: _Answer, least: float,
         copies: np.ndarray | None,
     ) -> None:  # fmt: skip
         support, pairs, labels = evidence.support, evidence.pairs, on_host(self.labels_)
@@ -334,7 +332,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
 
     def _store_alternatives(
         self, evidence: Evidence, number: NumberOfClusters, answer: _Answer, methods: dict[str, float],
-        least: float | None,
+        least: float,
     ) -> None:  # fmt: skip
         fits, k = evidence.fits, answer.k
         self._alternatives: list[tuple] = []
@@ -365,7 +363,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
 
     def _store_verdict(
         self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, answer: _Answer,
-        least: float | None, copies: np.ndarray | None,
+        least: float, copies: np.ndarray | None,
     ) -> None:  # fmt: skip
         notes, k, support = [], answer.k, evidence.support
         others = [str(other) for other in number.runners_up]
@@ -377,7 +375,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
             notes.append(f"Nearly as good: {' or '.join(others)}.")
         if asked is None and support.used.sum() > 1:
             if k < own.min():
-                notes.append(f"That is fewer than any of them has ({own.min()} to {own.max()}).")
+                notes.append(f"That is fewer than any of them has (at least {own.min()}).")
             if len(number.ks) and k == number.ks[-1] < own.max():
                 notes.append(f"No more than {k} were tried, though some have {own.max()}.")
         absorbed = evidence.fits.n_absorbed(answer.method, k, least)
@@ -418,10 +416,10 @@ class Evidence:
     n_micro: int
     seed: int
 
-    def stabilities(self, k: int, least: float | None) -> dict[str, float]:
+    def stabilities(self, k: int, least: float) -> dict[str, float]:
         """Of each candidate at k clusters; k-means is no candidate where clusterings are much finer than k."""
         fine = np.exp(self.pairs.entropy[self.support.used].mean()) / k > FINE_RATIO
-        names = [name for name in CANDIDATES if name != "kmeans" or not (fine or least)]
+        names = [name for name in CANDIDATES if name != "kmeans" or not (fine or least > 1)]
         return {name: self.refits.stability(name, k, least) for name in names}
 
     def of_camp(self, camp: np.ndarray) -> tuple[MicroFits, Refits, np.ndarray]:
@@ -446,6 +444,7 @@ def gather_evidence(rows: Rows, engine: Engine, asked: list[int] | None, seed: i
     n_micro = min(largest if used.sum() == 1 else n_micro, rows.n_rows)
     micro = micro_clusters(rows, engine, n_micro, MICRO_PASSES, seed, used.astype(np.float64))
     camps = [np.flatnonzero(np.isin(pairs.copy_of, camp)) for camp in find_camps(pairs.ami, np.flatnonzero(used))]
+    camps.sort(key=lambda camp: (-len(camp), camp[0]))
     ks = np.arange(2, max(largest, 2) + 1)
     if asked is not None:
         ks = np.union1d(ks, asked) if len(asked) == 1 else np.array(asked)

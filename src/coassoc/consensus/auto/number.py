@@ -28,7 +28,7 @@ class NumberOfClusters:
     curves: dict[str, np.ndarray]
 
 
-def choose_k(fits: MicroFits, refits: Refits, ks: np.ndarray, least: float | None) -> NumberOfClusters:
+def choose_k(fits: MicroFits, refits: Refits, ks: np.ndarray, least: float) -> NumberOfClusters:
     """Where the clusterings agree, halves of them agree, the graph has a gap and the clusters are of similar size.
 
     The score is agreement + 4 · stability + 2 · eigengap + balance, each in its own units. agreement: mean adjusted

@@ -40,7 +40,7 @@ class Half:
         entropy = pairs.cluster_entropy[np.ix_(positions, members)]
         self.fits = MicroFits.of(micro, np.ones(len(members), dtype=bool), entropy, seed)
 
-    def labels(self, name: str, k: int, least: float | None, by_library: bool) -> np.ndarray:
+    def labels(self, name: str, k: int, least: float, by_library: bool) -> np.ndarray:
         """Label of each item by a candidate or by a method of the library; −1 for items without one."""
         if not by_library:
             return np.append(self.fits.fit(name, k, least), -1)[self.leaf]
@@ -73,19 +73,18 @@ class Refits:
             self.splits.append((first, second))
         self.stability = cache(self._stability)
 
-    def _stability(self, name: str, k: int, least: float | None = None, by_library: bool = False) -> float:
+    def _stability(self, name: str, k: int, least: float = 0.0, by_library: bool = False) -> float:
         """Mean adjusted Rand index between the two halves of each split; NaN where there is one clustering."""
         if not self.splits:
             return float("nan")
-        least = None if least is None else least * self.share
         return float(np.mean([
-            rand_index(contingency(*(half.labels(name, k, least, by_library) for half in split)))
+            rand_index(contingency(*(half.labels(name, k, least * self.share, by_library) for half in split)))
             for split in self.splits
         ]))  # fmt: skip
 
-    def tree_stability(self, ks: np.ndarray, least: float | None) -> np.ndarray:
+    def tree_stability(self, ks: np.ndarray, least: float) -> np.ndarray:
         """The same for the cuts of average linkage, for many k."""
-        total, least = np.zeros(len(ks)), None if least is None else least * self.share
+        total, least = np.zeros(len(ks)), least * self.share
         for a, b in self.splits:
             table = contingency(a.leaf, b.leaf, (a.fits.n_leaves, b.fits.n_leaves))
             for i, k in enumerate(ks.tolist()):

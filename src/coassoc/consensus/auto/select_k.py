@@ -226,7 +226,7 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any) -> S
     if unlabelled is not None:
         leaf[unlabelled] = -1  # the last entry of the labels of leaves
     fits, support = evidence.fits, evidence.support
-    number = choose_k(fits, evidence.refits, evidence.ks, None)
+    number = choose_k(fits, evidence.refits, evidence.ks, 0.0)
     if not len(number.ks):
         raise ValueError(f"ks={ks} holds no number of clusters that {fits.n_leaves} groups of items can form.")
     partitions = {k: fits.fit("average", k) for k in number.ks.tolist()}

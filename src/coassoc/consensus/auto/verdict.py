@@ -43,8 +43,8 @@ def describe_answer(
     sentences = []
     if len(camps) > 1:
         sizes = [len(camp) for camp in camps]
-        equal = f"{_NUMBERS.get(len(camps), str(len(camps)))} camps of {sizes[0]}"
-        groups = equal if len(set(sizes)) == 1 else f"{len(camps)} camps of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
+        each = str(sizes[0]) if len(set(sizes)) == 1 else f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
+        groups = f"{_NUMBERS.get(len(camps), str(len(camps)))} camps of {each}"
         sentences.append(
             f"Your {p} clusterings are {groups}: they agree within a camp and not across, so look at the answer of each "
             "(alternatives_) first."
