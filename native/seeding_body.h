@@ -25,8 +25,8 @@ inline int64_t sum_lanes(const A* values, const int64_t* copies, int lanes) {
     return sum;
 }
 
-// Any weights, missing labels and widths. acc[lane] is the weight of the partitions where the labels are equal or one
-// is missing; the distance is the weight of all partitions less that.
+// Any weights, missing labels and widths. acc[lane] is the weight of the partitions where the labels are equal, and most
+// of it where only one row has a label; the distance is the weight of all partitions less that.
 template <class T, class A>
 void weighted_distances(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
     alignas(64) A acc[kLanes];
@@ -43,9 +43,13 @@ void weighted_distances(const View& view, const SeedJob& job, int64_t b0, int64_
             for (int64_t j = 0; j < view.p; ++j) {
                 const T *codes = block + j * kLanes, code = candidate[j], missing = (T)view.n_clusters[j];
                 const A weight = (A)job.weights[j];
+                // no code means "missing" where the codes need all values of T
+                const bool any_missing = (int64_t)missing == view.n_clusters[j];
+                const A one_sided = any_missing ? (A)(weight - weight / kOneSided) : 0;
+                const A unlike = code == missing ? one_sided : 0;  // for labels that differ from the candidate's
                 for (int lane = 0; lane < kLanes; ++lane) {
-                    const bool same = (codes[lane] == code) | (codes[lane] == missing) | (code == missing);
-                    acc[lane] = (A)(acc[lane] + (same ? weight : 0));
+                    const A other = codes[lane] == missing ? one_sided : unlike;
+                    acc[lane] = (A)(acc[lane] + (codes[lane] == code ? weight : other));
                 }
             }
             for (int lane = 0; lane < kLanes; ++lane) acc[lane] = (A)(whole - acc[lane]);

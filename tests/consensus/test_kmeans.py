@@ -7,9 +7,12 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
 import oracle
+from coassoc.consensus import starts
+from coassoc.consensus.lloyd import TooFewRows
 
 
 def fit(table, k=3, *, copies=None, **options):
@@ -88,10 +91,62 @@ def test_as_many_clusters_as_rows():
     assert sorted(km.labels_.tolist()) == [0, 1, 2, 3]
     assert km.loss_ == 0.0
     with pytest.warns(ConvergenceWarning, match=r"n_clusters=5 is larger than the number of different label rows, 4;"):
-        assert (fit(table, 5).labels_ == km.labels_).all()
-    table[0, 0] = -1  # now equal to row 1 as far as labels tell
-    with pytest.warns(ConvergenceWarning, match="rows, 3;.*differ only where one of them has no label count as equal"):
-        fit(table, 4)
+        assert oracle.same_partition(fit(np.vstack([table, table]), 5).labels_, np.tile(km.labels_, 2))
+    with pytest.raises(ValueError, match=r"n_samples=4 should be >= n_clusters=5"):
+        fit(table, 5)
+
+
+# -- missing labels ------------------------------------------------------------------------------------------
+
+
+def test_a_missing_label_hides_no_cluster(engine):
+    table = [[0, 0]] * 3 + [[0, 1]] * 3 + [[0, np.nan]]
+    for seed in range(100 if engine.name in ("numpy", "native") else 5):
+        labels = np.asarray(fit(table, 2, random_state=seed, engine=engine, n_init=1).labels_)
+        assert len(set(labels[:3])) == len(set(labels[3:6])) == 1 and labels[0] != labels[3]
+
+
+def test_nested_clusterings_with_missing_labels_keep_the_finer_one():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        fine = rng.integers(6, size=int(rng.integers(60, 600)))
+        table = np.column_stack([fine // 2, fine])
+        hidden = rng.random(len(fine)) < rng.uniform(0.01, 0.4)
+        table[hidden, 1] = -1
+        km = fit(table, 6, random_state=seed)
+        assert km.n_clusters_ == 6
+        assert adjusted_rand_score(fine[~hidden], km.labels_[~hidden]) >= 0.95
+
+
+def test_clusters_that_only_missing_labels_could_tell_apart_are_warned_of():
+    for seed in range(10):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            km = fit([[0, 0]] * 3 + [[0, 1]] * 3 + [[0, np.nan]], 3, random_state=seed, n_init=1)
+        assert [w.category for w in caught] == [ConvergenceWarning] * (3 - km.n_clusters_)
+
+
+def test_items_that_take_no_part_change_no_seed():
+    """Rows of weight 0, and rows without any label, hold the only missing labels."""
+    table = oracle.table_with_holes(np.random.default_rng(3), holes=False)
+    more = np.vstack([table, [[-1] * table.shape[1], [0, -1, *table[0, 2:]]]])
+    weight = np.append(np.ones(len(table) + 1, int), 0)
+    for seed in range(10):
+        plain, padded = fit(table, 4, random_state=seed, n_init=1), ca.KMeansConsensus(4, random_state=seed, n_init=1)
+        assert (padded.fit(more, sample_weight=weight).labels_[: len(table)] == plain.labels_).all()
+
+
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_a_start_that_finds_too_few_rows_is_left_out(monkeypatch, left_out):
+    table, real, numbers = oracle.table_with_holes(np.random.default_rng(0)), starts.seeded_fits, iter(range(100))
+
+    def one_short(*given):
+        return [TooFewRows(4, 2) if next(numbers) == left_out else fit for fit in real(*given)]
+
+    monkeypatch.setattr(starts, "seeded_fits", one_short)
+    km = fit(table, 4, n_init=2)
+    assert km.n_clusters_ == 4
+    assert (km.predict(table) == km.labels_).all()
 
 
 # -- manners -------------------------------------------------------------------------------------------------

@@ -128,15 +128,17 @@ def test_negative_labels_are_accepted_as_missing(estimator):
 
 
 def test_more_clusters_than_different_rows_warn_and_give_fewer(estimator):
-    table = np.repeat([[0, 0], [0, 1]], 5, axis=0)
+    table = np.repeat([[0, 0], [0, 1], [-1, -1]], [5, 5, 1], axis=0)  # the last item has no label
     k = 11 if isinstance(estimator, ca.CSPA) else 5  # which may put equal rows apart
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         labels = estimator.set_params(n_clusters=k).fit(table).labels_
     told = [str(one.message) for one in seen if one.category is ConvergenceWarning]
     assert told and re.search(rf"n_clusters={k} is larger than .* clusters are returned", told[0])
-    assert estimator.n_clusters_ == len(set(labels.tolist())) == np.count_nonzero(estimator.cluster_sizes_) < k
+    assert estimator.n_clusters_ == len(set(labels[:-1].tolist())) == np.count_nonzero(estimator.cluster_sizes_) < k
     assert labels.max() < len(estimator.cluster_sizes_) == len(estimator.cluster_density_)
+    with pytest.raises(ValueError, match="n_samples=11 should be >= n_clusters=12"):
+        estimator.set_params(n_clusters=12).fit(table)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -68,15 +68,27 @@ def test_no_sum_of_scores_can_leave_int32():
 
 
 def test_seeding_weights_are_small_whole_numbers():
-    assert seeding_weights(np.full(5, 0.7)).tolist() == [1] * 5
     rng = np.random.default_rng(5)
-    for p in (2, 20, 3000):
+    for p in (2, 20, 3000, 20_000):
+        whole, holed = (
+            Counts(np.full((p, 1), 9), np.array([n]), Layout(np.ones(p, int), np.arange(p + 1))) for n in (9, 10)
+        )
+        assert seeding_weights(np.full(p, 0.7), whole).tolist() == [1] * p
+        assert seeding_weights(np.full(p, 0.7), holed).tolist() == [64] * p
         v = rng.random(p) + 0.01
         v *= p / v.sum()
-        weights = seeding_weights(v)
-        assert weights.dtype == np.int64
-        assert weights.sum() < 2**16
-        np.testing.assert_allclose(weights / weights.sum(), v / v.sum(), atol=p / 2**15)
+        for counts, unit in ((whole, 1), (holed, 64)):
+            weights = seeding_weights(v, counts)
+            assert weights.dtype == np.int64 and not (weights % unit).any()
+            assert weights.sum() < (2**16 * unit if p < 2**14 else 2**31)
+            np.testing.assert_allclose(weights / weights.sum(), v / v.sum(), atol=min(p / 2**15, 1e-4 * p))
+
+
+def test_missing_labels_of_partitions_without_weight_change_no_seeding_weight():
+    layout = Layout(np.ones(3, int), np.arange(4))
+    whole, holed = (Counts(np.array([[9], [9], [seen]]), np.array([9]), layout) for seen in (9, 5))
+    v = np.array([1.0, 2.0, 0.0])
+    assert seeding_weights(v, holed).tolist() == seeding_weights(v, whole).tolist()
 
 
 def test_a_center_on_a_row_holds_that_row_alone():

@@ -29,7 +29,7 @@ make = twin.engines  # a fixture
 def fitted(engine, ensemble, copies, k, seed, weights=None, max_iter=25):
     rows, rng = engine.load(ensemble, copies), np.random.default_rng(seed)
     v = np.ones(ensemble.n_partitions) if weights is None else weights
-    seeds = seed_rows(rows, k, seeding_weights(v), rng)
+    seeds = seed_rows(rows, k, seeding_weights(v, rows.whole_counts()), rng)
     fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(seeds, rows.layout), max_iter)
     return seeds, rows.labels(fit.labelling), fit
 

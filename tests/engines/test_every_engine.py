@@ -124,7 +124,8 @@ def test_seeding_step_by_step(engine):
     for seed in seeds(engine):
         theirs, ours, ensemble, rng = case(seed, engine)
         p = ensemble.n_partitions
-        for weights in (np.ones(p, np.int64), rng.integers(0, 3, size=p), rng.integers(1, 60_000 // p, size=p)):
+        unequal = rng.integers(0, 3, size=p), rng.integers(1, 60_000 // p, size=p)
+        for weights in (np.ones(p, np.int64), np.full(p, 64), *unequal):
             two, one = theirs.seeding(weights), ours.seeding(weights)
             for step in range(4):
                 assert one.total == two.total
@@ -139,6 +140,25 @@ def test_seeding_step_by_step(engine):
                 one.add(chosen)
                 two.add(chosen)
         equal(*(random_rows(rows, 2, np.random.default_rng(8)) for rows in (ours, theirs)))
+
+
+@pytest.mark.parametrize("p", [3, 4])
+def test_seeding_distances_are_brute_force(engine, p):
+    """Also where a partition has as many clusters as a code has values, and none is left to mean "missing"."""
+    rng = np.random.default_rng(p)
+    table = rng.integers(4, size=(400, p))
+    table[rng.random(table.shape) < 0.3] = -1
+    table[:, 1] = np.arange(400) % 256
+    ensemble = ca.Ensemble(table)
+    assert ensemble.codes.dtype == np.uint8
+    for weights in (np.full(p, 64), 64 * np.arange(1, p + 1), np.arange(p) * 100):
+        one_sided = (table[:, None] < 0) != (table[None] < 0)
+        cost = np.where(one_sided, weights // 64, weights) * (table[:, None] != table[None])
+        distance, seeding = cost.sum(axis=2), engine.load(ensemble).seeding(weights)
+        equal(seeding.potentials(ensemble.codes[:20]), distance[:20].sum(axis=1))
+        seeding.add(ensemble.codes[7])
+        assert seeding.total == distance[7].sum()
+        equal(seeding.potentials(ensemble.codes[:20]), np.minimum(distance[:20], distance[7]).sum(axis=1))
 
 
 def test_subsets_keep_order_and_scatter_puts_them_back(engine):
@@ -242,8 +262,9 @@ def test_seeded_passes_on_many_ensembles(engine):
         for kind in (Numpy(), engine):
             rows = kind.load(ensemble, copies)
             try:
-                chosen = seed_rows(rows, k, seeding_weights(v), np.random.default_rng(seed))
-            except ValueError as error:  # too few rows that differ, missing labels counted as alike
+                weights = seeding_weights(v, rows.whole_counts())
+                chosen = seed_rows(rows, k, weights, np.random.default_rng(seed))
+            except ValueError as error:  # too few rows that differ
                 ends.append(str(error))
                 continue
             fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(chosen, rows.layout), 25)

@@ -219,7 +219,7 @@ def test_draws_are_those_among_all_items(top, n, different, always):
     for added in range(4):
         check_draws(rows, seeding, codes, now.tolist())
         seed = codes[int(rng.choice(np.flatnonzero(now)))]
-        apart = ((codes != seed) & (codes < absent) & (seed < absent)) @ weights
+        apart = ((codes != seed) * np.where((codes < absent) == (seed < absent), weights, weights // 64)).sum(axis=1)
         seeding.add(seed)
         now = np.minimum(now, apart) if added else apart
         if not now.any():

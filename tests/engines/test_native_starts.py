@@ -32,7 +32,8 @@ def facts(rows, fit):
 def fits_on(engine, data, v, k, max_iter, seed, labelling=None):
     """One start for each (ensemble, copies), all in one call."""
     starts = [Start(engine.load(*one), np.random.default_rng([seed, at])) for at, one in enumerate(data)]
-    fits = seeded_fits(engine, starts, KMeansObjective(v), k, seeding_weights(v), max_iter, labelling)
+    weights = seeding_weights(v, starts[0].rows.whole_counts())
+    fits = seeded_fits(engine, starts, KMeansObjective(v), k, weights, max_iter, labelling)
     draws = [int(start.rng.integers(1 << 60)) for start in starts]  # the same numbers were taken from the generators
     return [facts(start.rows, fit) for start, fit in zip(starts, fits, strict=True)], draws
 
@@ -136,7 +137,8 @@ def test_a_start_that_leaves_a_cluster_empty_is_carried_on(monkeypatch):
             for engine in (Numpy(), Native(n_threads=1), Native(n_threads=3, chunk_rows=64)):
                 rows = engine.load(ensemble, copies)
                 start = [Start(rows, np.random.default_rng(seed))]
-                (fit,) = seeded_fits(engine, start, KMeansObjective(v), k, seeding_weights(v), max_iter)
+                weights = seeding_weights(v, rows.whole_counts())
+                (fit,) = seeded_fits(engine, start, KMeansObjective(v), k, weights, max_iter)
                 found.append(facts(rows, fit))
             assert found[0] == found[1] == found[2]
     assert resumed

@@ -183,8 +183,8 @@ class NumpyDevice:
         weights, n_clusters = rule.weights, rule.n_clusters
         first = distance is None if first is None else first
         for c, row in enumerate(chosen):
-            both = (codes != row) & (codes < n_clusters) & (row < n_clusters)
-            apart = np.asarray((both * weights.astype(np.int64)).sum(axis=1))
+            cost = np.where((codes < n_clusters) == (row < n_clusters), weights, weights // 64).astype(np.int64)
+            apart = np.asarray(((codes != row) * cost).sum(axis=1))
             nearer = apart if first else np.minimum(distance, apart)
             terms = np.asarray(nearer).astype(np.uint64) * _weights(copies, len(codes)).astype(np.uint64)
             if add:

@@ -111,10 +111,10 @@ class ToySeeding(Seeding):
         self.total = rows.n_copies
 
     def to(self, row: np.ndarray) -> np.ndarray:
-        """Weights of the partitions that label both, less those of the partitions that agree."""
+        """Weights of the partitions that label both, less those that agree, and 1/64 of those that label one."""
         k, rows = self.rows.layout.n_clusters, self.rows
-        both = ((rows.codes < k) & (row < k)) @ self.weights
-        found = both - rows.H @ (rows.one_hot(row[None])[0] * np.repeat(self.weights, k))
+        both, one = ((rows.codes < k) & (row < k)) @ self.weights, ((rows.codes < k) ^ (row < k)) @ (self.weights // 64)
+        found = both + one - rows.H @ (rows.one_hot(row[None])[0] * np.repeat(self.weights, k))
         return found if self.nothing_chosen else np.minimum(found, self.distance)
 
     def locate(self, targets: np.ndarray) -> np.ndarray:

@@ -98,6 +98,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         if sample_weight is not None:
             raise ValueError(f"sample_weight: {type(self).__name__} takes none; repeat the rows.")
         ensemble = self._check_input(X)
+        self._check_n_clusters(ensemble.n_samples)
         labels, k = check_labels(self.find_labels(ensemble), ensemble.n_samples)
         v = self._resolve_weights(ensemble, None)
         self._keep_model(ensemble, None)
@@ -112,7 +113,16 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         # finding the number of items of a stored ensemble may take a pass over the file
         copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_gpu=True)
         with engine.load(ensemble, copies) as rows:
+            self._check_n_clusters(rows.n_rows)
             yield ensemble, rows, engine
+
+    def _check_n_clusters(self, n_samples: int) -> None:
+        """Reject more clusters than items, as scikit-learn does, unless `n_clusters` is an upper limit or no number."""
+        k = getattr(self, "n_clusters", None)
+        if isinstance(k, int | np.integer) and n_samples < k and not getattr(self, "at_most", False):
+            raise ValueError(
+                f"n_samples={n_samples} should be >= n_clusters={k}; ask for at most {n_samples} clusters."
+            )
 
     def _resolve_weights(self, ensemble: Ensemble, sample_weight: Any) -> np.ndarray:
         """The partition weights of a fit, scaled to mean 1."""

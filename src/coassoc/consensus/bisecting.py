@@ -18,7 +18,7 @@ from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.gpu import look_up
 from ..ensemble.io.blocks import is_dask
 from .base import ConsensusEstimator, PredictMixin
-from .lloyd import EQUAL_ROWS, TooFewRows, lloyd, seeded_fits
+from .lloyd import TooFewRows, lloyd, seeded_fits
 from .merge import joined_counts, merged_counts
 from .starts import warn_if_fewer
 from .tree import Tree
@@ -136,7 +136,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             self.tree_, leaves = grower.grow(most)
             self.n_leaves_ = self.tree_.n_leaves
             if k is not None:
-                warn_if_fewer(k, self.n_leaves_, note=EQUAL_ROWS)
+                warn_if_fewer(k, self.n_leaves_)
                 k = min(k, self.n_leaves_)
             self.linkage_ = self.tree_.linkage()
             self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
@@ -229,7 +229,7 @@ class _Grower:
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree, whole = Tree(), self.rows.whole_counts()
-        n = int(whole.sizes[0])
+        self.weights, n = seeding_weights(self.v, whole), int(whole.sizes[0])
         density = density_from_counts(whole, self.v)
         leaves = {tree.add(-1, n, density): _Leaf(self.rows, whole, density, ())}
         while len(leaves) < most and (node := self._next(leaves, most - len(leaves))) is not None:
@@ -277,10 +277,10 @@ class _Grower:
         """Find the best two-means of each leaf that was not tried yet; none where its rows are all equal."""
         leaves = [leaf for leaf in leaves if not leaf.tried]
         several = [leaf for leaf in leaves if leaf.counts.sizes[0] > 1]
-        objective, weights = KMeansObjective(self.v), seeding_weights(self.v)
+        objective = KMeansObjective(self.v)
         for restart in range(self.n_init):
             starts = [Start(leaf.rows, stream(self.seed, restart, *leaf.path)) for leaf in several]
-            fits = seeded_fits(self.engine, starts, objective, 2, weights, self.max_iter)
+            fits = seeded_fits(self.engine, starts, objective, 2, self.weights, self.max_iter)
             for leaf, fit in zip(several, fits):
                 if isinstance(fit, TooFewRows) or (fit.counts.sizes == 0).any():
                     continue

@@ -16,7 +16,7 @@ from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
 from ..metrics.weights import uncertainty_from_overlap
 from .eigen import leading_eigenvectors
-from .lloyd import lloyd, seed_rows
+from .lloyd import lloyd, seed_rows, unit_weights
 from .micro import local_rows, sampled_codes
 
 MOST_LABELS = 1 << 21  # labels (items times partitions) in the sample; with fewer, all items are in it
@@ -101,7 +101,7 @@ class Sample:
         codes = self.codes if self.n_items <= m else self.codes[np.arange(m) * self.n_items // m]
         first, copies, _ = distinct_rows(codes)
         if len(first) < k:  # k-means++ on the labels finds rows that differ, or says that there are too few
-            more = seed_rows(rows, k, np.ones(self.layout.n_partitions, dtype=np.int64), rng)
+            more = seed_rows(rows, k, unit_weights(rows), rng)
             first, copies, _ = distinct_rows(codes := np.concatenate([codes, more]))
         return StartRows(codes[first], copies, self.layout)
 

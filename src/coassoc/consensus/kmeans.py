@@ -17,7 +17,7 @@ from ..metrics.labels import check_labels
 from .base import ConsensusEstimator, PredictMixin
 from .exchange import exchange
 from .grow import GrowingMixin
-from .starts import Starts, best_start, with_fewer_clusters
+from .starts import Starts, best_start, warn_if_fewer, with_fewer_clusters
 from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
@@ -66,13 +66,15 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
             def fit(k: int) -> Fit:
                 return best_start(rows, engine, objective, v, replace(starts, n_clusters=k))
 
-            best, _ = with_fewer_clusters(fit, k)
+            best, k = with_fewer_clusters(fit, k)
             self._keep_model(ensemble, best.table)
             counts = self._refined(rows, best, v, max_iter)
             self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
             self.loss_ = best.loss if counts is best.counts else objective.loss(counts)
             self.losses_, self.n_iter_ = best.losses, best.n_iter
             self.converged_, self.stop_reason_ = best.stop == "fixed_point", best.stop
+            if best.stop != "max_iter":  # rows that differ in missing labels alone may leave a cluster empty
+                warn_if_fewer(k, self.n_clusters_, "clusters that the labels tell apart")
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
         """Counts after a final improvement of the labels of the best start; this method makes none."""

@@ -9,11 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.counts import Counts
-from ..core.tables import Objective, fix_table
+from ..core.tables import Objective, fix_table, seeding_weights
 from ..engines.contract import Engine, Fit, Labelling, Rows, Start
-
-# how k-means++ counts different rows: those at distance 0 of a chosen one are not chosen
-EQUAL_ROWS = " Rows that differ only where one of them has no label count as equal."
 
 
 class TooFewRows(ValueError):
@@ -22,7 +19,7 @@ class TooFewRows(ValueError):
     def __init__(self, n_clusters: int, n_different: int):
         super().__init__(
             f"n_clusters={n_clusters} is larger than the number of different label rows, {n_different}; "
-            f"ask for at most {n_different} clusters." + EQUAL_ROWS
+            f"ask for at most {n_different} clusters."
         )
         self.n_different = n_different
 
@@ -38,6 +35,11 @@ def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator)
     return chosen
 
 
+def unit_weights(rows: Rows) -> np.ndarray:
+    """Seeding weights where all partitions count the same."""
+    return seeding_weights(np.ones(rows.layout.n_partitions), rows.whole_counts())
+
+
 def _n_candidates(k: int) -> int:
     return 2 + int(math.log(k))
 
@@ -48,11 +50,10 @@ def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
     Drawn items may carry the same row; the loop then refills the clusters that come out empty. At least k rows
     that differ must exist.
     """
-    weights = np.ones(rows.layout.n_partitions, dtype=np.int64)
-    seeding = rows.seeding(weights)
+    seeding = rows.seeding(np.ones(rows.layout.n_partitions, dtype=np.int64))
     drawn = seeding.locate(rng.choice(seeding.total, size=min(k, seeding.total), replace=False))
     if len(np.unique(drawn, axis=0)) < k:
-        seed_rows(rows, k, weights, rng)  # an error where fewer than k rows differ
+        seed_rows(rows, k, unit_weights(rows), rng)  # an error where fewer than k rows differ
     return drawn
 
 

@@ -279,9 +279,10 @@ def over_segment(
     rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
 ) -> tuple[Labelling, Counts]:
     """Labels and counts of k-means with `n_micro` clusters, or with as many as there are different rows."""
+    weights = seeding_weights(v, rows.whole_counts())
 
     def seeds(k: int) -> np.ndarray:
-        return seed_rows(rows, k, seeding_weights(v), stream(seed, 1, restart))
+        return seed_rows(rows, k, weights, stream(seed, 1, restart))
 
     chosen, k = with_fewer_clusters(seeds, n_micro, silent=True)
     if k < n_least:
@@ -334,7 +335,7 @@ def _halves(search: Search, found: Found, rounds: int) -> tuple[Labelling, dict[
     """
     rows, goal = search.rows, search.goal
     parts = rows.split(found.labelling)
-    weights = seeding_weights(goal.v)
+    weights = seeding_weights(goal.v, found.counts)
     objective = KMeansObjective(goal.v)
 
     def two(task: tuple[int, Rows]) -> Found | None:

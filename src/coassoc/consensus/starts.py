@@ -15,7 +15,7 @@ from ..core.counts import Counts
 from ..core.tables import Objective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..metrics.labels import fill_missing
-from .lloyd import EQUAL_ROWS, TooFewRows, lloyd, random_rows, seeded_fits
+from .lloyd import TooFewRows, lloyd, random_rows, seeded_fits
 
 T = TypeVar("T")
 
@@ -33,8 +33,12 @@ class Starts:
 
 
 def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, starts: Starts) -> Fit:
-    """The start that ends with the lowest loss, the first of equals; its labelling holds its labels."""
+    """The start that ends with the lowest loss, the first of equals; its labelling holds its labels.
+
+    Starts that find fewer than k rows that differ are left out; TooFewRows when all do.
+    """
     best: Fit | None = None
+    short: TooFewRows | None = None
     every, k = rows, starts.n_clusters
     drawn = isinstance(starts.init, str)
     if drawn:
@@ -42,6 +46,8 @@ def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, 
     restarts = range(starts.n_init if drawn else 1)
     at_once = min(engine.starts_at_once(rows), len(restarts))
     shared = rows.labelling(k) if at_once == 1 else None  # by starts that run one after the other
+    seeded = drawn and starts.init == "k-means++" and k > 1
+    weights = seeding_weights(v, every.whole_counts()) if seeded else v
 
     def run(restart: int) -> Fit:
         first = _first_counts(rows, starts, stream(starts.seed, restart))
@@ -49,19 +55,23 @@ def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, 
 
     for first in range(0, len(restarts), at_once):
         some = restarts[first : first + at_once]
-        if drawn and starts.init == "k-means++" and k > 1:
-            seeded = [Start(rows, stream(starts.seed, restart)) for restart in some]
-            fits = seeded_fits(engine, seeded, objective, k, seeding_weights(v), starts.max_iter, shared)
+        if seeded:
+            planned = [Start(rows, stream(starts.seed, restart)) for restart in some]
+            fits = seeded_fits(engine, planned, objective, k, weights, starts.max_iter, shared)
         else:
             fits = engine.side_by_side(run, some)
         for restart, fit in zip(some, fits):
             if isinstance(fit, TooFewRows):
-                raise fit
+                if short is None or fit.n_different > short.n_different:
+                    short = fit
+                continue
             if starts.verbose:
                 print(f"{starts.verbose}: start {restart}, {fit.n_iter} passes, loss {fit.loss:.6g}")
             if best is None or fit.loss < best.loss:
                 best = fit
-    assert best is not None
+    if best is None:
+        assert short is not None
+        raise short
     if shared is not None and best is not fit:
         rows.assign(shared, best.table)  # labels are a function of the table
     return best if rows is every else replace(best, labelling=rows.spread(best.labelling))
@@ -88,16 +98,15 @@ def with_fewer_clusters(fit: Callable[[int], T], n_clusters: int, *, silent: boo
             k = short.n_different
         else:
             if not silent:
-                warn_if_fewer(n_clusters, k, note=EQUAL_ROWS)
+                warn_if_fewer(n_clusters, k)
             return found, k
 
 
-def warn_if_fewer(n_clusters: int, found: int, what: str = "different label rows", note: str = "") -> None:
+def warn_if_fewer(n_clusters: int, found: int, what: str = "different label rows") -> None:
     """Warn, as scikit-learn does, when there are fewer different rows than clusters asked for."""
     if found < n_clusters:
         warnings.warn(
-            f"n_clusters={n_clusters} is larger than the number of {what}, {found}; {found} clusters are returned."
-            + note,
+            f"n_clusters={n_clusters} is larger than the number of {what}, {found}; {found} clusters are returned.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -15,6 +15,10 @@ import numpy as np
 from .counts import Counts, Layout, ScoreTable
 from .densities import loss_from_counts, weighted_columns
 
+# In seeding distances, a partition that labels only one of two rows counts this part of its weight. At 0, a row with a
+# missing label would equal rows that differ there, and k-means++ would not find them all.
+ONE_SIDED = 64
+
 
 class Objective(Protocol):
     """What a k-means-like method optimises.
@@ -157,10 +161,16 @@ def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
     return ScoreTable(np.rint(scores * 2.0**bits).astype(np.int32), bits)
 
 
-def seeding_weights(weights: np.ndarray) -> np.ndarray:
-    """Partition weights as integers for seeding distances: all 1 when equal, else fixed point on 16 bits."""
+def seeding_weights(weights: np.ndarray, counts: Counts) -> np.ndarray:
+    """Partition weights as integers for seeding distances: all 1 when equal, else fixed point on 16 bits.
+
+    `counts` cover all rows. Where some of these have no label, the weights are multiples of ONE_SIDED, so that a
+    partition that labels only one of two rows can count a whole number too.
+    """
+    missing = counts.cells.sum(axis=1) < counts.sizes.sum()
+    unit = ONE_SIDED if (missing & (weights > 0)).any() else 1
     if (weights == weights[0]).all():
-        return np.ones(len(weights), dtype=np.int64)
-    top = (1 << 16) - 1 - len(weights) if len(weights) < 1 << 14 else (1 << 31) - 1 - len(weights)
+        return np.full(len(weights), unit, dtype=np.int64)
+    top = ((1 << 16) if len(weights) < 1 << 14 else (1 << 31) // unit) - 1 - len(weights)
     scale = 2.0 ** math.floor(math.log2(top / math.fsum(weights.tolist())))
-    return np.rint(weights * scale).astype(np.int64)
+    return unit * np.rint(weights * scale).astype(np.int64)

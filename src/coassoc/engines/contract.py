@@ -37,8 +37,9 @@ class Labelling:
 class Seeding(ABC):
     """Distances of every row to the nearest chosen row, for k-means++.
 
-    The distance between two rows is the sum of integer weights over the partitions that label both rows and
-    label them differently. Before the first `add`, every row that takes part has distance 1.
+    The distance between two rows is the sum of integer weights over the partitions that label both rows and label
+    them differently, and of ``weight // ONE_SIDED`` over those that label only one of the two. Before the first `add`,
+    every row that takes part has distance 1.
     """
 
     total: int  # Σ_i copies_i · distance_i

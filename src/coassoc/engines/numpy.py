@@ -11,6 +11,7 @@ from ..core.checks import check_integer
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.moves import Moves, MoveTable, propose_chunk
 from ..core.overlaps import RowShares
+from ..core.tables import ONE_SIDED
 from .contract import Engine, Labelling, Rows, Seeding, participating_copies
 
 
@@ -188,11 +189,11 @@ def assign_chunk(codes: np.ndarray, padded: np.ndarray, values: np.ndarray) -> n
 
 
 def distances(codes, row, n_clusters, weights) -> np.ndarray:
-    """Sum of `weights` over partitions that label both each row and `row`, differently (int64)."""
+    """Seeding distance (int64) of each row to `row`, as `Seeding` defines it."""
     distance = np.zeros(len(codes), dtype=np.int64)
     for j in range(codes.shape[1]):
-        if row[j] < n_clusters[j]:
-            distance += weights[j] * ((codes[:, j] != row[j]) & (codes[:, j] < n_clusters[j]))
+        one_sided = (codes[:, j] < n_clusters[j]) != (row[j] < n_clusters[j])
+        distance += np.where(one_sided, weights[j] // ONE_SIDED, weights[j]) * (codes[:, j] != row[j])
     return distance
 
 

@@ -51,9 +51,9 @@ class Cuda(Engine):
     -----
     Device memory: ``n (p b + l + g) + 256 MiB`` bytes, with b bytes per code, l bytes per label (1 up to 256
     clusters, else 2) and g = 1 byte per item that holds the distance while seeding and the gap while passing
-    (2 or 4 while seeding with partition weights or more than 255 partitions); 4 more per item when items have
-    multiplicities or no label at all. While streaming the p b bytes stay on the host. Bisecting copies the codes
-    of a node's halves, with 4 bytes per item for its number.
+    (2 or 4 while seeding with partition weights, missing labels or more than 255 partitions); 4 more per item when
+    items have multiplicities or no label at all. While streaming the p b bytes stay on the host. Bisecting copies
+    the codes of a node's halves, with 4 bytes per item for its number.
 
     Examples
     --------

@@ -13,6 +13,7 @@ typedef long long i64;
 
 constexpr int WARP_ROWS = 128;    // rows a warp filters before it scores those that need it
 constexpr int QUEUE = 160;        // waiting rows per warp: up to 31 left over and WARP_ROWS new ones
+constexpr u32 ONE_SIDED = 64;     // as in core/tables.py
 constexpr int SEED_ROWS = 8192;   // rows summed in one entry of the seeding sums
 constexpr int COMPACT_ROWS = 4096;
 constexpr u32 ALL = 0xffffffffu;

@@ -2,7 +2,8 @@
 
 // -- k-means++ ---------------------------------------------------------------------------------------------
 //
-// The distance of two rows is the sum of integer weights over partitions that label both, differently.
+// The distance of two rows is the sum of integer weights over partitions that label both, differently, and of
+// weight / ONE_SIDED over partitions that label only one of the two.
 // `sums[b]` holds the sum of copies * distance over rows b * SEED_ROWS .. (b + 1) * SEED_ROWS.
 
 template <int N, int M> struct Seeds {  // M rows of N words of byte codes
@@ -10,18 +11,24 @@ template <int N, int M> struct Seeds {  // M rows of N words of byte codes
     u32 missing[N];                     // k_j in each byte
 };
 
+template <bool MISSING> struct DistanceType { typedef u8 type; };
+template <> struct DistanceType<true> { typedef u16 type; };
+template <bool MISSING> using Distance = typename DistanceType<MISSING>::type;
+
 // Bit 7 of each byte: whether a and b differ there; other bits are undefined. LOW: no byte has its own bit 7 set.
 template <bool LOW> __device__ __forceinline__ u32 differing(u32 a, u32 b) {
     const u32 x = a ^ b;
     return LOW ? x + 0x7f7f7f7fu : ((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x;
 }
 
-// Unit weights, byte codes, whole words: four partitions per compare. ADD: take row 0 and update `dist`.
+// Equal weights, byte codes, whole words: four partitions per compare. The weights are 1; MISSING: ONE_SIDED, with
+// distances of two bytes. ADD: take row 0 and update `dist`.
 // Otherwise: `sums[m]` += the total that taking row m would leave.
 // STAGED: a warp fetches 128 rows in 16-byte steps and passes them to its lanes through shared memory.
 template <int N, int M, bool MISSING, bool ADD, bool FIRST, bool STAGED, bool LOW>
 __global__ void __launch_bounds__(256, 4)
-seed_bytes(const u32* __restrict__ codes, i64 n, const Seeds<N, M> s, u8* dist, const u32* __restrict__ copies, u64* sums) {
+seed_bytes(const u32* __restrict__ codes, i64 n, const Seeds<N, M> s, Distance<MISSING>* dist,
+           const u32* __restrict__ copies, u64* sums) {
     __shared__ u64 scratch[32];
     __shared__ uint4 stage[STAGED ? 8 * 32 * N : 1];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -30,7 +37,7 @@ seed_bytes(const u32* __restrict__ codes, i64 n, const Seeds<N, M> s, u8* dist, 
 #pragma unroll
     for (int m = 0; m < M; ++m) total[m] = 0;
     for (i64 block = blockIdx.x; block * SEED_ROWS < n; block += gridDim.x) {
-        u32 plain[M];  // at most 32 rows of at most 255 each: no overflow
+        u32 plain[M];  // at most 32 rows of at most 128 * ONE_SIDED each: no overflow
 #pragma unroll
         for (int m = 0; m < M; ++m) plain[m] = 0;
         for (i64 base = block * SEED_ROWS + warp * 128; base < min(n, (block + 1) * SEED_ROWS); base += 8 * 128) {
@@ -61,11 +68,14 @@ seed_bytes(const u32* __restrict__ codes, i64 n, const Seeds<N, M> s, u8* dist, 
 #pragma unroll
                     for (int m = 0; m < M; ++m) {
                         u32 flags = differing<LOW>(word[i], s.row[m][i]) & s.seen[m][i];
-                        if (MISSING) flags &= present;
-                        apart[m] = __dp4a(flags, 0x01010101u, apart[m]);
+                        if (MISSING) {
+                            flags &= present;
+                            apart[m] = __dp4a((s.seen[m][i] ^ present) & 0x80808080u, 0x01010101u, apart[m]);
+                        }
+                        apart[m] = __dp4a(flags, MISSING ? ONE_SIDED * 0x01010101u : 0x01010101u, apart[m]);
                     }
                 }
-                const u32 now = FIRST ? 255 : dist[row];
+                const u32 now = FIRST ? ~0u : dist[row];
 #pragma unroll
                 for (int m = 0; m < M; ++m) {
                     const u32 nearer = min(now, apart[m] >> 7);
@@ -107,7 +117,7 @@ __global__ void seed_any(const CODE* __restrict__ codes, i64 n, int p, const COD
                 u32 apart = 0;
                 for (int j = 0; j < p; ++j) {
                     const u32 a = __ldg(here + j), b = __ldg(row_c + j), k = __ldg(n_clusters + j);
-                    if (a != b && a < k && b < k) apart += __ldg(weights + j);
+                    if (a != b) apart += __ldg(weights + j) / (a < k && b < k ? 1 : ONE_SIDED);
                 }
                 const u32 nearer = FIRST ? apart : min((u32)dist[row], apart);
                 if (ADD) dist[row] = nearer;

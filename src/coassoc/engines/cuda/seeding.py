@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.tables import ONE_SIDED
 from ..contract import Seeding
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class SeedRule:
             codes.dtype == np.uint8
             and p % 4 == 0
             and p <= 128
-            and (self.weights == 1).all()
+            and (self.weights == (ONE_SIDED if has_missing else 1)).all()
             and not (has_missing and most > 255)
         )
         self._missing = np.minimum(n_clusters, 255).astype(np.uint8)

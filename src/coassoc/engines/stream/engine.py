@@ -16,7 +16,7 @@ from ..numpy import chunks_of
 from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
 from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabel, local_engine, new_version
 
-# bytes per row that the local engine keeps: for a labelling; for seeding, at most, with unit partition weights
+# bytes per row that the local engine keeps: for a labelling; for seeding, at most, with equal partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
 _LEAN_SEEDING = {"native": 2, "numpy": 16}  # seeding when the totals of candidates are computed one by one
 _TRIM_BYTES = 1 << 26  # bytes of codes from which freed memory is returned to the system
@@ -88,11 +88,12 @@ class _Plan:
     def __init__(self, engine: Stream, codes: np.ndarray, missing: np.ndarray, layout: Layout):
         self.engine = local_engine(engine.local)
         self.budget = Budget(engine.memory, engine.directory)
-        n = len(codes)
+        n, wide = len(codes), bool(missing.any())  # wide: distances of 2 bytes instead of 1
         labels, seeding = _STATE.get(self.engine.name, (8, 16))
+        seeding += wide
         self.warm = n * max(labels, seeding) <= engine.memory
         self.tight = n * (labels + seeding) > engine.memory  # drop the labels of the last start before seeding
-        self.keep_distances = self.warm or n * _LEAN_SEEDING.get(self.engine.name, 16) <= engine.memory
+        self.keep_distances = self.warm or n * (1 + wide) * _LEAN_SEEDING.get(self.engine.name, 16) <= engine.memory
         if self.warm:  # mapped codes need no memory of their own: few, long chunks
             rows = min(max(n // 16, 1 << 20), 1 << 24)
         else:  # the state computed again for each chunk must be small beside the budget
