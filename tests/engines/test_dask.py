@@ -172,8 +172,8 @@ def test_no_cluster_is_said_plainly(monkeypatch):
 def test_more_chunks_than_one_task_adds(client):
     """Partial results are added as a tree, and tables are sent once."""
     ensemble = ca.Ensemble(noisy_table(13, 500, missing=0.1))
-    rows, expected = ca.engines.Dask(client, chunk_rows=27).load(ensemble), Numpy().load(ensemble)
-    assert len(rows.chunks.futures) > 16
+    rows, expected = ca.engines.Dask(client, chunk_rows=9).load(ensemble), Numpy().load(ensemble)
+    assert len(rows.chunks.futures) > 32
     table = fix_table(np.random.default_rng(0).normal(size=(ensemble.n_codes, 3)), rows.layout)
     labelling, reference = rows.labelling(3), expected.labelling(3)
     assert rows.assign(labelling, table) == expected.assign(reference, table)

@@ -35,7 +35,7 @@ from .tasks import (
     take_label,
 )
 
-_FAN_IN = 8  # partial results added by one task
+_FAN_IN = 32  # partial results added by one task; up to as many are sent and fetched without one
 _CHUNKS_PER_THREAD = 2  # enough to balance the load, few enough to schedule
 _LEAST_ROWS = 1 << 17  # below this, scheduling a chunk takes longer than working on it
 _MOST_ROWS = 1 << 23
