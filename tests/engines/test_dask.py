@@ -18,7 +18,7 @@ import pytest
 from sklearn.base import clone
 
 import coassoc as ca
-from coassoc.core.tables import fix_table
+from coassoc.core.objectives import fix_table
 from coassoc.engines import Numpy
 from coassoc.engines.stream import chunks
 from twins.cases import noisy_table

@@ -18,7 +18,7 @@ from coassoc.consensus.lloyd import lloyd, random_rows, seed_rows
 from coassoc.consensus.registry import method_names
 from coassoc.core.counts import Counts, ScoreTable
 from coassoc.core.moves import AgreementState, DensityState
-from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.core.objectives import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Engine, Numpy, Rows, Seeding
 from twins import toy
 from twins.cases import noisy_table, planted

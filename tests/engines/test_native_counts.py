@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, brute_counts, counting_copies, make_ensemble, natives
 from coassoc.core.counts import ScoreTable
-from coassoc.core.tables import fix_table
+from coassoc.core.objectives import fix_table
 from coassoc.engines import Native, Numpy
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble

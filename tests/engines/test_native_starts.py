@@ -12,7 +12,7 @@ from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, seeded_fits
 from coassoc.core.counts import ScoreTable
-from coassoc.core.tables import ECCObjective, KMeansObjective, seeding_weights
+from coassoc.core.objectives import ECCObjective, KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble

@@ -17,7 +17,7 @@ import coassoc as ca
 from coassoc import engines
 from coassoc.consensus.lloyd import lloyd, seed_rows
 from coassoc.core.counts import Counts
-from coassoc.core.tables import KMeansObjective
+from coassoc.core.objectives import KMeansObjective
 from coassoc.engines.memory import anonymous_bytes
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble

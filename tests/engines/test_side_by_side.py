@@ -11,7 +11,7 @@ import pytest
 from by_hand import make_ensemble
 from coassoc.consensus.lloyd import lloyd
 from coassoc.core.counts import ScoreTable
-from coassoc.core.tables import KMeansObjective
+from coassoc.core.objectives import KMeansObjective
 from coassoc.engines.native import engine as _native
 
 pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")

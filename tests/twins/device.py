@@ -15,7 +15,7 @@ import numpy as np
 
 from coassoc.core.counts import Layout
 from coassoc.core.moves import Moves, propose_chunk
-from coassoc.engines.cuda.moves import pack_counts, packed_views, unpack_counts
+from coassoc.engines.cuda.device_moves import pack_counts, packed_views, unpack_counts
 
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_integer, seed_from
 from ..core.counts import Counts
-from ..core.tables import KMeansObjective, fix_table
+from ..core.objectives import KMeansObjective, fix_table
 from ..engines import Rows
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import is_on_gpu

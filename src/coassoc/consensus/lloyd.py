@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.counts import Counts
-from ..core.tables import Objective, fix_table
+from ..core.objectives import Objective, fix_table
 from ..engines.contract import Engine, Fit, Labelling, Rows, Start
 
 # how k-means++ counts different rows: those at distance 0 of a chosen one are not chosen

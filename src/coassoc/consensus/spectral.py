@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.checks import check_integer, seed_from, stream
 from ..core.counts import Counts
-from ..core.embedding import EmbeddingObjective, lengths_of, round_vectors
+from ..core.objectives import EmbeddingObjective, lengths_of, round_vectors
 from ..engines import Fit
 from ..metrics.weights import THETA
 from .base import ConsensusEstimator, PredictMixin

@@ -24,7 +24,7 @@ import numpy as np
 from ..core.counts import Counts, Layout, ScoreTable, check_total_copies
 from ..core.moves import Moves, MoveTable
 from ..core.overlaps import RowShares
-from .settling import settle
+from .compiled import settle
 
 
 class Labelling:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .memory import DeviceMemory
-from .moves import pack_counts, sums_are_integers, unpack_counts
+from .device_memory import DeviceMemory
+from .device_moves import pack_counts, sums_are_integers, unpack_counts
 
 _NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _THREADS = 1024

@@ -21,9 +21,9 @@ from ...core.moves import MoveTable
 from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Rows
 from .device import open_device
-from .moves import DeviceMoves
+from .device_moves import DeviceMoves
+from .rounding import narrow_table, table_drift
 from .seeding import CudaSeeding
-from .tables import narrow_table, table_drift
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # the byte table is used when gaps are at least this many times its error bound

@@ -10,7 +10,7 @@ import pytest
 import coassoc as ca
 import oracle
 from coassoc.core.counts import Counts, Layout
-from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.core.objectives import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Numpy
 
 
