@@ -139,8 +139,12 @@ class NumpyDevice:
         lines = np.column_stack([codes + starts, np.full(len(codes), table_rows)])
         np.add.at(alpha, (lines, labels.astype(np.int64)[:, None]), _weights(copies, len(codes))[:, None])
 
+    def own_scores(self, codes, labels, starts, table, scores) -> None:
+        scores[:] = table[codes + starts, labels.astype(np.int64)[:, None]].astype(np.int64).sum(axis=1)
+
     def worst_row(self, codes, offset, starts, cost, labels, copies, found, best) -> None:
-        score = cost[codes + starts, labels.astype(np.int64)[:, None]].astype(np.int64).sum(axis=1)
+        score = np.empty(len(codes), np.int64)
+        self.own_scores(codes, labels, starts, cost, score)
         key = ((score + (1 << 31)).astype(np.uint64) << np.uint64(32)) | (
             0xFFFFFFFF - offset - np.arange(len(codes))
         ).astype(np.uint64)

@@ -185,6 +185,10 @@ class CupyDevice(DeviceMemory):
             )  # fmt: skip
             first = last
 
+    def own_scores(self, codes, labels, starts, table, scores) -> None:
+        args = (codes, _i8(len(codes)), _i4(codes.shape[1]), _i4(table.shape[1]), self._constant(starts), table, labels)
+        self._run(f"own_scores<{_type(codes)}, {_type(labels)}>", len(codes), (*args, scores))
+
     def worst_row(self, codes, offset, starts, cost, labels, copies, found, best) -> None:
         self._run(
             f"worst_row<{_type(codes)}, {_type(labels)}>", len(codes),

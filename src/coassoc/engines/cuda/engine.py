@@ -19,7 +19,7 @@ import numpy as np
 from ...core.counts import Counts, Layout, ScoreTable, check_total_copies, smallest_unsigned
 from ...core.moves import MoveTable
 from ...core.overlaps import RowShares
-from ..contract import Engine, Labelling, Rows
+from ..contract import Engine, Labelling, Loadable, Rows
 from .device import open_device
 from .device_moves import DeviceMoves
 from .rounding import narrow_table, table_drift
@@ -78,7 +78,7 @@ class Cuda(Engine):
         """The device object the rows work with."""
         return open_device(self.device)
 
-    def load(self, ensemble: Any, multiplicity: Any = None) -> CudaRows:
+    def load(self, ensemble: Loadable, multiplicity: Any = None) -> CudaRows:
         device = self.open()
         codes, on_host = ensemble.codes, not device.owns(ensemble.codes)
         n, p = codes.shape
@@ -208,6 +208,17 @@ class CudaRows(Rows):
 
     def labels(self, labelling: Any) -> Any:
         return self._answer(labelling.labels)
+
+    def own_scores(self, labelling: Any, table: ScoreTable, start: int = 0, stop: int | None = None) -> Any:
+        stop = self.n_rows if stop is None else stop
+        values, scores = self.device.put(self.layout.pad(table.values)), self._empty(stop - start, np.int64)
+        for part, codes in self._pieces(start):
+            here = slice(max(part.start, start), min(part.stop, stop))
+            if here.start >= here.stop:
+                break
+            own = codes[here.start - part.start : here.stop - part.start], labelling.labels[here]
+            self.device.own_scores(*own, self.starts, values, scores[here.start - start : here.stop - start])
+        return self.device.get(scores) if self.on_host else scores
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
         table = self.device.put(self.layout.pad(cost.values))

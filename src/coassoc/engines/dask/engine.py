@@ -17,7 +17,7 @@ import numpy as np
 from ...core.checks import check_integer
 from ...core.counts import Layout, ScoreTable, check_total_copies
 from ...core.moves import MoveTable
-from ..contract import Engine, Fit, missing_in
+from ..contract import Engine, Fit, Loadable, missing_in
 from ..stream.chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
 from ..stream.chunks import add_results, chunk_copies, chunk_labels, new_version
 from .session import Session
@@ -124,9 +124,9 @@ class Dask(Engine):
                 "program with distributed.Client()."
             ) from None
 
-    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
+    def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> ChunkedRows:
         with Session(self.connect()) as session:
-            source = getattr(ensemble, "source", None)  # of labels in a file or a Dask collection
+            source = ensemble.source  # of labels in a file or a Dask collection
             if source is not None and not ensemble.is_coded:
                 sizes, codes = self._code_blocks(session, ensemble)
             else:
@@ -290,15 +290,20 @@ class DaskChunks(Chunks):
     def gather(self, labelling: ChunkedLabelling) -> Any:
         if not self.distributed:
             return np.concatenate(self.each(chunk_labels, labelling.at)).astype(np.int32)
-        return self._present(self._tasks(presented_labels, labelling.at))
+        return self._present(self._tasks(presented_labels, labelling.at), np.int32)
 
-    def _present(self, futures: list) -> Any:
-        """Label arrays on the workers as one Dask array with the input's chunks."""
+    def rowwise(self, function: Callable, arguments: Arguments, which: Sequence[int]) -> Any:
+        if self.distributed and len(which) == len(self.futures):
+            return self._present(self._tasks(function, arguments), np.int64)
+        return super().rowwise(function, arguments, which)
+
+    def _present(self, futures: list, dtype: type) -> Any:
+        """Arrays on the workers, one for each chunk, as one Dask array with the input's chunks."""
         import dask.array as da
         from dask import delayed
 
         sizes = self.sizes.tolist()
-        parts = [da.from_delayed(delayed(future), (size,), np.int32) for future, size in zip(futures, sizes)]
+        parts = [da.from_delayed(delayed(future), (size,), dtype) for future, size in zip(futures, sizes)]
         return da.concatenate(parts).rechunk((tuple(self.all_sizes),))  # which has its empty blocks again
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
@@ -340,7 +345,7 @@ class DaskChunks(Chunks):
         for c, chunk in enumerate(self.futures):
             parts = [self.session.submit(getitem, group, c) for group in sorted_]
             filled.append(self.session.submit(fill_positions, chunk, parts, self.distributed))
-        return self._present(filled) if self.distributed else np.concatenate(self.session.gather(filled))
+        return self._present(filled, np.int32) if self.distributed else np.concatenate(self.session.gather(filled))
 
     def relabel(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
         """The new labels are tasks, from which chunks compute from now on."""

@@ -12,10 +12,8 @@ from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..compiled import kernels as _kernels
 from ..contract import Labelling, Rows, Seeding
-from ..numpy import chunks_of, find_worst
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
-_WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
 # Deduplication: measured on two Zen 4 cores, 8 partitions of 2 to 8 clusters, k-means with 8 clusters.
 _LEAST_ROWS = 1 << 15  # fewer rows are clustered faster than duplicates are found
 _LEAST_COPIES = 3  # minimum mean number of copies of a row for deduplication to be faster, with many starts
@@ -77,15 +75,11 @@ class NativeRows(Rows):
         labelling.labels[indices] = targets
         labelling.core.relabelled()
 
-    def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        values = np.ascontiguousarray(cost.values)
-
-        def costs_of(part: slice) -> np.ndarray:
-            costs = np.empty(part.stop - part.start, dtype=np.int64)
-            self.core.own_scores(labelling.core, values, part.start, part.stop, costs)
-            return costs
-
-        return find_worst(self, chunks_of(self.n_rows, _WORST_ROWS), costs_of, m)
+    def own_scores(self, labelling: Any, table: ScoreTable, start: int = 0, stop: int | None = None) -> np.ndarray:
+        stop = self.n_rows if stop is None else stop
+        scores = np.empty(stop - start, dtype=np.int64)
+        self.core.own_scores(labelling.core, np.ascontiguousarray(table.values), start, stop, scores)
+        return scores
 
     def seeding(self, weights: np.ndarray) -> NativeSeeding:
         return NativeSeeding(self, weights)

@@ -16,8 +16,7 @@ import numpy as np
 from ...core.counts import Counts, Layout, ScoreTable, smallest_unsigned
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
-from ..contract import Labelling, Rows, Seeding
-from ..numpy import first_different
+from ..contract import Labelling, Rows, Seeding, first_different
 from .chunks import (
     Past,
     chunk_assign,
@@ -25,6 +24,7 @@ from .chunks import (
     chunk_counts,
     chunk_locate,
     chunk_overlap,
+    chunk_own_scores,
     chunk_potentials,
     chunk_propose,
     chunk_worst,
@@ -52,6 +52,10 @@ class Chunks(ABC):
     @abstractmethod
     def total(self, function: Callable, arguments: Arguments) -> tuple:
         """The sum of the results for every chunk, element by element."""
+
+    def rowwise(self, function: Callable, arguments: Arguments, which: Sequence[int]) -> Any:
+        """One array of the results for the rows of the chunks in `which`, in the form returned to the user."""
+        return np.concatenate([np.empty(0, np.int64), *self.each(function, arguments, which)])
 
     def cut(self, labels: np.ndarray, k: int) -> list:
         """Labels of all rows as one piece per chunk, stored with the chunks."""
@@ -142,6 +146,15 @@ class ChunkedRows(Rows):
 
     def labels(self, labelling: Any) -> Any:
         return self.chunks.gather(labelling)
+
+    def own_scores(self, labelling: Any, table: ScoreTable, start: int = 0, stop: int | None = None) -> Any:
+        sizes, stop = self.chunks.sizes, self.n_rows if stop is None else stop
+        firsts = np.cumsum(sizes) - sizes
+        begins, ends = np.maximum(start - firsts, 0), np.minimum(stop - firsts, sizes)
+        which = np.flatnonzero(begins < ends).tolist()
+        return self.chunks.rowwise(
+            chunk_own_scores, lambda c: (*labelling.at(c), table, int(begins[c]), int(ends[c])), which
+        )
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
         found = self.chunks.each(chunk_worst, lambda c: (*labelling.at(c), cost, m))
