@@ -142,14 +142,14 @@ class NumpyDevice:
     def own_scores(self, codes, labels, starts, table, scores) -> None:
         scores[:] = table[codes + starts, labels.astype(np.int64)[:, None]].astype(np.int64).sum(axis=1)
 
-    def worst_row(self, codes, offset, starts, cost, labels, copies, found, best) -> None:
+    def worst_row(self, codes, offset, starts, cost, labels, copies, chosen, best) -> None:
         score = np.empty(len(codes), np.int64)
         self.own_scores(codes, labels, starts, cost, score)
         key = ((score + (1 << 31)).astype(np.uint64) << np.uint64(32)) | (
             0xFFFFFFFF - offset - np.arange(len(codes))
         ).astype(np.uint64)
         key[_weights(copies, len(codes)) == 0] = 0
-        for row in found:
+        for row in chosen:
             key[(codes == row).all(axis=1)] = 0
         best[0] = max(int(best[0]), int(key.max(initial=0)))
 

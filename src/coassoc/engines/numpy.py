@@ -124,16 +124,16 @@ class NumpyRows(Rows):
         return np.asarray(self.codes[indices])
 
     def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
-        rows, targets, found, stop = [], [], 0, self.n_rows
+        rows, targets, n_moves, stop = [], [], 0, self.n_rows
         for first in range(start, self.n_rows, self.chunk_rows):
             part = slice(first, min(first + self.chunk_rows, self.n_rows))
             copies = None if self.copies is None else self.copies[part]
             target = propose_chunk(self.codes[part], labelling.labels[part], copies, table, self.layout)
-            moving = np.flatnonzero(target >= 0)[: limit - found]
+            moving = np.flatnonzero(target >= 0)[: limit - n_moves]
             rows.append(moving + first)
             targets.append(target[moving])
-            found += len(moving)
-            if found == limit:
+            n_moves += len(moving)
+            if n_moves == limit:
                 stop = int(rows[-1][-1]) + 1
                 break
         indices = np.concatenate(rows)

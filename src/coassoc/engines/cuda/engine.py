@@ -227,10 +227,10 @@ class CudaRows(Rows):
         p = self.layout.n_partitions
         while len(rows) < m:  # one pass per row: refills are rare and few
             best = self.device.zeros(1, np.uint64)
-            found = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p)
+            chosen = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p)
             for part, codes in self._pieces():
                 self.device.worst_row(
-                    codes, part.start, self.starts, table, labelling.labels[part], self._copies(part), found, best
+                    codes, part.start, self.starts, table, labelling.labels[part], self._copies(part), chosen, best
                 )
             key = int(self.device.get(best)[0])
             if key == 0:
@@ -323,19 +323,19 @@ class CudaRows(Rows):
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> DeviceMoves:  # type: ignore[override]
         device, stop, left = self.device, self.n_rows, limit
         empty_codes = [device.empty((0, self.layout.n_partitions), self.codes.dtype)] if self.streaming else []
-        found: list[tuple[Any, ...]] = [(device.empty(0, np.int64), device.empty(0, np.int32), *empty_codes)]
+        pieces: list[tuple[Any, ...]] = [(device.empty(0, np.int64), device.empty(0, np.int32), *empty_codes)]
         job = device.propose_job(table, self.layout.pad, self.starts, self.layout.n_clusters)
         for here, codes in self._windows(start):
             rows, targets = device.propose_rows(job, codes, labelling.labels[here], self._copies(here))
             rows, targets = rows[:left], targets[:left]
             if len(rows):  # the next piece overwrites a streamed one: keep the codes of these rows
                 codes_of = (device.take(codes, rows),) if self.streaming else ()
-                found.append((rows + here.start, targets, *codes_of))
+                pieces.append((rows + here.start, targets, *codes_of))
             left -= len(rows)
             if left == 0:
                 stop = int(device.get(rows[-1:])[0]) + here.start + 1 if len(rows) else here.start
                 break
-        rows, into, *kept = (device.joined(parts) for parts in zip(*found))
+        rows, into, *kept = (device.joined(parts) for parts in zip(*pieces))
         table_of = kept[0] if self.streaming else self.codes
         return DeviceMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
 

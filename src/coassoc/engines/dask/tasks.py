@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..contract import Fit, Labelling
-from ..stream.chunks import Chunk, Past, State, chunk_labels
+from ..stream.chunks import CachedLabels, Chunk, Past, chunk_labels
 
 # -- rows ----------------------------------------------------------------------------------------------------------
 
@@ -108,8 +108,8 @@ def fill_positions(chunk: Chunk, parts: Sequence, marked: bool) -> np.ndarray:
 def run_on_chunk(chunk: Chunk, function: Callable, task: Any, key: str, version: str) -> Any:
     """``function(task)`` with ``task.rows`` the rows of the chunk; a fit leaves its labels here, under `key`."""
     with chunk.lock:
-        found = function(replace(task, rows=chunk.rows()))
-        if not isinstance(found, Fit):
-            return found
-        chunk.remember(key, State(version, found.labelling))
-        return replace(found, labelling=Labelling(found.counts.n_clusters, None))
+        result = function(replace(task, rows=chunk.rows()))
+        if not isinstance(result, Fit):
+            return result
+        chunk.remember(key, CachedLabels(version, result.labelling))
+        return replace(result, labelling=Labelling(result.counts.n_clusters, None))

@@ -90,10 +90,10 @@ class NativeRows(Rows):
         if not self.settings["blocked_copy"]:  # memory is short, and deduplication needs more
             return self
         limit = self.n_rows // max(_LEAST_COPIES, _LEAST_COPIES_ONCE // n_starts**2)
-        found = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
-        if found is None:
+        groups = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
+        if groups is None:
             return self
-        first, copies, number = found
+        first, copies, number = groups
         return DistinctRows(self.codes[first], self.layout, self.missing, copies, None, self.settings, number)
 
     def split(self, labelling: Any) -> list[Rows]:
@@ -197,9 +197,9 @@ class NativeSeeding(Seeding):
         return self.core.total
 
     def locate(self, targets: np.ndarray) -> np.ndarray:
-        found = np.empty(len(targets), dtype=np.int64)
-        self.core.locate(np.ascontiguousarray(targets, dtype=np.int64), found)
-        return self.rows.codes_at(found)
+        rows = np.empty(len(targets), dtype=np.int64)
+        self.core.locate(np.ascontiguousarray(targets, dtype=np.int64), rows)
+        return self.rows.codes_at(rows)
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
         totals = np.empty(len(candidates), dtype=np.int64)

@@ -61,7 +61,7 @@ def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = F
 
 
 @dataclass
-class State:
+class CachedLabels:
     """Cached labels of a chunk, with the version they belong to."""
 
     version: str
@@ -139,8 +139,8 @@ class Chunk:
         if not self.missing.all():  # a partition that labels every row
             return None
         missing = self.layout.n_clusters.astype(self.codes.dtype)
-        found = np.flatnonzero((self.codes == missing).all(axis=1))
-        return found if len(found) else None
+        unlabelled = np.flatnonzero((self.codes == missing).all(axis=1))
+        return unlabelled if len(unlabelled) else None
 
     # -- cache ---------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Chunk:
                 if labels is None and table is not None:
                     rows.assign(labelling, table)
             yield rows, labelling
-            state = State(before if version is None else version, labelling, packed)
+            state = CachedLabels(before if version is None else version, labelling, packed)
             if self.lean is not None and state.version:
                 if packed is None:
                     state.packed = self.lean(len(self), smallest_unsigned(k))
