@@ -59,8 +59,7 @@ def test_only_tables_counts_and_scalars_cross_during_a_search(make, method, wher
 
 
 @pytest.mark.parametrize("state", [DensityState, AgreementState])
-@pytest.mark.parametrize("p", [3, 20, 40])
-@pytest.mark.parametrize("k", [2, 20, 120, 500])
+@pytest.mark.parametrize(("p", "k"), [(3, 2), (20, 20), (40, 120), (3, 500)])
 def test_moves_settled_on_the_gpu_equal_the_plain_loop(make, state, p, k, monkeypatch):
     """Codes of every width, resident and streamed, counts in shared and in global memory, tickets shared or not."""
     for case, width in enumerate(WIDTHS):
