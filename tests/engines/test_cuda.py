@@ -37,7 +37,7 @@ def fitted(engine, ensemble, copies, k, seed, weights=None, max_iter=25):
 @pytest.mark.parametrize("options", [{"skip": False}, {"skip": None}, {"stream": True}])
 def test_settings_change_no_label(make, options):
     for seed in range(2):
-        ensemble, copies = planted(seed, n=20_000, p=8, most=20, missing=0.1 * (seed % 2))
+        ensemble, copies = planted(seed, n=9000, p=8, most=20, missing=0.1 * (seed % 2))
         expected = fitted(Numpy(), ensemble, copies, 9, seed)
         found = fitted(make(**options), ensemble, copies, 9, seed)
         np.testing.assert_array_equal(found[1], expected[1])
