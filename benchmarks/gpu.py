@@ -111,7 +111,7 @@ def whole_fit(ensemble, engine, k: int = K, seed: int = 0, max_iter: int = 50) -
 
     from coassoc.consensus.lloyd import lloyd, seed_rows
     from coassoc.core.counts import Counts
-    from coassoc.core.tables import KMeansObjective
+    from coassoc.core.objectives import KMeansObjective
 
     p = ensemble.n_partitions
     rows = Recorder(engine.load(ensemble))
@@ -148,7 +148,7 @@ def settled_passes(outcome: dict, skip: bool) -> float:
 
 def settled_kernel(outcome: dict, skip: bool, in_bytes: bool = True) -> float:
     """The same, the kernel alone, with a table of bytes or of 16 bits."""
-    from coassoc.engines.cuda.tables import narrow_table
+    from coassoc.engines.cuda.rounding import narrow_table
 
     rows, fit = outcome["rows"], outcome["fit"]
     labelling = fit.labelling
@@ -339,7 +339,7 @@ def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
 
     from coassoc.core.moves import AgreementState, DensityState
     from coassoc.engines import Cuda
-    from coassoc.engines.settling import settle
+    from coassoc.engines.compiled import settle
     from coassoc.ensemble.gpu import DeviceEnsemble
 
     rows = Cuda().load(DeviceEnsemble.from_codes(*draw_codes(n)))

@@ -320,7 +320,7 @@ def model_table(name: str) -> str:
     n, p, k, passes = 1e9, 20, 20, 10
     rows = []
     for workers, chunks in ((1, 120), (8, 120), (32, 128)):
-        overhead = 0.010 + 0.002 * workers + 0.0001 * chunks
+        overhead = 0.010 + 0.003 * chunks
         memory = n / workers * (p + 6) / 1e9 + 0.15
         seeding, run = k * (n * 3.5e-9 / workers + 2 * overhead), passes * (n * 13e-9 / workers + overhead)
         rows.append((workers, chunks, f"{memory:.1f} GB", f"{seeding:.0f} s", f"{run:.0f} s"))

@@ -9,7 +9,7 @@ namespace coassoc {
 constexpr int kLanes = 64;         // rows in a block of the column-wise copy
 constexpr int kSuperRows = 2048;   // rows under one partial sum of seeding distances; a multiple of kLanes
 constexpr int kMaxCandidates = 8;  // candidate rows measured in one seeding pass
-constexpr int kOneSided = 64;      // ONE_SIDED of coassoc/core/tables.py
+constexpr int kOneSided = 64;      // ONE_SIDED of coassoc/core/objectives.py
 
 // Rows of codes. Row i is `codes[(ids ? ids[i] : i) * p ...]`; block b holds rows 64 b .. 64 b + 63 column by
 // column, `blocked[(b * p + j) * 64 + lane]`, with copies of the last row to fill up. codes[i, j] <= n_clusters[j],

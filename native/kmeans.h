@@ -1,5 +1,5 @@
 // Whole k-means starts: k-means++ seeds, then passes until the labels or the loss stop changing. Operation for operation
-// what coassoc/consensus/lloyd.py and coassoc/core/tables.py do in NumPy, so that the numbers are the same to the last
+// what coassoc/consensus/lloyd.py and coassoc/core/objectives.py do in NumPy, so that the numbers are the same to the last
 // bit.
 #pragma once
 

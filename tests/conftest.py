@@ -33,12 +33,9 @@ def pytest_collection_modifyitems(config, items):
 # name -> (class, arguments); every one must give the same labels
 ENGINES = {
     "numpy": ("Numpy", {"chunk_rows": 13}),
-    "native": ("Native", {}),
-    "native-threads3-rows7": ("Native", {"n_threads": 3, "chunk_rows": 7}),
-    "native-no-copy": ("Native", {"n_threads": 2, "chunk_rows": 64, "blocked_copy": False}),
-    "native-baseline": ("Native", {"n_threads": 2, "simd": "baseline"}),
-    "native-avx2": ("Native", {"n_threads": 2, "simd": "avx2"}),
-    "native-avx512": ("Native", {"n_threads": 2, "simd": "avx512"}),
+    "native": ("Native", {}),  # with the best instruction set here
+    "native-baseline-rows7": ("Native", {"n_threads": 3, "chunk_rows": 7, "simd": "baseline"}),
+    "native-avx2-no-copy": ("Native", {"n_threads": 2, "chunk_rows": 64, "blocked_copy": False, "simd": "avx2"}),
     "stream": ("Stream", {"memory": "1GB", "chunk_rows": 50}),
     "stream-files": ("Stream", {"memory": "1B", "chunk_rows": 29}),  # labels packed, distances not kept
     "dask": ("Dask", {"chunk_rows": 110}),

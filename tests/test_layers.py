@@ -79,6 +79,11 @@ def test_imports_point_downwards():
     assert {(m, t) for m, t in upwards if package_of(m) != package_of(t)} == set()
 
 
+def test_nothing_below_the_command_line_imports_the_whole_package():
+    """``import coassoc`` leads upwards from everywhere."""
+    assert {(m, t) for m, t, _ in IMPORTS if t == "coassoc" and package_of(m) not in ("cli", "experiments")} == set()
+
+
 def test_imports_inside_functions_are_for_optional_packages_and_commands():
     assert {(m, t) for m, t, inside in own() if inside and package_of(m) != "cli"} == set()
 

@@ -13,7 +13,7 @@ import oracle
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, lloyd, random_rows, seed_rows
 from coassoc.core.checks import stream
-from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.core.objectives import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Numpy
 
 

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
-from coassoc.core.tables import ECCObjective, SECObjective, fix_table
+from coassoc.core.objectives import ECCObjective, SECObjective, fix_table
 from coassoc.engines import Numpy
 
 

@@ -13,7 +13,7 @@ from coassoc.consensus import eigen, embedding, spectral
 from coassoc.consensus.eigen import leading_eigenvectors
 from coassoc.consensus.embedding import Sample, SphereSeeding, graph_vectors
 from coassoc.consensus.similarity import walk_similarity
-from coassoc.core.embedding import EmbeddingObjective, round_vectors
+from coassoc.core.objectives import EmbeddingObjective, round_vectors
 from oracle import blocks
 
 METHODS = [ca.HBGF, ca.LWGP, ca.ECPCS]

@@ -43,7 +43,7 @@ ALL = list(itertools.product((False, True), repeat=3))
 
 @pytest.mark.parametrize("kind", STATES)
 @pytest.mark.parametrize("missing, weighted, repeated", ALL)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_single_move_raises_the_objective_at_the_end(kind, seed, missing, weighted, repeated):
     ens, copies, start, k, v = case(seed, missing=missing, weighted=weighted, repeated=repeated)
     rows = ca.engines.Numpy().load(ens, copies)
@@ -110,7 +110,7 @@ def test_the_search_makes_no_cluster_smaller_than_allowed():
         assert climb.counts.sizes.min() == least
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(x=st.integers(0, 3 * 10**9))
 def test_fixed_point_x_log_x_is_close(x):
     bits = fixed_bits(3 * 10**9)

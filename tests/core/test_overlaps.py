@@ -24,7 +24,7 @@ def brute_force(ensemble, weights, copies):
     return np.array(total, dtype=np.float64)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", (1, 2, 3))
 def test_weighted_overlap_equals_fractions(engine, seed):
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(1, 60)), int(rng.integers(1, 7))

@@ -13,10 +13,10 @@ import pytest
 
 from coassoc.consensus.lloyd import lloyd, seed_rows
 from coassoc.core.counts import Counts
-from coassoc.core.tables import KMeansObjective, fix_table, seeding_weights
+from coassoc.core.objectives import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Cuda, Numpy
 from coassoc.engines.cuda.device import has_device
-from coassoc.engines.cuda.tables import narrow_table
+from coassoc.engines.cuda.rounding import narrow_table
 from coassoc.ensemble.gpu import DeviceEnsemble
 from twins import fixtures as twin
 from twins.cases import planted
@@ -36,8 +36,8 @@ def fitted(engine, ensemble, copies, k, seed, weights=None, max_iter=25):
 
 @pytest.mark.parametrize("options", [{"skip": False}, {"skip": None}, {"stream": True}])
 def test_settings_change_no_label(make, options):
-    for seed in range(3):
-        ensemble, copies = planted(seed, n=20_000, p=8, most=20, missing=0.1 * (seed % 2))
+    for seed in range(2):
+        ensemble, copies = planted(seed, n=9000, p=8, most=20, missing=0.1 * (seed % 2))
         expected = fitted(Numpy(), ensemble, copies, 9, seed)
         found = fitted(make(**options), ensemble, copies, 9, seed)
         np.testing.assert_array_equal(found[1], expected[1])
@@ -115,9 +115,9 @@ def test_gap_bytes_never_exceed_the_exact_gap():
         assert (((kept - 1) * 2.0**labelling.unit < gap) | (kept == 0)).all()
 
 
-@pytest.mark.parametrize("in_bytes", [True, False])
-@pytest.mark.parametrize("seed", range(12))
-def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed, in_bytes):
+@pytest.mark.parametrize("seed", range(8))
+def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed):
+    in_bytes = seed % 2 == 0
     ensemble, _ = planted(seed, n=333, missing=0.2)
     rows, rng = Twin().load(ensemble), np.random.default_rng(seed)
     scores = rng.normal(size=(ensemble.n_codes, 5)) * rng.choice([1e-3, 1.0, 40.0], size=(ensemble.n_codes, 1))

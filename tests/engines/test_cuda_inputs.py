@@ -24,7 +24,7 @@ make = twin.engines  # a fixture
 
 
 def model_of(method, engine, **options):
-    fast = {"max_rounds": 1, "micro_clusters": 20} if method.startswith(("Den", "Agr")) else {}
+    fast = {"max_rounds": 1, "micro_clusters": 8, "n_trials": 1} if method.startswith(("Den", "Agr")) else {}
     return getattr(ca, method)(5, random_state=0, engine=engine, **fast, **options)
 
 
@@ -60,7 +60,7 @@ def check_same_fit(make, method, where, monkeypatch, host, weight=None, **init):
 @pytest.mark.parametrize("where", ["device", "host", "streamed"])
 @pytest.mark.parametrize("method", STARTED)
 def test_a_start_on_the_gpu(make, method, where, monkeypatch):
-    host, _ = planted(6, n=9000, p=4, width=np.uint8, most=6, missing=0.1)
+    host, _ = planted(6, n=6000, p=4, width=np.uint8, most=6, missing=0.1)
     labels = (np.arange(host.n_samples) * 7 % 5 * 3 + 2).astype((np.int8, np.int64, np.uint16)[len(method) % 3])
     if method == "KMeansConsensus":
         labels[::9] = -1  # items without a start
@@ -68,17 +68,17 @@ def test_a_start_on_the_gpu(make, method, where, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["device", "host", "streamed"])
-@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.bool_, np.uint8])
 @pytest.mark.parametrize("method", ALL)
-def test_multiplicities_on_the_gpu(make, method, dtype, where, monkeypatch):
-    host, _ = planted(8, n=9000, p=4, width=np.uint8, most=6, missing=0.3)
+def test_multiplicities_on_the_gpu(make, method, where, monkeypatch):
+    dtype = (np.int64, np.float32, np.bool_, np.uint8)[(ALL.index(method) + len(where)) % 4]
+    host, _ = planted(8, n=6000, p=4, width=np.uint8, most=6, missing=0.3)
     weight = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 4, size=host.n_samples).astype(dtype)
     check_same_fit(make, method, where, monkeypatch, host, weight)
 
 
-@pytest.mark.parametrize("fitted_on", ["device", "host"])
 @pytest.mark.parametrize("method", ALL)
-def test_predict_on_the_gpu(make, method, fitted_on, monkeypatch):
+def test_predict_on_the_gpu(make, method, monkeypatch):
+    fitted_on = ("device", "host")[ALL.index(method) % 2]
     host, _ = planted(6, n=3000, p=4, width=np.uint8, most=6, missing=0.1)
     new, _ = planted(9, n=6000, p=4, width=np.uint8, most=9, missing=0.2)  # some labels are unknown
     table, rows = table_of(host), table_of(new)

@@ -25,7 +25,7 @@ def fitted(method, engine, ensemble, copies=None, **options):
 
 def small_tables():
     """Many items, and tables so small that nothing that grows with the items, or the moves, could pass for one."""
-    host, _ = planted(6, n=12_000, p=4, width=np.uint8, most=6, missing=0.0)
+    host, _ = planted(6, n=6000, p=4, width=np.uint8, most=6, missing=0.0)
     return host, {"micro_clusters": 20, "max_rounds": 2}
 
 
@@ -55,12 +55,11 @@ def test_only_tables_counts_and_scalars_cross_during_a_search(make, method, wher
     codes = [4 * n] if where == "host" else []
     assert watch.large(watch.sent) == ([] if resident else [*codes, n])
     assert watch.large(watch.fetched) == ([] if resident else [n])
-    assert max(watch.moves) > (5000 if init else 100)
+    assert max(watch.moves) > (2500 if init else 50)
 
 
 @pytest.mark.parametrize("state", [DensityState, AgreementState])
-@pytest.mark.parametrize("p", [3, 20, 40])
-@pytest.mark.parametrize("k", [2, 20, 120, 500])
+@pytest.mark.parametrize(("p", "k"), [(3, 2), (20, 20), (40, 120), (3, 500)])
 def test_moves_settled_on_the_gpu_equal_the_plain_loop(make, state, p, k, monkeypatch):
     """Codes of every width, resident and streamed, counts in shared and in global memory, tickets shared or not."""
     for case, width in enumerate(WIDTHS):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, brute_counts, counting_copies, make_ensemble, natives
 from coassoc.core.counts import ScoreTable
-from coassoc.core.tables import fix_table
+from coassoc.core.objectives import fix_table
 from coassoc.engines import Native, Numpy
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
@@ -49,7 +49,7 @@ def countings(draw):
     return rng, ensemble, copies, labels, k
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(countings())
 def test_counts_are_brute_force_from_labels_after_moves_and_in_parts(case):
     rng, ensemble, copies, labels, k = case
@@ -88,7 +88,7 @@ def test_counts_of_a_table_larger_than_the_caches():
     table, truth = fix_table(rng.normal(size=(20_000, 850)), oracle.layout), oracle.labelling(850)
     moved = oracle.assign(truth, table)
     wanted = brute_counts(ensemble, oracle.labels(truth), None, 850)
-    for level in LEVELS:
+    for level in LEVELS[-1:]:
         rows = Native(n_threads=2, chunk_rows=64, simd=level).load(ensemble)
         mine = rows.labelling(850)
         for changed in (moved, 0):
@@ -100,8 +100,9 @@ def test_counts_of_a_table_larger_than_the_caches():
 # -- distances ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bits", [0, 8, 16, 31, 40])
-@pytest.mark.parametrize("p", [1, 2, 3, 16, 17, 127, 128, 254, 255, 256])
+@pytest.mark.parametrize(
+    ("p", "bits"), [(1, 0), (3, 0), (16, 8), (17, 40), (128, 0), (254, 31), (255, 0), (255, 8), (256, 0), (256, 16)]
+)
 def test_distances_are_brute_force(p, bits):
     """Unit weights, and weights whose sums need so many bits; with the second come copies and missing labels."""
     rng = np.random.default_rng([p, bits])
@@ -142,8 +143,7 @@ def test_distances_are_brute_force(p, bits):
 # -- split, scatter ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 64, 65, 4097, 70_001])
-@pytest.mark.parametrize("k", [1, 2, 3, 257])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (64, 3), (65, 2), (4097, 257), (70_001, 2)])
 def test_split_and_scatter_over_threads(n, k):
     rng = np.random.default_rng(n + k)
     ensemble = make_ensemble(rng, n, 2, 3)
@@ -213,7 +213,7 @@ def test_a_copy_that_is_being_read_is_not_freed():
     other.start()
     try:
         labelling = rows.labelling(16)
-        for turn in range(40):
+        for turn in range(15):
             rows.seeding(np.ones(p, np.int64))  # builds the copy
             rows.assign(labelling, tables[turn % 2])
             assert np.array_equal(rows.labels(labelling), truth[turn % 2])

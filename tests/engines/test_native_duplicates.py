@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import weakref
 
 import numpy as np
 import pytest
@@ -73,32 +72,28 @@ def test_every_bit_of_a_row_counts_at_every_length(width):
         assert len(first) == 8 * size + 1 and set(counts) == {3}
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 1000, 9000, 131_071, 131_072, 196_609, 262_147, 393_217])
-def test_rows_are_those_of_a_dict(n, width):
+@pytest.mark.parametrize("n", [1, 16, 9000, 131_072, 262_147])
+def test_rows_are_those_of_a_dict(n):
     """Up to parts of more than one step of 2**17, parts that are not of one length, all equal and all different."""
     rng = np.random.default_rng(n)
     numbers = rng.integers(50, size=n)
     numbers[-3:] = 60  # met only at the end
-    check(written(numbers, width=width))
-    if width is np.uint32:
-        check(np.column_stack([np.zeros(n, width), rng.permutation(n).astype(width) * width(2654435761)]))
-        assert check(written(np.full(n, 7)))[1] == [n]
+    for width in WIDTHS:
+        check(written(numbers, width=width))
+    check(np.column_stack([np.zeros(n, np.uint32), rng.permutation(n).astype(np.uint32) * np.uint32(2654435761)]))
+    assert check(written(np.full(n, 7)))[1] == [n]
 
 
-@pytest.mark.parametrize("different", [511, 512, 513, 1024, 2048, 2049, 8193, 40_000])
+@pytest.mark.parametrize("different", [512, 513, 2049, 40_000])
 def test_table_grows_and_forgets_nothing(different):
-    """Each row again after the growth that it may have caused, one after another and at random."""
+    """Each row again after the growth that it may have caused."""
     rng = np.random.default_rng(different)
     numbers = np.concatenate([np.arange(different), [different - 1, 0], rng.permutation(different)])
-    numbers = np.concatenate([numbers, rng.integers(different, size=max(0, 263_000 - len(numbers)))])
     first, _, _ = check(written(numbers), threads=(1, 4))
     assert len(first) == different
-    check(written(np.sort(numbers)), threads=(1, 4))
-    check(written(np.arange(different)), threads=(1,))  # what had just been met is the last of all
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 70), st.integers(1, 12), st.integers(1, 3), st.sampled_from(WIDTHS))
 def test_small_alphabets_and_limits(seed, n, p, most, width):
     codes = np.random.default_rng(seed).integers(most, size=(n, p)).astype(width) * np.iinfo(width).max
@@ -109,17 +104,15 @@ def test_small_alphabets_and_limits(seed, n, p, most, width):
         assert found is None if limit < len(truth[0]) else same(found, truth)
 
 
-@pytest.mark.parametrize("n", [100, 8191, 20_000, 140_000, 300_000])
+@pytest.mark.parametrize("n", [100, 300_000])
 def test_more_rows_than_the_limit_are_never_given(n):
     """Rows side by side at the end of each half, which a look here and there does not tell, nor one half of them."""
     numbers = np.zeros(n, int)
     numbers[n // 2 - 40 : n // 2], numbers[n - 40 :] = np.arange(40), np.arange(40, 80)
     codes = written(numbers)
-    truth = by_dict(codes)
-    for n_threads in (1, 2, 4):
-        for limit in (-1, 0, 1, 39, 40, 41, 79):
-            assert kernels.distinct_rows(codes, limit, n_threads) is None
-        assert same(kernels.distinct_rows(codes, 80, n_threads), truth)
+    for n_threads in (1, 4):
+        assert all(kernels.distinct_rows(codes, limit, n_threads) is None for limit in (-1, 0, 40, 79))
+        assert same(kernels.distinct_rows(codes, 80, n_threads), by_dict(codes))
 
 
 def test_rows_of_an_ensemble_in_any_order_of_memory(monkeypatch):
@@ -142,18 +135,6 @@ def test_empty_and_wrong_tables_are_no_crash():
     for codes in (table[:, ::2], table.T, table[0], table.tolist(), None, table.astype(object), table.astype(">u4")):
         with pytest.raises(TypeError):
             kernels.distinct_rows(codes, 6, 1)
-
-
-def test_a_raised_flag_stops_the_search():
-    codes, flag = written(np.arange(300_000) % 500), kernels.StopFlag()
-    flag.stop()
-    kernels.use_stop_flag(flag)
-    try:
-        with pytest.raises(kernels.Stopped):
-            kernels.distinct_rows(codes, len(codes), 2)
-    finally:
-        kernels.use_stop_flag(None)
-    check(codes, threads=(2,))
 
 
 # -- draws among all items ---------------------------------------------------------------------------------
@@ -204,9 +185,9 @@ def check_draws(rows, seeding, codes, now):
             seeding.locate(np.array([0, t]))
 
 
-# weights whose sums need 1, 2, 4 and 8 bytes
-@pytest.mark.parametrize("top", [1, 50, 10_000, 1 << 29, 1 << 40])
-@pytest.mark.parametrize(("n", "different"), [(1, 1), (9, 9), (100, 50), (3000, 200), (4096, 1), (70_001, 3)])
+@pytest.mark.parametrize(  # weights whose sums need 1, 2, 4 and 8 bytes
+    ("top", "n", "different"), [(1, 1, 1), (50, 100, 50), (10_000, 3000, 200), (1 << 29, 70_001, 3), (1 << 40, 9, 9)]
+)
 def test_draws_are_those_among_all_items(top, n, different, always):
     rng = np.random.default_rng([n, different])
     p = 5
@@ -225,34 +206,6 @@ def test_draws_are_those_among_all_items(top, n, different, always):
         if not now.any():
             break
     assert seeding.total == now.sum()
-
-
-def test_a_map_must_fit_the_rows_and_is_kept():
-    rows = Native(n_threads=2).load(Ensemble.from_codes(np.eye(3, dtype=np.uint8), [2, 2, 2]), np.array([2, 1, 3]))
-    good = np.array([1, 0, 2, 2, 0, 2], np.uint32)
-    for wrong in ([1, 0, 2, 2, 0], [1, 0, 2, 2, 0, 2, 0], [], [1, 0, 2, 2, 0, 3], [0, 0, 2, 2, 0, 2]):
-        with pytest.raises(ValueError, match="as often as it has copies"):
-            rows.core.map_duplicates(np.array(wrong, np.uint32))
-    kept = weakref.ref(good)
-    rows.core.map_duplicates(good)
-    del good
-    assert kept() is not None
-    found = np.empty(6, np.int64)
-    rows.seeding(np.ones(3, int)).core.locate(np.arange(6), found)
-    assert found.tolist() == [1, 0, 2, 2, 0, 2]
-
-
-@pytest.mark.parametrize("n", [0, 1, 65_536, 300_000])
-def test_spread_labels_are_looked_up(n):
-    rng = np.random.default_rng(n)
-    labels, number = rng.integers(-5, 99, size=37).astype(np.int32), rng.integers(37, size=n).astype(np.uint32)
-    for n_threads in (1, 3):
-        out = np.full(n, -9, np.int32)
-        kernels.spread_labels(labels, number, out, n_threads)
-        assert np.array_equal(out, labels[number])
-        if n:
-            with pytest.raises(ValueError, match="different row that is not there"):
-                kernels.spread_labels(labels, np.append(number[:-1], np.uint32(37)), out, n_threads)
 
 
 # -- whole fits --------------------------------------------------------------------------------------------
@@ -284,8 +237,11 @@ KMEANS = {  # arguments, each on ensembles of all kinds
 OTHERS = {"k-means": ca.KMeansConsensus, "SEC": ca.SEC, "ECC": ca.ECC, "density": ca.DensityConsensus}
 
 
-@pytest.mark.parametrize("data", ["plain", "missing", "uint16", "all different"])
-@pytest.mark.parametrize("how", [*OTHERS, *KMEANS])
+DATA = ("plain", "missing", "uint16", "all different")
+PAIRS = [(how, DATA[i % 4]) for i, how in enumerate([*OTHERS, *KMEANS])]
+
+
+@pytest.mark.parametrize(("how", "data"), [*PAIRS, ("k-means", "missing"), ("k-means", "uint16")])
 def test_fits_are_those_of_numpy_on_all_items(how, data, always):
     rng = np.random.default_rng(5)
     most = 500 if data == "uint16" else 7
@@ -294,7 +250,7 @@ def test_fits_are_those_of_numpy_on_all_items(how, data, always):
     ensemble = repeated(rng, n, 90, 6, most, missing=missing, width=width)
     assert data != "uint16" or max(ensemble.n_clusters) > 256
     kind = OTHERS.get(how, ca.KMeansConsensus)
-    for seed in (0, 3):
+    for seed in (0, 3)[: 1 + (how == "k-means")]:
         arguments = {"n_clusters": 5, "n_init": 3, "random_state": seed, **KMEANS.get(how, {})}
         truth = state(kind(engine=Numpy(), **arguments).fit(ensemble), ensemble)
         if how not in ("refined", "density"):
@@ -356,10 +312,10 @@ TREES = [
 ]
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("how", TREES, ids=str)
-def test_trees_are_those_of_numpy_on_all_items(how, missing, always):
-    for seed in range(6):
+def test_trees_are_those_of_numpy_on_all_items(how, always):
+    for seed in (0, 2, 5):
+        missing = 0.1 * (seed == 2)
         table = alike(seed, 90 + 300 * seed, missing=missing, most=300 if seed == 5 else 5)  # 300: two bytes a code
         truth = described(ca.BisectingConsensus(random_state=seed, engine=Numpy(), **how).fit(table), table)
         for engine in (Native(n_threads=1), Native(n_threads=3, simd=LEVELS[seed % len(LEVELS)])):
@@ -376,12 +332,10 @@ def test_trees_are_those_of_numpy_on_all_items(how, missing, always):
 @pytest.mark.parametrize(
     ("n", "different", "n_init", "taken"),
     [
-        (40_000, 40, 10, True),
         (40_000, 40, 1, True),
         (40_000, 700, 10, True),  # more than a 64th of the items
         (40_000, 700, 1, False),
         (40_000, 30_000, 10, False),  # mostly noise
-        (32_768, 40, 10, True),
         (32_767, 40, 10, False),
     ],
 )

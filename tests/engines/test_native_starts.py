@@ -12,7 +12,7 @@ from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, seeded_fits
 from coassoc.core.counts import ScoreTable
-from coassoc.core.tables import ECCObjective, KMeansObjective, seeding_weights
+from coassoc.core.objectives import KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
@@ -61,7 +61,7 @@ def cases(draw):
     return data, v, k, draw(st.sampled_from([1, 2, 30])), draw(st.integers(0, 10**6))
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(cases())
 def test_fits_are_those_of_numpy_start_by_start(case):
     truth = fits_on(Numpy(), *case)
@@ -69,7 +69,7 @@ def test_fits_are_those_of_numpy_start_by_start(case):
         assert fits_on(engine, *case) == truth, engine
 
 
-@pytest.mark.parametrize("k", [2, 3, 20, 255, 256, 257])
+@pytest.mark.parametrize("k", [2, 20, 256, 257])
 def test_many_rows_with_default_chunks_and_threads(k):
     rng = np.random.default_rng(k)
     data = [(make_ensemble(rng, 20_000, 12, 9, missing=0.02 * (k % 2), noise=0.4), None)]
@@ -78,14 +78,14 @@ def test_many_rows_with_default_chunks_and_threads(k):
         assert fits_on(Native(n_threads=3, simd=level), data, np.ones(12), k, 6, 0) == truth, level
 
 
-@pytest.mark.parametrize("p", [1, 2, 6, 254, 255, 256, 300])
+@pytest.mark.parametrize("p", [1, 6, 255, 256])
 def test_first_pass_gives_ties_to_the_first_seed(p):
     """Few clusters: most rows are equally far from several seeds. From 256 on a distance needs more than a byte."""
     rng = np.random.default_rng(p)
     n = 3000 if p < 100 else 200
     ensemble = Ensemble.from_codes(rng.integers(4, size=(n, p)).astype(np.uint8), np.full(p, 4))
     for copies in (None, rng.integers(1, 3, size=n)):
-        for seed in range(3):
+        for seed in range(2):
             truth = fits_on(Numpy(), [(ensemble, copies)], np.ones(p), 4, 1, seed)
             for engine in natives((2,)):
                 assert fits_on(engine, [(ensemble, copies)], np.ones(p), 4, 1, seed) == truth
@@ -97,7 +97,7 @@ def test_first_pass_gives_ties_to_the_first_seed(p):
 def test_a_pass_without_gain_is_undone():
     """Rows that count once between clusters of many millions: a pass moves some, but the rounded loss does not fall."""
     found = 0
-    for seed in range(3000):
+    for seed in range(800):
         rng = np.random.default_rng(seed)
         n, p = int(rng.integers(6, 11)), int(rng.integers(2, 4))
         copies = rng.integers(1, 3, size=n)
@@ -168,23 +168,10 @@ def test_reused_labelling_is_as_good_as_a_new_one():
                     assert again.labelling is used and facts(rows, again) == fresh
 
 
-def test_only_plain_k_means_goes_in_one_call(monkeypatch):
-    calls = []
-    real = Native.kmeans_fits
-    monkeypatch.setattr(Native, "kmeans_fits", lambda self, *rest: calls.append(rest) or real(self, *rest))
-    ensemble = make_ensemble(np.random.default_rng(1), 90, 4, 5)
-    engine, ones = Native(), np.ones(4, int)
-    for objective, n in ((KMeansObjective(np.ones(4)), 1), (ECCObjective(np.ones(4), 0.5), 0)):
-        calls.clear()
-        starts = [Start(engine.load(ensemble), np.random.default_rng(0))]
-        seeded_fits(engine, starts, objective, 3, ones, 20)
-        assert len(calls) == n
-
-
 # -- too few rows, wrong arguments -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("different", [1, 2, 5])
+@pytest.mark.parametrize("different", [1, 5])
 def test_too_few_different_rows_are_named_and_spoil_no_other_start(different):
     rng = np.random.default_rng(different)
     some = np.arange(different)[:, None] * np.ones(3, int)

@@ -11,12 +11,10 @@ import pytest
 from by_hand import make_ensemble
 from coassoc.consensus.lloyd import lloyd
 from coassoc.core.counts import ScoreTable
-from coassoc.core.tables import KMeansObjective
+from coassoc.core.objectives import KMeansObjective
 from coassoc.engines.native import engine as _native
 
 pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
-
-# -- tasks side by side ----------------------------------------------------------------------------------------
 
 
 def fit_once(rows, seed):
@@ -106,20 +104,3 @@ def test_an_interrupt_cancels_what_runs_and_what_waits(some_rows):
     assert set(started) < set(range(12))
     truth = [fit_once(some_rows, seed) for seed in range(4)]
     assert engine.side_by_side(lambda seed: fit_once(some_rows, seed), range(4)) == truth
-
-
-def test_an_interrupt_while_tasks_are_handed_out_stops_those_under_way(some_rows, monkeypatch):
-    running, ends, real = threading.Event(), [], _native._threads(2)
-
-    class Interrupted:
-        @staticmethod
-        def submit(call, task):
-            if task == 1:
-                running.wait(30)
-                raise KeyboardInterrupt
-            return real.submit(call, task)
-
-    monkeypatch.setattr(_native, "_threads", lambda n: Interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        _native.Native(n_threads=2).side_by_side(lambda _: work_until_stopped(some_rows, running, ends), range(3))
-    assert ends == ["Stopped"]

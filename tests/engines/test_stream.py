@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import coassoc as ca
-from coassoc.core.tables import fix_table
+from coassoc.core.objectives import fix_table
 from coassoc.engines import Stream
 from coassoc.engines.memory import Budget, PeakMemory, file_array, parse_size
 from coassoc.engines.stream.chunks import chunk_assign, chunk_potentials

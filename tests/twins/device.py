@@ -15,7 +15,7 @@ import numpy as np
 
 from coassoc.core.counts import Layout
 from coassoc.core.moves import Moves, propose_chunk
-from coassoc.engines.cuda.moves import pack_counts, packed_views, unpack_counts
+from coassoc.engines.cuda.device_moves import pack_counts, packed_views, unpack_counts
 
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
 
@@ -139,13 +139,17 @@ class NumpyDevice:
         lines = np.column_stack([codes + starts, np.full(len(codes), table_rows)])
         np.add.at(alpha, (lines, labels.astype(np.int64)[:, None]), _weights(copies, len(codes))[:, None])
 
-    def worst_row(self, codes, offset, starts, cost, labels, copies, found, best) -> None:
-        score = cost[codes + starts, labels.astype(np.int64)[:, None]].astype(np.int64).sum(axis=1)
+    def own_scores(self, codes, labels, starts, table, scores) -> None:
+        scores[:] = table[codes + starts, labels.astype(np.int64)[:, None]].astype(np.int64).sum(axis=1)
+
+    def worst_row(self, codes, offset, starts, cost, labels, copies, chosen, best) -> None:
+        score = np.empty(len(codes), np.int64)
+        self.own_scores(codes, labels, starts, cost, score)
         key = ((score + (1 << 31)).astype(np.uint64) << np.uint64(32)) | (
             0xFFFFFFFF - offset - np.arange(len(codes))
         ).astype(np.uint64)
         key[_weights(copies, len(codes)) == 0] = 0
-        for row in found:
+        for row in chosen:
             key[(codes == row).all(axis=1)] = 0
         best[0] = max(int(best[0]), int(key.max(initial=0)))
 

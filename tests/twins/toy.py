@@ -63,13 +63,8 @@ class ToyRows(Rows):
     def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         labelling.labels[indices] = targets
 
-    def worst_rows(self, labelling: Any, cost: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
-        own = ((self.H @ cost.values) * labelling.one_hot()).sum(axis=1).astype(np.int64)
-        kept: list[int] = []
-        for i in sorted(np.flatnonzero(self.copies).tolist(), key=lambda i: -own[i]):  # sorted() keeps row order
-            if len(kept) < m and not any((self.codes[i] == self.codes[other]).all() for other in kept):
-                kept.append(i)
-        return self.codes[kept], own[kept]
+    def own_scores(self, labelling: Any, table: Any, start: int = 0, stop: Any = None) -> np.ndarray:
+        return ((self.H @ table.values) * labelling.one_hot()).sum(axis=1).astype(np.int64)[start:stop]
 
     def propose_moves(self, labelling: Any, table: Any, start: int, limit: int) -> Moves:
         copies = self.copies.astype(np.int64)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts, ScoreTable
 from ..core.densities import cluster_densities, density_from_counts, gain_of_split, loss_from_counts
-from ..core.tables import KMeansObjective, seeding_weights
+from ..core.objectives import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.gpu import look_up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.tables import KMeansObjective
+from ..core.objectives import KMeansObjective
 from ..metrics.labels import check_partition_weights
 from .exchange import Found
 from .search import DensityGoal, Search, SearchConsensus, is_large

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.checks import check_choice
-from ..core.tables import ECCObjective
+from ..core.objectives import ECCObjective
 from ..engines import Rows
 from .kmeans import TableConsensus
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from ..core.counts import Counts, Layout
-from ..core.embedding import EmbeddingObjective, lengths_of
+from ..core.objectives import EmbeddingObjective, lengths_of
 from ..engines import Fit, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Counts, Layout, ScoreTable
-from ..core.tables import fix_table
+from ..core.objectives import fix_table
 from ..engines import Engine, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies

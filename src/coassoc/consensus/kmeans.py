@@ -10,7 +10,7 @@ import numpy as np
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Counts
 from ..core.moves import DensityState
-from ..core.tables import KMeansObjective, Objective
+from ..core.objectives import KMeansObjective, Objective
 from ..engines import Fit, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels
@@ -48,7 +48,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
         Returns
         -------
         Objective
-            With ``table(counts)``, ``cost_table(counts)`` and ``loss(counts)``; see ``core/tables.py``.
+            With ``table(counts)``, ``cost_table(counts)`` and ``loss(counts)``; see ``core/objectives.py``.
         """
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.counts import Counts
-from ..core.tables import Objective, fix_table, seeding_weights
+from ..core.objectives import Objective, fix_table, seeding_weights
 from ..engines.contract import Engine, Fit, Labelling, Rows, Start
 
 

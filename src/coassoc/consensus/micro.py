@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.checks import stream
 from ..core.counts import Counts, Layout, ScoreTable
-from ..core.tables import KMeansObjective
+from ..core.objectives import KMeansObjective
 from ..engines import Engine, Fit, Labelling, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows

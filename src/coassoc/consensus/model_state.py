@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..core.counts import Counts, Layout, ScoreTable
-from ..core.tables import fix_table
+from ..core.objectives import fix_table
 from ..engines import Engine
 from ..ensemble import Ensemble
 from ..ensemble.tables import Vocabulary

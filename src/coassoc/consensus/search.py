@@ -13,7 +13,7 @@ from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.densities import loss_from_counts
 from ..core.moves import AgreementObjective, AgreementState, DensityState, agreement_term, fixed_xlogx
-from ..core.tables import KMeansObjective, fix_table, seeding_weights
+from ..core.objectives import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Fit, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing

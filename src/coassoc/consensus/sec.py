@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.tables import SECObjective
+from ..core.objectives import SECObjective
 from ..engines import Rows
 from .kmeans import TableConsensus
 

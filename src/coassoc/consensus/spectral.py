@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.checks import check_integer, seed_from, stream
 from ..core.counts import Counts
-from ..core.embedding import EmbeddingObjective, lengths_of, round_vectors
+from ..core.objectives import EmbeddingObjective, lengths_of, round_vectors
 from ..core.threads import one_thread
 from ..engines import Fit
 from ..metrics.weights import THETA

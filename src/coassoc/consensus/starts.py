@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.checks import stream
 from ..core.counts import Counts
-from ..core.tables import Objective, seeding_weights
+from ..core.objectives import Objective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..metrics.labels import fill_missing
 from .lloyd import TooFewRows, lloyd, random_rows, seeded_fits

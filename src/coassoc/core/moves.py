@@ -142,10 +142,12 @@ class LiveState(ABC):
         return MoveTable(self.kind, alpha, cells, sizes, values, threshold, self.least, self.vanish, **parts)
 
     @abstractmethod
-    def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
-        """Gain of moving m copies of a row from o to c, and (array, where, new values) of what then changes.
+    def _gain_and_changes(
+        self, values: np.ndarray, source: int, target: int, copies: int, partitions: np.ndarray, columns: np.ndarray
+    ) -> tuple[float, list]:
+        """Gain of moving a row between clusters, and (array, where, new values) of what then changes.
 
-        The row has the base clusters `f` in the partitions `at`; α and sizes are left to `settle`.
+        `partitions` label the row, with the base clusters `columns`; α and sizes are left to `settle`.
         """
 
     def settle(self, moves: Moves, threshold: float) -> np.ndarray:
@@ -153,16 +155,16 @@ class LiveState(ABC):
         accepted = np.zeros(len(moves), dtype=bool)
         values = self.values()
         for t in range(len(moves)):
-            o, c, m = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
-            if not may_move(int(self.sizes[o]), int(self.sizes[c]), m, self.least, self.vanish):
+            source, target, copies = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
+            if not may_move(int(self.sizes[source]), int(self.sizes[target]), copies, self.least, self.vanish):
                 continue
-            at = np.flatnonzero(moves.codes[t] < self.layout.n_clusters)
-            f = self.layout.offsets[at] + moves.codes[t][at]
-            gain, changes = self._after(values, o, c, m, at, f)
+            partitions = np.flatnonzero(moves.codes[t] < self.layout.n_clusters)
+            columns = self.layout.offsets[partitions] + moves.codes[t][partitions]
+            gain, changes = self._gain_and_changes(values, source, target, copies, partitions, columns)
             if gain > threshold:
                 accepted[t] = True
-                self.alpha[np.ix_(f, [o, c])] += [-m, m]
-                self.sizes[[o, c]] += [-m, m]
+                self.alpha[np.ix_(columns, [source, target])] += [-copies, copies]
+                self.sizes[[source, target]] += [-copies, copies]
                 for array, where, new in changes:
                     array[where] = new
         return accepted
@@ -205,17 +207,19 @@ class DensityState(LiveState):
         counts = self.alpha * weighted, self.cells * self.steps[:, None]
         return self._frozen(*counts, values, steps=self.steps, unit=self.unit, together=together, observed=observed)
 
-    def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
-        both, step = np.array([o, c]), np.array([-m, m])
+    def _gain_and_changes(
+        self, values: np.ndarray, source: int, target: int, copies: int, partitions: np.ndarray, columns: np.ndarray
+    ) -> tuple[float, list]:
+        both, step = np.array([source, target]), np.array([-copies, copies])
         squares, cells = self.squares[:, both], self.cells[:, both]
-        squares[at] += step * (2 * self.alpha[np.ix_(f, both)] + step)
-        cells[at] += step
+        squares[partitions] += step * (2 * self.alpha[np.ix_(columns, both)] + step)
+        cells[partitions] += step
         together = _sum_in_order(self.v[:, None] * (squares - cells))
         observed = _sum_in_order(self.v[:, None] * (cells * (cells - 1)))
         share = np.divide(together, observed, out=np.zeros(2), where=observed > 0)
         new = (self.sizes[both] + step) * share
         changes = [(self.squares, np.s_[:, both], squares), (self.cells, np.s_[:, both], cells), (values, both, new)]
-        return float((new[0] - values[o]) + (new[1] - values[c])), changes
+        return float((new[0] - values[source]) + (new[1] - values[target])), changes
 
 
 class AgreementState(LiveState):
@@ -254,16 +258,19 @@ class AgreementState(LiveState):
             bits=self.bits,
         )
 
-    def _after(self, values: np.ndarray, o: int, c: int, m: int, at: np.ndarray, f: np.ndarray) -> tuple[float, list]:
-        both, step = np.array([o, c]), np.array([-m, m])
-        there = np.ix_(at, both)
-        alpha, cells = self.alpha[np.ix_(f, both)], self.cells[there]
+    def _gain_and_changes(
+        self, values: np.ndarray, source: int, target: int, copies: int, partitions: np.ndarray, columns: np.ndarray
+    ) -> tuple[float, list]:
+        both, step = np.array([source, target]), np.array([-copies, copies])
+        there, v = np.ix_(partitions, both), self.v[partitions]
+        alpha, cells = self.alpha[np.ix_(columns, both)], self.cells[there]
         joint = (fixed_xlogx(alpha + step, self.bits) - fixed_xlogx(alpha, self.bits)).sum(axis=1)
         own = (fixed_xlogx(cells + step, self.bits) - fixed_xlogx(cells, self.bits)).sum(axis=1)
-        shared, entropy = self.shared[at] + joint - own, self.entropy[at] - own
-        terms = agreement_term(self.v[at], 2.0 * self.v[at], shared, entropy)
-        changes = [(self.cells, there, cells + step), (self.shared, at, shared), (self.entropy, at, entropy)]
-        return float(_sum_in_order(terms - values[at])), [*changes, (values, at, terms)]
+        shared, entropy = self.shared[partitions] + joint - own, self.entropy[partitions] - own
+        terms = agreement_term(v, 2.0 * v, shared, entropy)
+        changes = [(self.cells, there, cells + step), (values, partitions, terms)]
+        changes += [(self.shared, partitions, shared), (self.entropy, partitions, entropy)]
+        return float(_sum_in_order(terms - values[partitions])), changes
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ def declared(what: str) -> tuple[EntryPoint, ...]:
 @cache
 def loaded(what: str) -> dict[str, Any]:
     """What the entry points of a group name, imported; one that cannot be imported is left out with a warning."""
-    found = {}
+    extensions = {}
     for entry in declared(what):
         try:
-            found[entry.name] = entry.load()
+            extensions[entry.name] = entry.load()
         except Exception as error:  # a fault of that package must not stop the others
             warnings.warn(f"coassoc.{what}: {entry.value} cannot be used ({error}).", stacklevel=2)
-    return found
+    return extensions

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.plugins import declared, loaded
-from .contract import Engine, Fit, Labelling, Rows, Seeding, Start
+from .contract import Engine, Fit, Labelling, Loadable, Rows, Seeding, Start
 from .cuda.device import has_device
 from .cuda.engine import Cuda
 from .dask.engine import Dask
@@ -22,6 +20,7 @@ __all__ = [
     "Fit",
     "Labelling",
     "Layout",
+    "Loadable",
     "Native",
     "Numpy",
     "Rows",
@@ -41,7 +40,7 @@ def engine_names() -> tuple[str, ...]:
     return ("auto", *_BY_NAME, *(entry.name for entry in declared("engines")))
 
 
-def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
+def resolve(engine: str | Engine, ensemble: Loadable | None = None) -> Engine:
     """The engine a user asked for, by name or instance; ``"auto"`` picks the fastest one available."""
     if isinstance(engine, Engine):
         return engine
@@ -57,10 +56,11 @@ def resolve(engine: str | Engine, ensemble: Any = None) -> Engine:
     return kind()
 
 
-def _fastest(ensemble: Any) -> Engine:
-    preferred = getattr(ensemble, "preferred_engine", None)  # of an ensemble in a file, on a cluster or on a GPU
-    if preferred is not None and (found := preferred()) is not None:
-        return found
-    if getattr(ensemble, "n_samples", 0) >= CUDA_PAYS and has_device():
-        return Cuda()
+def _fastest(ensemble: Loadable | None) -> Engine:
+    if ensemble is not None:
+        preferred = ensemble.preferred_engine()
+        if preferred is not None:
+            return preferred
+        if ensemble.n_samples >= CUDA_PAYS and has_device():
+            return Cuda()
     return native_or_none() or Numpy()

@@ -5,8 +5,7 @@ function of one row and a small table. Chunking, threads and the choice of engin
 and a chunk lost with its worker is computed again.
 
 An engine implements `Engine.load`, the abstract methods of `Rows` and the three of `Seeding`; the other methods have
-defaults over those. Of an ensemble, `load` reads ``codes``, ``n_clusters``, ``offsets``, ``n_samples``, ``sizes``,
-``has_missing`` and ``unlabelled()``.
+defaults over those. `Loadable` lists what `load` may read of an ensemble.
 
 Shapes: p partitions with d base clusters in total, k consensus clusters. A row of codes has one integer per
 partition; the code ``n_clusters[j]`` marks a missing label.
@@ -24,11 +23,52 @@ import numpy as np
 from ..core.counts import Counts, Layout, ScoreTable, check_total_copies
 from ..core.moves import Moves, MoveTable
 from ..core.overlaps import RowShares
-from .settling import settle
+from .compiled import settle
+
+_RANKED_ROWS = 1 << 18  # rows ranked at a time by `worst_rows`; bounds the temporary memory
+
+
+class Loadable:
+    """What engines read of an ensemble. `source` and what follows serve labels that stay where they are."""
+
+    codes: Any  # (n, p) unsigned integers, in memory, mapped from a file or on a GPU
+    n_clusters: np.ndarray  # (p,) clusters of each partition
+    offsets: np.ndarray  # (p + 1,) their first columns in H
+    sizes: np.ndarray  # (d,) items of each base cluster
+    has_missing: bool
+    exact_sizes: bool = True  # False: only the sum of `sizes` over each partition is right
+
+    @property
+    def n_samples(self) -> int:
+        return len(self.codes)
+
+    def unlabelled(self) -> Any:
+        """Indices of the items that no partition labels, or None when there are none."""
+        raise NotImplementedError
+
+    source: Any = None  # blocks of labels in a file or on a cluster, with `kind`, `names`, `tally` and `merge`
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether `codes` exists; else an engine may code the labels of `source` where they are."""
+        return True
+
+    @property
+    def block_sizes(self) -> list[int]:
+        """Rows of each block of `source`."""
+        raise NotImplementedError
+
+    def scan(self, tally: Any = None) -> Any:
+        """How labels become codes (`codes_of_blocks`); ``tally(source, missing)`` may count them on a cluster."""
+        raise NotImplementedError
+
+    def preferred_engine(self) -> Engine | None:
+        """The engine that ``engine="auto"`` picks for labels in a file, on a cluster or on a GPU; None: the fastest."""
+        return None
 
 
 class Labelling:
-    """A label for each row, stored as the engine likes. Engines add what they need."""
+    """A label from 0 to n_clusters - 1 for each row, stored as the engine likes. Engines add what they need."""
 
     def __init__(self, n_clusters: int, labels: Any):
         self.n_clusters, self.labels = n_clusters, labels
@@ -76,6 +116,7 @@ class Rows(ABC):
     layout: Layout
     n_rows: int
     n_copies: int  # Σ multiplicities of the rows that take part
+    copies: Any  # (n_rows,) multiplicity of each row, 0 where it takes no part, or None: all 1; for `worst_rows` alone
 
     # -- verbs that every engine implements ----------------------------------------------------------------
 
@@ -100,10 +141,10 @@ class Rows(ABC):
         """Set the labels of a few rows."""
 
     @abstractmethod
-    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        """Codes (≤ m, p) of the different rows with the largest cost under their own label, and those costs.
+    def own_scores(self, labelling: Labelling, table: ScoreTable, start: int = 0, stop: int | None = None) -> Any:
+        """Sum of `table` over the labels of each row from `start` to `stop`, under its own cluster (int64).
 
-        Only rows that take part; largest first, lowest row index on ties.
+        A missing label adds 0. An array where the caller keeps its arrays, as for `labels`.
         """
 
     @abstractmethod
@@ -147,6 +188,23 @@ class Rows(ABC):
 
     def abandon(self) -> None:  # noqa: B027 - local memory is freed without help
         """Cancel remote tasks and free remote memory, although a traceback may still refer to them."""
+
+    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Codes (≤ m, p) of the different rows with the largest `own_scores` by `cost`, and those scores.
+
+        Only rows that take part; largest first, lowest row index on ties.
+        """
+        worst = scores = np.empty(0, np.int64)
+        for start in range(0, max(self.n_rows, 1), _RANKED_ROWS):
+            stop = min(start + _RANKED_ROWS, self.n_rows)
+            here, own = np.arange(start, stop), self.own_scores(labelling, cost, start, stop)
+            if self.copies is not None:
+                taking_part = self.copies[start:stop] > 0
+                here, own = here[taking_part], own[taking_part]
+            worst, scores = np.concatenate([worst, here]), np.concatenate([scores, own])
+            best = first_different(lambda at, worst=worst: self.codes_at(worst[at]), scores, m)
+            worst, scores = worst[best], scores[best]
+        return self.codes_at(worst), scores
 
     def whole_counts(self) -> Counts:
         """Counts of all rows as one cluster."""
@@ -225,7 +283,7 @@ class Engine(ABC):
     name: str
 
     @abstractmethod
-    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> Rows:
+    def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> Rows:
         """The rows of an ensemble, for use in a with block: an exception there cancels remote work."""
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -272,3 +330,17 @@ def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.n
 def missing_in(ensemble: Any) -> np.ndarray:
     """Whether each partition leaves some item without a label."""
     return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
+
+
+def first_different(codes_at: Callable, costs: np.ndarray, m: int) -> np.ndarray:
+    """Positions of the m largest costs whose codes differ, the first of equals; looks at a few top ones first."""
+    top = 4 * m
+    while True:
+        high = np.arange(len(costs))
+        if top < len(costs):
+            high = np.flatnonzero(costs >= np.partition(costs, len(costs) - top)[len(costs) - top])
+        high = high[np.argsort(-costs[high], kind="stable")]
+        _, first = np.unique(codes_at(high), axis=0, return_index=True)
+        if len(first) >= m or len(high) == len(costs):
+            return high[np.sort(first)[:m]]
+        top = max(8 * top, len(high) + 1)

@@ -61,10 +61,10 @@ def anonymous_bytes() -> int | None:
 
 def available_bytes() -> int:
     """Memory that can be allocated now without swapping, as the system reports it."""
-    found = proc_bytes("meminfo", "MemAvailable")
-    if found is None and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+    available = proc_bytes("meminfo", "MemAvailable")
+    if available is None and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    return 4 * 10**9 if found is None else found
+    return 4 * 10**9 if available is None else available
 
 
 def trim() -> None:

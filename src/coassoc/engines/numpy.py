@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from ..core.checks import check_integer
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.moves import Moves, MoveTable, propose_chunk
 from ..core.overlaps import RowShares
-from ..core.tables import ONE_SIDED
-from .contract import Engine, Labelling, Rows, Seeding, participating_copies
+from ..core.objectives import ONE_SIDED
+from .contract import Engine, Labelling, Loadable, Rows, Seeding, participating_copies
 
 
 class Numpy(Engine):
@@ -38,7 +38,7 @@ class Numpy(Engine):
     def __repr__(self) -> str:
         return f"Numpy(chunk_rows={self.chunk_rows})"
 
-    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NumpyRows:
+    def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> NumpyRows:
         copies = participating_copies(ensemble, multiplicity)
         return NumpyRows(ensemble.codes, Layout.of(ensemble), copies, self.chunk_rows)
 
@@ -79,14 +79,15 @@ class NumpyRows(Rows):
     def labels(self, labelling: Labelling) -> np.ndarray:
         return labelling.labels
 
-    def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        values = self.layout.pad(cost.values)
-
-        def costs_of(part: slice) -> np.ndarray:
-            own = values[self.codes[part] + self._starts, labelling.labels[part, None]]
-            return own.sum(axis=1, dtype=np.int64)
-
-        return find_worst(self, self._chunks(), costs_of, m)
+    def own_scores(
+        self, labelling: Labelling, table: ScoreTable, start: int = 0, stop: int | None = None
+    ) -> np.ndarray:
+        values, labels = self.layout.pad(table.values), labelling.labels[start:stop]
+        scores = np.empty(len(labels), np.int64)
+        for part in chunks_of(len(labels), self.chunk_rows):
+            columns = self.codes[start:stop][part] + self._starts
+            scores[part] = values[columns, labels[part, None]].sum(axis=1, dtype=np.int64)
+        return scores
 
     def seeding(self, weights: np.ndarray) -> NumpySeeding:
         return NumpySeeding(self, weights)
@@ -124,16 +125,16 @@ class NumpyRows(Rows):
         return np.asarray(self.codes[indices])
 
     def propose_moves(self, labelling: Labelling, table: MoveTable, start: int, limit: int) -> Moves:
-        rows, targets, found, stop = [], [], 0, self.n_rows
+        rows, targets, n_moves, stop = [], [], 0, self.n_rows
         for first in range(start, self.n_rows, self.chunk_rows):
             part = slice(first, min(first + self.chunk_rows, self.n_rows))
             copies = None if self.copies is None else self.copies[part]
             target = propose_chunk(self.codes[part], labelling.labels[part], copies, table, self.layout)
-            moving = np.flatnonzero(target >= 0)[: limit - found]
+            moving = np.flatnonzero(target >= 0)[: limit - n_moves]
             rows.append(moving + first)
             targets.append(target[moving])
-            found += len(moving)
-            if found == limit:
+            n_moves += len(moving)
+            if n_moves == limit:
                 stop = int(rows[-1][-1]) + 1
                 break
         indices = np.concatenate(rows)
@@ -200,31 +201,3 @@ def distances(codes, row, n_clusters, weights) -> np.ndarray:
 def chunks_of(n: int, step: int) -> Iterator[slice]:
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
-
-
-def find_worst(rows: Any, chunks: Iterable[slice], costs_of: Callable, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """The verb `worst_rows` for rows with `copies`, given the costs of the rows of a chunk."""
-    worst = costs = np.empty(0, np.int64)
-    for part in chunks:
-        here, own = np.arange(part.start, part.stop), costs_of(part)
-        if rows.copies is not None:
-            taking_part = rows.copies[part] > 0
-            here, own = here[taking_part], own[taking_part]
-        worst, costs = np.concatenate([worst, here]), np.concatenate([costs, own])
-        best = first_different(lambda at, worst=worst: rows.codes_at(worst[at]), costs, m)
-        worst, costs = worst[best], costs[best]
-    return rows.codes_at(worst), costs
-
-
-def first_different(codes_at: Callable, costs: np.ndarray, m: int) -> np.ndarray:
-    """Positions of the m largest costs whose codes differ, the first of equals; looks at a few top ones first."""
-    top = 4 * m
-    while True:
-        high = np.arange(len(costs))
-        if top < len(costs):
-            high = np.flatnonzero(costs >= np.partition(costs, len(costs) - top)[len(costs) - top])
-        high = high[np.argsort(-costs[high], kind="stable")]
-        _, first = np.unique(codes_at(high), axis=0, return_index=True)
-        if len(first) >= m or len(high) == len(costs):
-            return high[np.sort(first)[:m]]
-        top = max(8 * top, len(high) + 1)

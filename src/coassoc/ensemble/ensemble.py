@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.counts import smallest_unsigned
+from ..engines.contract import Loadable
 from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
 from .io.blocks import Coding
@@ -16,7 +17,7 @@ from .rows import count_codes, distinct_rows, row_chunks, tally_integers
 from .tables import Vocabulary, check_table_shape, column_values, columns_of
 
 
-class Ensemble:
+class Ensemble(Loadable):
     r"""Many clusterings of the same items, recoded into the smallest integers that hold them.
 
     With :math:`p` partitions of :math:`n` items, partition :math:`j` having :math:`k_j` clusters, the ensemble

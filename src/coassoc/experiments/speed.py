@@ -22,7 +22,7 @@ import numpy as np
 
 import coassoc as ca
 
-from ..core.tables import KMeansObjective, fix_table
+from ..core.objectives import KMeansObjective, fix_table
 from ..engines import Native, Numpy, resolve
 from .measure import Meter
 

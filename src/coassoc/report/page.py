@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..consensus.auto.estimator import SURE
+from ..engines.config import version_of
 from ..ensemble.io.output import check_writable, replacing
 from ..metrics.counting import contingency
 from . import plain_text
@@ -79,11 +80,9 @@ def render(summary: Summary) -> str:
         loader=PackageLoader("coassoc.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(num=plain_text.number, seconds=plain_text.seconds, pct=_percent, count="{:,}".format)
-    import coassoc
-
     return environment.get_template("page.html").render(
         s=summary,
-        version=coassoc.__version__,
+        version=version_of("coassoc"),
         library=files("coassoc.report").joinpath("assets/echarts.min.js").read_text(encoding="utf-8"),
         data=_data_script({"tables": tables(summary), "facts": _facts(summary)}),
         findings=findings(summary),

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.checks import check_integer, seed_from, stream
 from ...core.counts import Counts, Layout
-from ...core.tables import KMeansObjective, fix_table
+from ...core.objectives import KMeansObjective, fix_table
 from ...core.threads import one_thread
 from ...engines import Engine, Rows
 from ...ensemble import Ensemble

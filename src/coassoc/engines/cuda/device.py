@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .memory import DeviceMemory
-from .moves import pack_counts, sums_are_integers, unpack_counts
+from .device_memory import DeviceMemory
+from .device_moves import pack_counts, sums_are_integers, unpack_counts
 
 _NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _THREADS = 1024
@@ -185,11 +185,15 @@ class CupyDevice(DeviceMemory):
             )  # fmt: skip
             first = last
 
-    def worst_row(self, codes, offset, starts, cost, labels, copies, found, best) -> None:
+    def own_scores(self, codes, labels, starts, table, scores) -> None:
+        args = (codes, _i8(len(codes)), _i4(codes.shape[1]), _i4(table.shape[1]), self._constant(starts), table, labels)
+        self._run(f"own_scores<{_type(codes)}, {_type(labels)}>", len(codes), (*args, scores))
+
+    def worst_row(self, codes, offset, starts, cost, labels, copies, chosen, best) -> None:
         self._run(
             f"worst_row<{_type(codes)}, {_type(labels)}>", len(codes),
             (codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), _i4(cost.shape[1]), self.put(starts), cost,
-             labels, copies, self.put(found), _i4(len(found)), best),
+             labels, copies, self.put(chosen), _i4(len(chosen)), best),
         )  # fmt: skip
 
     # -- exchange ------------------------------------------------------------------------------------------
@@ -286,14 +290,14 @@ class CupyDevice(DeviceMemory):
             given["at"][0, :m] = targets
         kind, p = ("unsigned char", 0) if codes is None else (_type(codes), codes.shape[1])
         held = "unsigned char" if distance is None else _type(distance)
-        found = self.empty(m, np.int64) if codes is None else self.empty((m, p), codes.dtype)
-        into = (found, None, _i4(p), None) if codes is None else (None, codes, _i4(p), found)
+        located = self.empty(m, np.int64) if codes is None else self.empty((m, p), codes.dtype)
+        into = (located, None, _i4(p), None) if codes is None else (None, codes, _i4(p), located)
         args = (
             running, _i8(len(running)), given, None if few else self.put(targets), _i8(n),
             distance, copies, *into,
         )  # fmt: skip
         self._launch(f"locate_rows<{held}, {_bool(distance is None)}, {kind}>", m, _THREADS, args)
-        return found
+        return located
 
     # -- subsets and overlaps ------------------------------------------------------------------------------
 
@@ -324,10 +328,10 @@ class CupyDevice(DeviceMemory):
 
     def mark_unlabelled(self, codes, n_clusters, copies) -> int:
         """How many rows no partition labels; those are set to 0 in `copies`."""
-        n, found = len(codes), self.zeros(1, np.uint64)
-        args = (codes, _i8(n), _i4(codes.shape[1]), self.put(n_clusters.astype(np.uint32)), copies, found)
+        n, unlabelled = len(codes), self.zeros(1, np.uint64)
+        args = (codes, _i8(n), _i4(codes.shape[1]), self.put(n_clusters.astype(np.uint32)), copies, unlabelled)
         self._run(f"mark_unlabelled<{_type(codes)}>", n, args, threads=256)
-        return int(found.get()[0])
+        return int(unlabelled.get()[0])
 
     def overlap_rows(self, codes, pairs, n_cells, factor, flat) -> None:
         """Add `factor` of every row (None: 1), of the type of `flat`, to the cells of its pairs of labels."""

@@ -19,11 +19,11 @@ import numpy as np
 from ...core.counts import Counts, Layout, ScoreTable, check_total_copies, smallest_unsigned
 from ...core.moves import MoveTable
 from ...core.overlaps import RowShares
-from ..contract import Engine, Labelling, Rows
+from ..contract import Engine, Labelling, Loadable, Rows
 from .device import open_device
-from .moves import DeviceMoves
+from .device_moves import DeviceMoves
+from .rounding import narrow_table, table_drift
 from .seeding import CudaSeeding
-from .tables import narrow_table, table_drift
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # the byte table is used when gaps are at least this many times its error bound
@@ -78,7 +78,7 @@ class Cuda(Engine):
         """The device object the rows work with."""
         return open_device(self.device)
 
-    def load(self, ensemble: Any, multiplicity: Any = None) -> CudaRows:
+    def load(self, ensemble: Loadable, multiplicity: Any = None) -> CudaRows:
         device = self.open()
         codes, on_host = ensemble.codes, not device.owns(ensemble.codes)
         n, p = codes.shape
@@ -209,6 +209,17 @@ class CudaRows(Rows):
     def labels(self, labelling: Any) -> Any:
         return self._answer(labelling.labels)
 
+    def own_scores(self, labelling: Any, table: ScoreTable, start: int = 0, stop: int | None = None) -> Any:
+        stop = self.n_rows if stop is None else stop
+        values, scores = self.device.put(self.layout.pad(table.values)), self._empty(stop - start, np.int64)
+        for part, codes in self._pieces(start):
+            here = slice(max(part.start, start), min(part.stop, stop))
+            if here.start >= here.stop:
+                break
+            own = codes[here.start - part.start : here.stop - part.start], labelling.labels[here]
+            self.device.own_scores(*own, self.starts, values, scores[here.start - start : here.stop - start])
+        return self.device.get(scores) if self.on_host else scores
+
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
         table = self.device.put(self.layout.pad(cost.values))
         rows: list[np.ndarray] = []
@@ -216,10 +227,10 @@ class CudaRows(Rows):
         p = self.layout.n_partitions
         while len(rows) < m:  # one pass per row: refills are rare and few
             best = self.device.zeros(1, np.uint64)
-            found = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p)
+            chosen = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p)
             for part, codes in self._pieces():
                 self.device.worst_row(
-                    codes, part.start, self.starts, table, labelling.labels[part], self._copies(part), found, best
+                    codes, part.start, self.starts, table, labelling.labels[part], self._copies(part), chosen, best
                 )
             key = int(self.device.get(best)[0])
             if key == 0:
@@ -312,19 +323,19 @@ class CudaRows(Rows):
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> DeviceMoves:  # type: ignore[override]
         device, stop, left = self.device, self.n_rows, limit
         empty_codes = [device.empty((0, self.layout.n_partitions), self.codes.dtype)] if self.streaming else []
-        found: list[tuple[Any, ...]] = [(device.empty(0, np.int64), device.empty(0, np.int32), *empty_codes)]
+        pieces: list[tuple[Any, ...]] = [(device.empty(0, np.int64), device.empty(0, np.int32), *empty_codes)]
         job = device.propose_job(table, self.layout.pad, self.starts, self.layout.n_clusters)
         for here, codes in self._windows(start):
             rows, targets = device.propose_rows(job, codes, labelling.labels[here], self._copies(here))
             rows, targets = rows[:left], targets[:left]
             if len(rows):  # the next piece overwrites a streamed one: keep the codes of these rows
                 codes_of = (device.take(codes, rows),) if self.streaming else ()
-                found.append((rows + here.start, targets, *codes_of))
+                pieces.append((rows + here.start, targets, *codes_of))
             left -= len(rows)
             if left == 0:
                 stop = int(device.get(rows[-1:])[0]) + here.start + 1 if len(rows) else here.start
                 break
-        rows, into, *kept = (device.joined(parts) for parts in zip(*found))
+        rows, into, *kept = (device.joined(parts) for parts in zip(*pieces))
         table_of = kept[0] if self.streaming else self.codes
         return DeviceMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
 

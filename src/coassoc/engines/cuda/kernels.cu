@@ -13,7 +13,7 @@ typedef long long i64;
 
 constexpr int WARP_ROWS = 128;    // rows a warp filters before it scores those that need it
 constexpr int QUEUE = 160;        // waiting rows per warp: up to 31 left over and WARP_ROWS new ones
-constexpr u32 ONE_SIDED = 64;     // as in core/tables.py
+constexpr u32 ONE_SIDED = 64;     // as in core/objectives.py
 constexpr int SEED_ROWS = 8192;   // rows summed in one entry of the seeding sums
 constexpr int COMPACT_ROWS = 4096;
 constexpr u32 ALL = 0xffffffffu;
@@ -275,6 +275,22 @@ __global__ void count_rows(const CODE* __restrict__ codes, i64 n, int p, int fir
     }
 }
 
+// Sum of the table over the labels of a row, under its own cluster.
+template <class CODE>
+__device__ int own_score(const CODE* __restrict__ here, int p, int k, const int* __restrict__ starts,
+                         const int* __restrict__ table, int label) {
+    int score = 0;
+    for (int j = 0; j < p; ++j) score += __ldg(table + (i64)(__ldg(starts + j) + (int)__ldg(here + j)) * k + label);
+    return score;
+}
+
+template <class CODE, class LABEL>
+__global__ void own_scores(const CODE* __restrict__ codes, i64 n, int p, int k, const int* __restrict__ starts,
+                           const int* __restrict__ table, const LABEL* __restrict__ labels, i64* scores) {
+    for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n; row += (i64)gridDim.x * blockDim.x)
+        scores[row] = own_score(codes + row * p, p, k, starts, table, labels[row]);
+}
+
 // Largest (cost under the own label, lowest row) of the rows that take part and differ from the `n_found` found ones.
 template <class CODE, class LABEL>
 __global__ void worst_row(const CODE* __restrict__ codes, i64 n, i64 offset, int p, int k,
@@ -285,8 +301,7 @@ __global__ void worst_row(const CODE* __restrict__ codes, i64 n, i64 offset, int
     for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n; row += (i64)gridDim.x * blockDim.x) {
         if (copies && !copies[row]) continue;
         const CODE* here = codes + row * p;
-        int score = 0;
-        for (int j = 0; j < p; ++j) score += __ldg(cost + (i64)(__ldg(starts + j) + (int)__ldg(here + j)) * k + labels[row]);
+        const int score = own_score(here, p, k, starts, cost, labels[row]);
         const u64 key = ((u64)((u32)score ^ 0x80000000u) << 32) | (ALL - (u32)(row + offset));
         if (key <= mine) continue;
         bool seen = false;

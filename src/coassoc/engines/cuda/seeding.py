@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.tables import ONE_SIDED
+from ...core.objectives import ONE_SIDED
 from ..contract import Seeding
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..contract import Fit, Labelling
-from ..stream.chunks import Chunk, Past, State, add_results, chunk_labels
-
-
-def same(value: Any) -> Any:
-    """The argument: a task that holds data, which the scheduler can run again."""
-    return value
-
+from ..stream.chunks import CachedLabels, Chunk, Past, chunk_labels
 
 # -- rows ----------------------------------------------------------------------------------------------------------
 
@@ -109,37 +102,14 @@ def fill_positions(chunk: Chunk, parts: Sequence, marked: bool) -> np.ndarray:
     return _marked(chunk, labels) if marked else labels
 
 
-# -- several chunks at once ----------------------------------------------------------------------------------------
-
-
-def on_chunks(chunks: Sequence[Chunk], function: Callable, arguments: Sequence[tuple]) -> list:
-    """``function(chunk, *arguments)`` for each chunk."""
-    return [function(chunk, *own) for chunk, own in zip(chunks, arguments)]
-
-
-def sum_on_chunks(chunks: Sequence[Chunk], function: Callable, arguments: Sequence[tuple]) -> tuple:
-    return add_results(on_chunks(chunks, function, arguments))
-
-
-async def answer(how: Callable, jobs: Sequence[tuple], dask_worker: Any = None) -> list | None:
-    """``how(chunks, *arguments)`` of each job, run in the worker's task threads; None if a chunk is not held here."""
-    held, loop = dask_worker.data, asyncio.get_running_loop()
-    if not all(key in held for keys, *_ in jobs for key in keys):
-        return None
-    threads = dask_worker.executors["default"]
-    calls = [loop.run_in_executor(threads, how, [held[key] for key in keys], *args) for keys, *args in jobs]
-    found = await asyncio.gather(*calls)
-    return [add_results(found)] if how is sum_on_chunks else found  # one sum comes back from each worker
-
-
 # -- whole tasks on one chunk --------------------------------------------------------------------------------------
 
 
 def run_on_chunk(chunk: Chunk, function: Callable, task: Any, key: str, version: str) -> Any:
     """``function(task)`` with ``task.rows`` the rows of the chunk; a fit leaves its labels here, under `key`."""
     with chunk.lock:
-        found = function(replace(task, rows=chunk.rows()))
-        if not isinstance(found, Fit):
-            return found
-        chunk.remember(key, State(version, found.labelling))
-        return replace(found, labelling=Labelling(found.counts.n_clusters, None))
+        result = function(replace(task, rows=chunk.rows()))
+        if not isinstance(result, Fit):
+            return result
+        chunk.remember(key, CachedLabels(version, result.labelling))
+        return replace(result, labelling=Labelling(result.counts.n_clusters, None))

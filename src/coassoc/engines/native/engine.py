@@ -17,7 +17,7 @@ from ...core.checks import check_integer
 from ...core.counts import Layout
 from ..compiled import kernels as _kernels
 from ..compiled import why_missing as _why_not
-from ..contract import Engine, Fit, Labelling, Rows, Start, missing_in, participating_copies
+from ..contract import Engine, Fit, Labelling, Loadable, Rows, Start, missing_in, participating_copies
 from .rows import NativeRows
 
 _LARGE_ROWS = 1 << 19  # one start on so many rows keeps every thread busy; several at a time only need more memory
@@ -83,7 +83,7 @@ class Native(Engine):
         given = [f"{name}={value!r}" for name in ("n_threads", "chunk_rows", "simd") if (value := getattr(self, name))]
         return f"Native({', '.join(given + ([] if self.blocked_copy else ['blocked_copy=False']))})"
 
-    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> NativeRows:
+    def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> NativeRows:
         copies = participating_copies(ensemble, multiplicity)
         layout, missing = Layout.of(ensemble), missing_in(ensemble).astype(np.uint8)
         if copies is not None:
@@ -95,7 +95,7 @@ class Native(Engine):
             "blocked_copy": self.blocked_copy,
         }
         rows = NativeRows(np.ascontiguousarray(ensemble.codes), layout, missing, copies, None, settings)
-        if copies is None and getattr(ensemble, "exact_sizes", True):
+        if copies is None and ensemble.exact_sizes:
             rows.set_sizes(ensemble.sizes)
         return rows
 

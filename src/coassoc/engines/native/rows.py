@@ -12,10 +12,8 @@ from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..compiled import kernels as _kernels
 from ..contract import Labelling, Rows, Seeding
-from ..numpy import chunks_of, find_worst
 
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
-_WORST_ROWS = 1 << 18  # rows ranked at a time when clusters are refilled; bounds the temporary memory
 # Deduplication: measured on two Zen 4 cores, 8 partitions of 2 to 8 clusters, k-means with 8 clusters.
 _LEAST_ROWS = 1 << 15  # fewer rows are clustered faster than duplicates are found
 _LEAST_COPIES = 3  # minimum mean number of copies of a row for deduplication to be faster, with many starts
@@ -77,15 +75,11 @@ class NativeRows(Rows):
         labelling.labels[indices] = targets
         labelling.core.relabelled()
 
-    def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        values = np.ascontiguousarray(cost.values)
-
-        def costs_of(part: slice) -> np.ndarray:
-            costs = np.empty(part.stop - part.start, dtype=np.int64)
-            self.core.own_scores(labelling.core, values, part.start, part.stop, costs)
-            return costs
-
-        return find_worst(self, chunks_of(self.n_rows, _WORST_ROWS), costs_of, m)
+    def own_scores(self, labelling: Any, table: ScoreTable, start: int = 0, stop: int | None = None) -> np.ndarray:
+        stop = self.n_rows if stop is None else stop
+        scores = np.empty(stop - start, dtype=np.int64)
+        self.core.own_scores(labelling.core, np.ascontiguousarray(table.values), start, stop, scores)
+        return scores
 
     def seeding(self, weights: np.ndarray) -> NativeSeeding:
         return NativeSeeding(self, weights)
@@ -96,10 +90,10 @@ class NativeRows(Rows):
         if not self.settings["blocked_copy"]:  # memory is short, and deduplication needs more
             return self
         limit = self.n_rows // max(_LEAST_COPIES, _LEAST_COPIES_ONCE // n_starts**2)
-        found = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
-        if found is None:
+        groups = _kernels.distinct_rows(self.codes, limit, self.settings["n_threads"])
+        if groups is None:
             return self
-        first, copies, number = found
+        first, copies, number = groups
         return DistinctRows(self.codes[first], self.layout, self.missing, copies, None, self.settings, number)
 
     def split(self, labelling: Any) -> list[Rows]:
@@ -203,9 +197,9 @@ class NativeSeeding(Seeding):
         return self.core.total
 
     def locate(self, targets: np.ndarray) -> np.ndarray:
-        found = np.empty(len(targets), dtype=np.int64)
-        self.core.locate(np.ascontiguousarray(targets, dtype=np.int64), found)
-        return self.rows.codes_at(found)
+        rows = np.empty(len(targets), dtype=np.int64)
+        self.core.locate(np.ascontiguousarray(targets, dtype=np.int64), rows)
+        return self.rows.codes_at(rows)
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
         totals = np.empty(len(candidates), dtype=np.int64)

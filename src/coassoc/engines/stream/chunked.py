@@ -16,8 +16,7 @@ import numpy as np
 from ...core.counts import Counts, Layout, ScoreTable, smallest_unsigned
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
-from ..contract import Labelling, Rows, Seeding
-from ..numpy import first_different
+from ..contract import Labelling, Rows, Seeding, first_different
 from .chunks import (
     Past,
     chunk_assign,
@@ -25,6 +24,7 @@ from .chunks import (
     chunk_counts,
     chunk_locate,
     chunk_overlap,
+    chunk_own_scores,
     chunk_potentials,
     chunk_propose,
     chunk_worst,
@@ -52,6 +52,10 @@ class Chunks(ABC):
     @abstractmethod
     def total(self, function: Callable, arguments: Arguments) -> tuple:
         """The sum of the results for every chunk, element by element."""
+
+    def rowwise(self, function: Callable, arguments: Arguments, which: Sequence[int]) -> Any:
+        """One array of the results for the rows of the chunks in `which`, in the form returned to the user."""
+        return np.concatenate([np.empty(0, np.int64), *self.each(function, arguments, which)])
 
     def cut(self, labels: np.ndarray, k: int) -> list:
         """Labels of all rows as one piece per chunk, stored with the chunks."""
@@ -143,9 +147,18 @@ class ChunkedRows(Rows):
     def labels(self, labelling: Any) -> Any:
         return self.chunks.gather(labelling)
 
+    def own_scores(self, labelling: Any, table: ScoreTable, start: int = 0, stop: int | None = None) -> Any:
+        sizes, stop = self.chunks.sizes, self.n_rows if stop is None else stop
+        firsts = np.cumsum(sizes) - sizes
+        begins, ends = np.maximum(start - firsts, 0), np.minimum(stop - firsts, sizes)
+        which = np.flatnonzero(begins < ends).tolist()
+        return self.chunks.rowwise(
+            chunk_own_scores, lambda c: (*labelling.at(c), table, int(begins[c]), int(ends[c])), which
+        )
+
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        found = self.chunks.each(chunk_worst, lambda c: (*labelling.at(c), cost, m))
-        rows, costs = (np.concatenate(part) for part in zip(*found))
+        of_chunks = self.chunks.each(chunk_worst, lambda c: (*labelling.at(c), cost, m))
+        rows, costs = (np.concatenate(part) for part in zip(*of_chunks))
         # chunks come in row order and each is sorted, so that the lowest index is first among equals
         best = first_different(rows.__getitem__, costs, m)
         return rows[best], costs[best]
@@ -166,18 +179,18 @@ class ChunkedRows(Rows):
         return _look_up(self.chunks, self.chunks.sizes, indices, chunk_codes_at)
 
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
-        found, left, stop, first = [], limit, self.n_rows, 0
+        of_chunks, left, stop, first = [], limit, self.n_rows, 0
         for c, size in enumerate(self.chunks.sizes.tolist()):
             if start < first + size:
                 asked = (*labelling.at(c), table, max(start - first, 0), left)
                 moves = self.chunks.each(chunk_propose, {c: asked}.__getitem__, [c])[0]
-                found.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
+                of_chunks.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
                 left -= len(moves)
                 if left == 0:
                     stop = first + moves.stop
                     break
             first += size
-        indices, sources, targets, codes, copies = (np.concatenate(part) for part in zip(*found))
+        indices, sources, targets, codes, copies = (np.concatenate(part) for part in zip(*of_chunks))
         return Moves(indices, sources, targets, codes, copies, stop)
 
     def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
@@ -210,9 +223,9 @@ class ChunkedSeeding(Seeding):
         return _look_up(self.chunks, self._totals, targets, chunk_locate, self.key, self.weights, self._chosen)
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
-        found = self._measure(candidates)
-        self._measured = {row.tobytes(): totals for row, totals in zip(candidates, found.T)}
-        return found.sum(axis=0)
+        totals = self._measure(candidates)
+        self._measured = {row.tobytes(): own for row, own in zip(candidates, totals.T)}
+        return totals.sum(axis=0)
 
     def add(self, row: np.ndarray) -> None:
         known = self._measured.get(row.tobytes())
@@ -238,8 +251,8 @@ def _look_up(chunks: Chunks, sizes: np.ndarray, targets: np.ndarray, function: C
     """
     where, inside = _place(sizes, np.asarray(targets, dtype=np.int64))
     which = np.unique(where)
-    found = chunks.each(function, lambda c: (*args, inside[where == c]), which.tolist())
-    out = np.empty((len(where), found[0].shape[1]), dtype=found[0].dtype)
-    for c, rows in zip(which, found):
+    of_chunks = chunks.each(function, lambda c: (*args, inside[where == c]), which.tolist())
+    out = np.empty((len(where), of_chunks[0].shape[1]), dtype=of_chunks[0].dtype)
+    for c, rows in zip(which, of_chunks):
         out[where == c] = rows
     return out

@@ -15,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ import numpy as np
 from ...core.counts import Layout, ScoreTable, smallest_unsigned
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
-from ..contract import Engine, Labelling, Rows, Seeding
+from ..contract import Engine, Labelling, Loadable, Rows, Seeding
 from ..cuda.device import has_device
 from ..cuda.engine import Cuda
 from ..native.engine import native_or_none
@@ -62,7 +61,7 @@ def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = F
 
 
 @dataclass
-class State:
+class CachedLabels:
     """Cached labels of a chunk, with the version they belong to."""
 
     version: str
@@ -119,28 +118,29 @@ class Chunk:
             self._rows = rows
         return rows
 
-    def _as_ensemble(self) -> Any:
-        # the attributes that engines read; the codes were validated when the ensemble was opened
+    def _as_ensemble(self) -> Loadable:
+        # the codes were validated when the ensemble was opened
         sizes = np.zeros(self.layout.n_codes, dtype=np.int64)
         sizes[self.layout.offsets[:-1]] = np.where(self.missing, 0, len(self))  # their sums tell where labels miss
-        return SimpleNamespace(
+        ensemble = Loadable()
+        vars(ensemble).update(
             codes=self.codes,
             n_clusters=self.layout.n_clusters,
             offsets=self.layout.offsets,
-            n_samples=len(self),
             sizes=sizes,
             exact_sizes=False,
             has_missing=bool(self.missing.any()),
             unlabelled=self.unlabelled,
         )
+        return ensemble
 
     def unlabelled(self) -> np.ndarray | None:
         """Positions of rows without a label, None when there are none."""
         if not self.missing.all():  # a partition that labels every row
             return None
         missing = self.layout.n_clusters.astype(self.codes.dtype)
-        found = np.flatnonzero((self.codes == missing).all(axis=1))
-        return found if len(found) else None
+        unlabelled = np.flatnonzero((self.codes == missing).all(axis=1))
+        return unlabelled if len(unlabelled) else None
 
     # -- cache ---------------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Chunk:
                 if labels is None and table is not None:
                     rows.assign(labelling, table)
             yield rows, labelling
-            state = State(before if version is None else version, labelling, packed)
+            state = CachedLabels(before if version is None else version, labelling, packed)
             if self.lean is not None and state.version:
                 if packed is None:
                     state.packed = self.lean(len(self), smallest_unsigned(k))
@@ -212,6 +212,11 @@ def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, wher
     with chunk.labelled(key, k, past, version) as (rows, labelling):
         if len(where):
             rows.relabel(labelling, where, to)
+
+
+def chunk_own_scores(chunk: Chunk, key: str, k: int, past: Past, table: ScoreTable, start: int, stop: int):
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        return np.asarray(rows.own_scores(labelling, table, start, stop))
 
 
 def chunk_worst(chunk: Chunk, key: str, k: int, past: Past, cost: ScoreTable, m: int) -> tuple:

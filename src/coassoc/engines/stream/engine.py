@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
-from ..contract import Engine, missing_in
+from ..contract import Engine, Loadable, missing_in
 from ..memory import Budget, format_size, parse_size, trim
 from ..numpy import chunks_of
 from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
@@ -74,7 +74,7 @@ class Stream(Engine):
         rows = "" if self.chunk_rows is None else f", chunk_rows={self.chunk_rows}"
         return f"Stream(memory='{format_size(self.memory).replace(' ', '')}'{rows})"
 
-    def load(self, ensemble: Any, multiplicity: np.ndarray | None = None) -> ChunkedRows:
+    def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> ChunkedRows:
         plan = _Plan(self, ensemble.codes, missing_in(ensemble), Layout.of(ensemble))
         chunks = StreamChunks(plan, ensemble.codes, multiplicity, None)
         rows = ChunkedRows(chunks)

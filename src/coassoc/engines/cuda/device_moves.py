@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.moves import AgreementState, DensityState, Moves
 
-State = DensityState | AgreementState
+SearchState = DensityState | AgreementState
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ _WIDE = {
 }
 
 
-def pack_counts(state: State) -> np.ndarray:
+def pack_counts(state: SearchState) -> np.ndarray:
     """A state as 32-bit words, as the kernels read it: a count of moves made, 64-bit parts, α (d, k) as uint32."""
     derived = _derived(state)
     parts = [np.zeros(1, np.int64)]
@@ -59,7 +59,7 @@ def pack_counts(state: State) -> np.ndarray:
     return np.concatenate([*words, state.alpha.astype(np.uint32).ravel()])
 
 
-def _derived(state: State) -> dict[str, np.ndarray]:
+def _derived(state: SearchState) -> dict[str, np.ndarray]:
     """Quantities that moves change along with the counts and that a state does not store."""
     derived = {"values": state.values()}
     if isinstance(state, DensityState):
@@ -68,7 +68,7 @@ def _derived(state: State) -> dict[str, np.ndarray]:
     return derived
 
 
-def sums_are_integers(state: State, n_moves: int, repeated: bool) -> bool:
+def sums_are_integers(state: SearchState, n_moves: int, repeated: bool) -> bool:
     """Whether weights are all 1 and integer sums over partitions stay in int64, whichever of the moves are made."""
     total = int(state.sizes.sum())
     largest = total if repeated else min(total, int(state.sizes.max()) + n_moves)
@@ -90,7 +90,7 @@ def packed_views(words: np.ndarray, kind: str, shape: tuple[int, int, int]) -> d
     return views
 
 
-def unpack_counts(state: State, words: np.ndarray) -> int:
+def unpack_counts(state: SearchState, words: np.ndarray) -> int:
     """Copy the changed counts back into the state; how many moves were made."""
     layout = state.layout
     views = packed_views(words, state.kind, (layout.n_codes, layout.n_partitions, len(state.sizes)))
