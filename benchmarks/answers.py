@@ -1,8 +1,8 @@
 """Which method gives the best answers: every method on the same ensembles, paired differences, confidence intervals.
 
-    COASSOC_DATA=<folder> python benchmarks/answers.py run --cache <folder> --out answers.jsonl
-    python benchmarks/answers.py table answers.jsonl --also docs/results/rows.jsonl.gz
-    python benchmarks/answers.py scale
+    COASSOC_DATA=<folder> python -m benchmarks.answers run --cache <folder> --out answers.jsonl
+    python -m benchmarks.answers table answers.jsonl --also docs/results/rows.jsonl.gz
+    python -m benchmarks.answers scale
 
 `run` adds one row per (data set, repeat, method, number of clusters) and skips rows it has already, so it can be
 stopped and continued. Density and ensemble NMI are taken at k = 20, agreement with the classes at their true number.
@@ -12,8 +12,6 @@ Base ensembles are those of the published evaluation (20 k-means partitions, k d
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import math
 import os
 import resource
@@ -26,10 +24,13 @@ import numpy as np
 from scipy import stats
 
 import coassoc as ca
-from coassoc.datasets import load
-from coassoc.experiments.protocol import PAPER_SETS, Protocol, base_ensemble, method_seed, scaling_of
-from coassoc.experiments.speed import voronoi_ensemble
-from coassoc.experiments.store import read_rows
+
+from .datasets import load
+from .generate import voronoi_ensemble
+from .json_lines import append, read
+from .markdown import table
+from .paper.protocol import PAPER_SETS, Protocol, base_ensemble, method_seed, scaling_of
+from .paper.store import read_rows
 
 METHODS = {
     "KM": lambda k, seed: ca.KMeansConsensus(k, n_init=10, random_state=seed),
@@ -69,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("--no-truth", action="store_true", help="skip the fits at the true number of classes")
     two = commands.add_parser("table", help="tables from the rows of a run")
     two.add_argument("rows", type=Path, help="what `run` wrote, as .jsonl or .jsonl.gz")
-    two.add_argument("--also", type=Path, help="rows.jsonl.gz of `coassoc reproduce`: methods `run` did not make")
+    two.add_argument("--also", type=Path, help="rows.jsonl.gz of `benchmarks.paper`: methods `run` did not make")
     three = commands.add_parser("scale", help="time and memory of the linear methods on many items")
     three.add_argument("--items", type=int, default=1_000_000)
     three.add_argument("--methods", nargs="+", default=["KM", "HBGF", "LWGP", "ECPCS", "Density", "Agreement"])
@@ -94,8 +95,7 @@ def run(args: argparse.Namespace) -> int:
                         ensemble = base_ensemble(dataset, protocol, repeat, args.cache)
                     row = fit_one(method, ensemble, dataset, k, repeat)
                     row.update(set=name, repeat=repeat, method=method, k=k, against=against)
-                    with args.out.open("a") as out:
-                        out.write(json.dumps(row) + "\n")
+                    append(args.out, row)
             print(f"{name} repeat {repeat} done", file=sys.stderr, flush=True)
     return 0
 
@@ -120,15 +120,8 @@ def key(row: dict) -> tuple:
     return row["set"], row["repeat"], row["method"], row["k"], row["against"]
 
 
-def read(path: Path) -> list[dict]:
-    if not path.exists():
-        return []
-    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
-
-
-def read_reproduced(path: Path, rows: list[dict]) -> list[dict]:
-    """Rows of `coassoc reproduce` on the same ensembles, for pairs of set and method that `rows` do not cover."""
+def read_paper_rows(path: Path, rows: list[dict]) -> list[dict]:
+    """Rows of `benchmarks.paper` on the same ensembles, for pairs of set and method that `rows` do not cover."""
     repeats = {row["repeat"] for row in rows}
     full = len(repeats)
     have: dict = defaultdict(int)
@@ -172,7 +165,7 @@ def scale(args: argparse.Namespace) -> int:
 def tables(args: argparse.Namespace) -> int:
     rows = read(args.rows)
     if args.also is not None:
-        rows += read_reproduced(args.also, rows)
+        rows += read_paper_rows(args.also, rows)
     for score, against, title, ours in (
         ("density", "ensemble", "density S at k = 20", "Density"),
         ("nmi", "ensemble", "ensemble NMI at k = 20", "Agreement"),
@@ -202,8 +195,7 @@ def by_set(rows: list[dict], score: str) -> dict[str, dict[str, dict[int, float]
 def print_means(rows: list[dict], score: str) -> None:
     found = by_set(rows, score)
     methods = [m for m in METHODS if any(m in of for of in found.values())]
-    print("| set | " + " | ".join(methods) + " |")
-    print("| --- |" + " --- |" * len(methods))
+    rows = []
     for name in PAPER_SETS:
         if name not in found:
             continue
@@ -212,14 +204,15 @@ def print_means(rows: list[dict], score: str) -> None:
         cells = [
             "" if m not in means else f"**{means[m]:.2f}**" if means[m] == best else f"{means[m]:.2f}" for m in methods
         ]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+        rows.append((name, *cells))
+    print(table(("set", *methods), rows))
 
 
 def print_pairs(rows: list[dict], score: str, ours: str) -> None:
     """Per other method: sets where ours has the higher mean, mean difference with its interval over sets and runs."""
     found = by_set(rows, score)
-    print("| against | sets ahead | ensembles at least equal | mean difference (95 % interval over sets) | p, sets |")
-    print("| --- | --- | --- | --- | --- |")
+    head = ("against", "sets ahead", "ensembles at least equal", "mean difference (95 % interval over sets)", "p, sets")
+    lines = []
     for other in METHODS:
         per_set, per_run = [], []
         for name in found:
@@ -240,7 +233,8 @@ def print_pairs(rows: list[dict], score: str, ours: str) -> None:
             text, chance = f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})", f"{p:.2g}"
         else:
             text, chance = f"{mean:+.2f}", ""
-        print(f"| {other} | {ahead} of {len(per_set)} | {equal} of {len(per_run)} | {text} | {chance} |")
+        lines.append((other, f"{ahead} of {len(per_set)}", f"{equal} of {len(per_run)}", text, chance))
+    print(table(head, lines))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The compared methods on the paper's protocol: mean ensemble NMI beside the printed columns, as Markdown.
 
-    COASSOC_DATA=<folder of the data files> python benchmarks/compared.py --repeats 20
+    COASSOC_DATA=<folder of the data files> python -m benchmarks.compared --repeats 20
 
 Raw features, 20 k-means partitions per ensemble (10 restarts, k uniform in [classes, √n]), 20 consensus clusters.
 Ensembles are kept under --cache and made when absent. Methods with random starts run three times per ensemble.
@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import coassoc as ca
-from coassoc.datasets import load
-from coassoc.experiments.protocol import Protocol, base_ensemble
+
+from .datasets import load
+from .paper.protocol import Protocol, base_ensemble
 
 SETS = ("glass", "ecoli", "ionosphere", "user_knowledge", "breastcancer")
 K = 20

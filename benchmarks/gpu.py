@@ -1,9 +1,9 @@
 """The CUDA engine beside PyTorch on one GPU, in one run: passes, seeding and whole fits.
 
-    python benchmarks/gpu.py                      # everything that fits, up to a billion items
-    python benchmarks/gpu.py --sizes 1e5 1e7      # chosen sizes
-    python benchmarks/gpu.py --torch 1e8 --host 1e8 --density 1e8 --streamed 1e9 --copied 1e9 --settle     # docs/gpu.md
-    python benchmarks/gpu.py --sizes --clusters --settle     # moves of the searches alone
+    python -m benchmarks.gpu                      # everything that fits, up to a billion items
+    python -m benchmarks.gpu --sizes 1e5 1e7      # chosen sizes
+    python -m benchmarks.gpu --torch 1e8 --host 1e8 --density 1e8 --streamed 1e9 --copied 1e9 --settle     # docs/gpu.md
+    python -m benchmarks.gpu --sizes --clusters --settle     # moves of the searches alone
 
 Codes are drawn on the GPU: k hidden classes, each blurred over four clusters of every partition, 30 % of labels
 replaced by chance. Times are medians between device events after a warm-up; the fit is timed on the host's clock,

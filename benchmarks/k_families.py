@@ -13,7 +13,7 @@ import numpy as np
 from sklearn import cluster, datasets
 from sklearn.neighbors import kneighbors_graph
 
-from truth_families import Case, stream
+from .truth_families import Case, stream
 
 N_MEMBERS = 20
 

@@ -1,8 +1,8 @@
 """Exact EAC against SciPy's linkage on the full matrix, and EAC over micro-clusters against KMeansConsensus.
 
-    python benchmarks/linkage.py exact    # n = 10 000: time and peak memory, with rows that repeat and that do not
-    python benchmarks/linkage.py exact --way numpy --kinds distinct --linkages single    # as if nothing were compiled
-    python benchmarks/linkage.py micro    # a million items, as a multiple of KMeansConsensus
+    python -m benchmarks.linkage exact    # n = 10 000: time and peak memory, with rows that repeat and that do not
+    python -m benchmarks.linkage exact --way numpy --kinds distinct --linkages single    # as if nothing were compiled
+    python -m benchmarks.linkage micro    # a million items, as a multiple of KMeansConsensus
 
 Every measurement runs in a process of its own; SciPy and EAC take turns. SciPy's time includes building the matrix,
 by a sparse product of the one-hot matrix in float32, the quickest way found.

@@ -1,9 +1,9 @@
 """Beyond memory and beyond one machine: the figures of the page on scale.
 
-    python benchmarks/scale.py generate codes.npy --rows 1e8
-    python benchmarks/scale.py stream codes.npy --memory 1GB --repeats 2
-    python benchmarks/scale.py dask --rows 2e7
-    python benchmarks/scale.py overhead
+    python -m benchmarks.scale generate codes.npy --rows 1e8
+    python -m benchmarks.scale stream codes.npy --memory 1GB --repeats 2
+    python -m benchmarks.scale dask --rows 2e7
+    python -m benchmarks.scale overhead
 
 Each prints one JSON line per measurement, with the load of the machine beside it: a figure taken on a busy machine
 says so. Generated files are yours to delete.

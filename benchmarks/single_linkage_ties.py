@@ -1,7 +1,7 @@
 """What single linkage of raw counts leaves undetermined, beside the column the paper prints for it (R-SL).
 
-    COASSOC_DATA=<folder> python benchmarks/single_linkage_ties.py run glass --ensembles 200
-    python benchmarks/single_linkage_ties.py table
+    COASSOC_DATA=<folder> python -m benchmarks.single_linkage_ties run glass --ensembles 200
+    python -m benchmarks.single_linkage_ties table
 
 Counts out of 20 partitions take 21 values, so the merge that would leave 20 clusters ties with others. What is certain
 are the *blocks* before any tied merge and the clusters after all of them; every order of the ties lies between. `run`
@@ -24,9 +24,12 @@ from sklearn.cluster import AgglomerativeClustering
 
 import coassoc as ca
 
+from .datasets import dataset_info, load
+from .paper.protocol import Protocol, base_ensemble
+from .paper.tables import paper_tables
+
 K, P, ORDERS = 20, 20, 200
 STORED = Path(__file__).parents[1] / "docs" / "results" / "single-linkage-ties.json"
-PRINTED = Path(ca.__file__).parent / "experiments" / "paper_tables.json"
 READINGS = {
     "lowest": "exactly 20, ties to the lowest row (`EAC`)",
     "scipy": "exactly 20, SciPy's `linkage` and `cut_tree`",
@@ -144,9 +147,6 @@ def one_ensemble(ensemble: ca.Ensemble, classes: np.ndarray, rng: np.random.Gene
 
 
 def scores_of(name: str, n_ensembles: int, cache: Path | None) -> list[dict[str, tuple]]:
-    from coassoc.datasets import dataset_info, load
-    from coassoc.experiments.protocol import Protocol, base_ensemble
-
     data = load(name, scaling=dataset_info(name).scaling)
     rng = np.random.default_rng(0)
     classes = np.unique(data.y, return_inverse=True)[1]
@@ -165,7 +165,7 @@ def summary(rows: list[dict[str, tuple]]) -> dict:
 
 def gaps(stored: dict, reading: str, score: int) -> tuple[np.ndarray, np.ndarray]:
     """Per set: points above the printed figure, and the same in standard errors of a mean of 20."""
-    printed = json.loads(PRINTED.read_text())[("nmi_hier", "density_hier")[score]]
+    printed = paper_tables()[("nmi_hier", "density_hier")[score]]
     cells = [(stored[name][reading], stored[name]["ensembles"], printed[name]["R-SL"]) for name in stored]
     gap = np.array([cell["mean"][score] - figure for cell, _, figure in cells])
     if reading == "random":  # who prints a mean of 20 has drawn one order for each
@@ -187,9 +187,8 @@ def table() -> None:
             cells += [f"{list(stored)[worst]} {gap[worst]:+.1f}"]
         print(f"| {words} | {' | '.join(cells)} |")
     print("\n| | " + " | ".join(stored) + " |\n|" + " --- |" * (len(stored) + 1))
-    printed = json.loads(PRINTED.read_text())
     for score, what in enumerate(("NMI", "density")):
-        line = [f"{printed[('nmi_hier', 'density_hier')[score]][name]['R-SL']:.1f}" for name in stored]
+        line = [f"{paper_tables()[('nmi_hier', 'density_hier')[score]][name]['R-SL']:.1f}" for name in stored]
         print(f"| {what}, printed | {' | '.join(line)} |")
         for reading in (*READINGS, *SPREAD):
             _, errors = gaps(stored, reading, score)

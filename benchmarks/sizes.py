@@ -1,15 +1,15 @@
 """Every method on every engine: the largest size tried, its time and its peak memory; and what the reduction costs.
 
-    python benchmarks/sizes.py run codes.npy --engines native stream dask --methods lwgp agreement --out rows.jsonl
-    python benchmarks/sizes.py table docs/results/sizes.jsonl
-    python benchmarks/sizes.py reduced --out rows.jsonl
-    python benchmarks/sizes.py samples
+    python -m benchmarks.sizes run codes.npy --engines native stream dask --methods lwgp agreement --out rows.jsonl
+    python -m benchmarks.sizes table docs/results/sizes.jsonl
+    python -m benchmarks.sizes reduced --out rows.jsonl
+    python -m benchmarks.sizes samples
 
 `run` fits in processes of their own (k = 20, otherwise as a user would call it) and appends one JSON row each: seconds,
 CPU seconds and peak resident memory, mapped files included, of the process and, on Dask, of its two workers together.
-Make `codes.npy` with ``benchmarks/scale.py generate``. `table` prints the table of the page on scale, the largest size
-of each method and engine. `reduced` fits with and without the reduction where both are possible; a sample of
-AgreementConsensus and of DensityConsensus is a fifth of the items there.
+Make `codes.npy` with ``python -m benchmarks.scale generate``. `table` prints the table of the page on scale, the
+largest size of each method and engine. `reduced` fits with and without the reduction where both are possible; a sample
+of AgreementConsensus and of DensityConsensus is a fifth of the items there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,13 @@ from pathlib import Path
 
 import numpy as np
 
+from .datasets import DatasetUnavailable, list_datasets, load
+from .generate import voronoi_ensemble
+from .json_lines import append, read
+from .markdown import table as markdown_table
+from .paper.protocol import features
+
+ROOT = Path(__file__).resolve().parents[1]
 K = 20
 METHODS = {
     "kmeans": "KMeansConsensus(20, n_init=10)",
@@ -101,23 +108,23 @@ def one(ca, method: str, table, engine) -> int | None:
 def run(args: argparse.Namespace) -> int:
     for engine in args.engines:
         for method in args.methods:
-            command = [sys.executable, __file__, "worker", args.path, method, engine, "--memory", args.memory]
+            command = [sys.executable, "-m", "benchmarks.sizes", "worker", method, engine, "--memory", args.memory]
+            command.append(str(Path(args.path).resolve()))
             row = {"method": method, "engine": engine, "memory": args.memory if engine == "stream" else None}
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=args.timeout)
+                done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=args.timeout)
                 ended = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
                 row.update(ended or {"failed": done.stderr.strip().splitlines()[-1][:200]})
             except subprocess.TimeoutExpired:
                 row["failed"] = f"not finished after {args.timeout:.0f} s"
             row["load"] = round(os.getloadavg()[0], 1)
-            with args.out.open("a") as out:
-                out.write(json.dumps(row) + "\n")
+            append(args.out, row)
             print(json.dumps(row), flush=True)
     return 0
 
 
 def table(args: argparse.Namespace) -> int:
-    rows = [json.loads(line) for line in args.rows.read_text().splitlines()]
+    rows = read(args.rows)
     print(sizes_table(rows), reduced_table(rows), sep="\n\n")
     return 0
 
@@ -129,7 +136,7 @@ def sizes_table(rows: list[dict]) -> str:
         key = row.get("method"), row.get("engine")
         if "failed" not in row and None not in key and row["rows"] >= found.get(key, row)["rows"]:
             found[key] = row
-    lines = ["| call | engine | items | seconds | CPU seconds | peak MB | fitted on |", "| --- " * 7 + "|"]
+    lines = []
     order = {name: position for position, name in enumerate(METHODS)}
     for (method, engine), row in sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1])):
         memory = "–" if row.get("peak_mb") is None else f"{row['peak_mb']:.0f}"
@@ -140,14 +147,13 @@ def sizes_table(rows: list[dict]) -> str:
         reduced = row.get("reduced_to")
         what = "all" if reduced is None or reduced >= row["rows"] else f"{reduced:,}"
         cells = f"`{METHODS[method]}`", name, power(row["rows"]), f"{row['seconds']:.3g}", cpu, memory, what
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown_table(("call", "engine", "items", "seconds", "CPU seconds", "peak MB", "fitted on"), lines)
 
 
 def reduced_table(rows: list[dict]) -> str:
     """What the reduction costs, from the rows of `reduced`: means over ensembles."""
-    lines = ["| call | items | fitted on | NMI of the two | mean NMI with the ensemble: reduced, whole | density |"]
-    lines.append("| --- " * 6 + "|")
+    lines = []
     groups: dict = {}
     for row in rows:
         if "reduced" in row:
@@ -156,8 +162,9 @@ def reduced_table(rows: list[dict]) -> str:
         mean = {key: float(np.mean([row[key] for row in of])) for key in of[0] if isinstance(of[0][key], float)}
         scores = [f"{mean[f'{score}_reduced']:.4f}, {mean[f'{score}_whole']:.4f}" for score in ("agreement", "density")]
         cells = f"`{METHODS[method]}`", f"{n:,}", f"{of[0]['reduced_to']:,}", f"{mean['nmi_between']:.3f}", *scores
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    head = ("call", "items", "fitted on", "NMI of the two", "mean NMI with the ensemble: reduced, whole", "density")
+    return markdown_table(head, lines)
 
 
 def power(n: int) -> str:
@@ -170,12 +177,9 @@ def reduced(args: argparse.Namespace) -> int:
     import coassoc as ca
     from coassoc.consensus import micro, search
 
-    sys.path.insert(0, str(Path(__file__).parent))
-    from spectral import voronoi
-
     for n in args.items:
         for seed in range(args.repeats):
-            ensemble = ca.Ensemble(voronoi(n, 20, (25, 100), seed))
+            ensemble = ca.Ensemble(voronoi_ensemble(n, seed=seed))
             for method in args.methods or ("density", "agreement", "eac", "eac-single", "eac-complete", "cspa"):
                 fits = []
                 for limit, max_bytes in ((0, 0), (10**9, 1 << 34)):
@@ -193,8 +197,7 @@ def reduced(args: argparse.Namespace) -> int:
                     row[f"agreement_{name}"] = ca.ensemble_nmi(ensemble, model.labels_)
                     row[f"density_{name}"] = float(model.density_)
                 row["reduced_to"] = getattr(less, "n_micro_clusters_", None) or less.n_sampled_
-                with args.out.open("a") as out:
-                    out.write(json.dumps(row) + "\n")
+                append(args.out, row)
                 print(json.dumps(row), flush=True)
     return 0
 
@@ -202,16 +205,14 @@ def reduced(args: argparse.Namespace) -> int:
 def samples(args: argparse.Namespace) -> int:
     """What samples cost DensityConsensus on public data sets: percent of the density of a search on all items."""
     import coassoc as ca
-    from coassoc import datasets
     from coassoc.consensus import search
-    from coassoc.experiments.protocol import features
 
     found, method = [], ca.DensityConsensus
     method._n_samples = args.number
-    for info in datasets.list_datasets():
+    for info in list_datasets():
         try:
-            data = datasets.load(info.name)
-        except datasets.DatasetUnavailable:
+            data = load(info.name)
+        except DatasetUnavailable:
             continue
         ensemble = ca.make_ensemble(features(data), 20, random_state=0)
         n, gains = ensemble.n_samples, []
@@ -241,9 +242,9 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("--out", type=Path, required=True)
     one.set_defaults(run=run)
     one = commands.add_parser("worker")
-    one.add_argument("path")
     one.add_argument("method")
     one.add_argument("engine")
+    one.add_argument("path")
     one.add_argument("--memory", default="500MB")
     one.set_defaults(run=worker)
     one = commands.add_parser("table")

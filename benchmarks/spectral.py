@@ -1,8 +1,8 @@
 """Spectral consensus: time and memory of HBGF and LWGP, this version against another, and on a GPU.
 
-    python benchmarks/spectral.py run --old <src folder of the other version> --out rows.jsonl
-    python benchmarks/spectral.py table rows.jsonl
-    python benchmarks/spectral.py gpu
+    python -m benchmarks.spectral run --old <src folder of the other version> --out rows.jsonl
+    python -m benchmarks.spectral table rows.jsonl
+    python -m benchmarks.spectral gpu
 
 `run` fits each shape in processes of their own, the two versions in turn; without `--old` this version alone. Every row
 holds seconds (wall and CPU), peak memory and the density of the answer. `gpu` checks the CUDA engine against NumPy and
@@ -22,6 +22,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+
+from .generate import voronoi_ensemble
+from .json_lines import append, read
+from .markdown import table as markdown_table
 
 # name -> items, partitions, clusters of the first and last partition, clusters of the consensus, runs by both versions
 SHAPES = {
@@ -66,25 +70,13 @@ def main(argv: list[str] | None = None) -> int:
     return {"run": run, "table": table, "gpu": gpu}[args.command](args)
 
 
-def voronoi(n: int, p: int, clusters: tuple[int, int], seed: int = 0) -> np.ndarray:
-    """Codes of `p` Voronoi partitions of a mixture of 30 Gaussians in eight dimensions."""
-    from scipy.spatial import cKDTree
-
-    rng = np.random.default_rng(seed)
-    blobs = rng.normal(size=(30, 8))
-    X = blobs[rng.integers(30, size=n)] + 0.45 * rng.normal(size=(n, 8))
-    sizes = np.rint(np.linspace(*clusters, p)).astype(int)
-    kind = np.uint8 if max(clusters) <= 255 else np.uint16
-    return np.stack([cKDTree(X[rng.choice(n, k, replace=False)]).query(X)[1].astype(kind) for k in sizes], axis=1)
-
-
 def run(args: argparse.Namespace) -> int:
     versions = {"new": HERE} if args.old is None else {"old": args.old, "new": HERE}
     with tempfile.TemporaryDirectory() as folder:
         for position in args.shapes:
             name, (n, p, clusters, k, both) = list(SHAPES.items())[position]
             path = Path(folder, "codes.npy")
-            np.save(path, voronoi(n, p, clusters))
+            np.save(path, voronoi_ensemble(n, p, clusters))
             for repeat in range(args.repeats):
                 for method in METHODS:
                     for version, source in versions.items():
@@ -95,19 +87,18 @@ def run(args: argparse.Namespace) -> int:
                         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
                         row = {"shape": name, "method": method, "version": version, "repeat": repeat}
                         row.update(json.loads(done.stdout.splitlines()[-1]))
-                        with args.out.open("a") as out:
-                            out.write(json.dumps(row) + "\n")
+                        append(args.out, row)
                         print(json.dumps(row), flush=True)
     return 0
 
 
 def table(args: argparse.Namespace) -> int:
     found: dict = defaultdict(lambda: defaultdict(list))
-    for line in args.rows.read_text().splitlines():
-        row = json.loads(line)
+    for row in read(args.rows):
         found[row["shape"], row["method"]][row["version"]].append(row)
-    print("| shape | method | old, CPU s | new, CPU s | times as fast | new, peak MB | density old | density new |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    head = ["shape", "method", "old, CPU s", "new, CPU s", "times as fast"]
+    head += ["new, peak MB", "density old", "density new"]
+    lines = []
     for (shape, method), by in found.items():
         middle = {
             version: {key: float(np.median([row[key] for row in rows])) for key in ("cpu", "peak_mb", "density")}
@@ -117,10 +108,9 @@ def table(args: argparse.Namespace) -> int:
         before = f"{old['cpu']:.2f}" if old else "–"
         ratio = f"{old['cpu'] / new['cpu']:.1f}" if old else "–"
         dense = f"{old['density']:.4f}" if old else "–"
-        print(
-            f"| {shape} | {method} | {before} | {new['cpu']:.2f} | {ratio} | {new['peak_mb']:.0f} | {dense} | "
-            f"{new['density']:.4f} |"
-        )
+        figures = (f"{new['cpu']:.2f}", ratio, f"{new['peak_mb']:.0f}", dense, f"{new['density']:.4f}")
+        lines.append((shape, method, before, *figures))
+    print(markdown_table(head, lines))
     return 0
 
 
@@ -139,7 +129,7 @@ def gpu(args: argparse.Namespace) -> int:
         assert (ours.overlap() == theirs.overlap()).all()
         assert (ours.weighted_overlap(weights) == theirs.weighted_overlap(weights)).all()
     print("overlaps equal those of the NumPy engine on 12 ensembles")
-    host = ca.Ensemble(voronoi(1_000_000, 20, (25, 100)))
+    host = ca.Ensemble(voronoi_ensemble(1_000_000))
     there = ca.Ensemble.from_codes(cp.asarray(host.codes), host.n_clusters)
     for name in METHODS:
         on_gpu = getattr(ca, name)(20, random_state=0, engine=ca.engines.Cuda()).fit(there).labels_
@@ -161,7 +151,7 @@ def gpu(args: argparse.Namespace) -> int:
 
 
 def codes_on_gpu(cp, n: int, p: int = 20) -> tuple:
-    """What `voronoi` makes, on the GPU."""
+    """What `voronoi_ensemble` makes, on the GPU."""
     host, rng = np.random.default_rng(0), cp.random.default_rng(0)
     blobs = cp.asarray(host.normal(size=(30, 8)).astype(np.float32))
     sizes = np.rint(np.linspace(25, 100, p)).astype(int)

@@ -1,10 +1,10 @@
 """Which answer is closest to known truth: methods on families of ensembles whose classes are known.
 
-    python benchmarks/truth.py make                       # build and cache the ensembles
-    python benchmarks/truth.py run --out rows.jsonl       # fit every method at the true k, one row per fit
-    python benchmarks/truth.py table rows.jsonl [answers.jsonl.gz]    # means per family, paired differences
+    python -m benchmarks.truth make                       # build and cache the ensembles
+    python -m benchmarks.truth run --out rows.jsonl       # fit every method at the true k, one row per fit
+    python -m benchmarks.truth table rows.jsonl [answers.jsonl.gz]    # means per family, paired differences
 
-The default answer is fitted by benchmarks/truth_checks.py, whose rows `table` takes as well.
+The default answer is fitted by benchmarks.truth_checks, whose rows `table` takes as well.
 
 `run` skips rows it has already, so it can be stopped and continued. Sets are split by data set: `--part design` (the
 default) and `--part held-out`, to be looked at once, after the design is fixed. The UCI sets come from COASSOC_DATA;
@@ -14,8 +14,6 @@ further families are read from the folder COASSOC_TRUTH where it exists (all of 
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import sys
 import time
 from collections import defaultdict
@@ -25,7 +23,10 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-from truth_families import CORRUPTIONS, Case, cases, family_names, truth_folder
+
+from .json_lines import append, read
+from .markdown import table as markdown_table
+from .truth_families import CORRUPTIONS, Case, cases, family_names, truth_folder
 
 CACHE = Path("/tmp/coassoc-truth")
 MICRO = 300  # micro-clusters of the linkage methods
@@ -90,8 +91,7 @@ def run(args: argparse.Namespace) -> int:
             labels, seconds = fit_labels(method, case, ensemble, args.cache / "labels")
             row = {"key": case.key, "family": case.family, "set": case.name, "seed": case.seed, "method": method}
             row.update(part=args.part, k=case.k, seconds=round(seconds, 4), **score(case, ensemble, labels))
-            with args.out.open("a") as out:
-                out.write(json.dumps(row) + "\n")
+            append(args.out, row)
         print(case.key, file=sys.stderr, flush=True)
     return 0
 
@@ -123,13 +123,6 @@ def score(case: Case, ensemble: ca.Ensemble, labels: np.ndarray) -> dict[str, fl
         "agreement": ca.ensemble_nmi(ensemble, labels),
     }
     return {**{name: round(float(value), 5) for name, value in found.items()}, "found": len(set(labels.tolist()))}
-
-
-def read(path: Path) -> list[dict]:
-    if not path.exists():
-        return []
-    text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
-    return [json.loads(line) for line in text.splitlines()]
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
@@ -164,25 +157,24 @@ def is_corrupted(family: str) -> bool:
 
 
 def print_means(means: dict, methods: list[str]) -> None:
-    print("| family | sets | " + " | ".join(methods) + " |")
-    print("| --- | --- |" + " --- |" * len(methods))
+    rows: list[tuple] = []
     total: dict = defaultdict(list)
     for family, of in means.items():
         values = {method: float(np.mean(list(of[method].values()))) for method in methods}
         best = max(values.values())
         cells = [f"**{values[m]:.1f}**" if values[m] == best else f"{values[m]:.1f}" for m in methods]
-        print(f"| {family} | {len(next(iter(of.values())))} | " + " | ".join(cells) + " |")
+        rows.append((family, len(next(iter(of.values()))), *cells))
         for method, value in values.items():
             total[method, is_corrupted(family)].append(value)
     for bad, name in ((False, "mean of clean families"), (True, "mean of corrupted families")):
         if any((m, bad) in total for m in methods):
-            print(f"| {name} | | " + " | ".join(f"{np.mean(total[m, bad]):.1f}" for m in methods) + " |")
+            rows.append((name, "", *(f"{np.mean(total[m, bad]):.1f}" for m in methods)))
+    print(markdown_table(("family", "sets", *methods), rows))
 
 
 def print_pairs(means: dict, methods: list[str], reference: str) -> None:
     others = [method for method in methods if method != reference]
-    print(f"{reference} minus each method\n\n| family | " + " | ".join(others) + " |")
-    print("| --- |" + " --- |" * len(others))
+    rows = []
     for family, of in means.items():
         cells = []
         for other in others:
@@ -190,7 +182,8 @@ def print_pairs(means: dict, methods: list[str], reference: str) -> None:
             difference = np.array([of[reference][name] - of[other][name] for name in both])
             low, high = interval(difference)
             cells.append(f"{difference.mean():+.1f} ({low:+.1f}, {high:+.1f})")
-        print(f"| {family} | " + " | ".join(cells) + " |")
+        rows.append((family, *cells))
+    print(f"{reference} minus each method\n\n{markdown_table(('family', *others), rows)}")
 
 
 def interval(values: np.ndarray, draws: int = 2000) -> tuple[float, float]:

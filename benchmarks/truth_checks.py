@@ -1,19 +1,18 @@
 """The default answer against known truth: at the true k, at its own k, with bad members, on noise; its confidence.
 
-    python benchmarks/truth_checks.py run --part held-out --out answers.jsonl    # one row per ensemble
-    python benchmarks/truth_checks.py table answers.jsonl --part held-out        # tables from the rows
-    python benchmarks/truth_checks.py plot answers.jsonl confidence.png          # confidence against truth
-    python benchmarks/truth_checks.py noise                          # 100 ensembles of nothing
-    python benchmarks/truth_checks.py blobs                          # 60 blob ensembles and the digits
+    python -m benchmarks.truth_checks run --part held-out --out answers.jsonl    # one row per ensemble
+    python -m benchmarks.truth_checks table answers.jsonl --part held-out        # tables from the rows
+    python -m benchmarks.truth_checks plot answers.jsonl confidence.png          # confidence against truth
+    python -m benchmarks.truth_checks noise                          # 100 ensembles of nothing
+    python -m benchmarks.truth_checks blobs                          # 60 blob ensembles and the digits
 
-Families, parts and the cache are those of benchmarks/truth.py. `run` skips the rows it has already.
+Families, parts and the cache are those of benchmarks.truth. `run` skips the rows it has already.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
 import warnings
 from collections import defaultdict
@@ -24,8 +23,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-from truth import CACHE, read, score
-from truth_families import Case, blob_ensembles, cases, digits_ensembles, noise_ensembles
+
+from .json_lines import append, read
+from .markdown import table as markdown_table
+from .truth import CACHE, score
+from .truth_families import Case, blob_ensembles, cases, digits_ensembles, noise_ensembles
 
 FEWEST = 10  # items a class of confidence must have to be compared
 ROWS = Path(__file__).parents[1] / "docs/results/truth-answers.jsonl.gz"  # they have the k of the rule before this one
@@ -76,8 +78,7 @@ def run(args: argparse.Namespace) -> int:
             row["calibration"] = calibration(case, answer)
             if case.key in old_k:
                 row.update(old_k=old_k[case.key], ari_old_k=ari(case, fit(case.table, old_k[case.key]).labels_))
-        with args.out.open("a") as out:
-            out.write(json.dumps(row) + "\n")
+        append(args.out, row)
         print(case.key, file=sys.stderr, flush=True)
     return 0
 
@@ -210,11 +211,9 @@ def blobs(args: argparse.Namespace) -> int:
 
 def print_table(found: dict) -> None:
     columns = list(dict.fromkeys(name for of in found.values() for name in of))
-    print("| family | " + " | ".join(columns) + " |\n| --- |" + " --- |" * len(columns))
-    for family, of in found.items():
-        print(f"| {family} | " + " | ".join(f"{np.mean(of[c]):.1f}" if c in of else "" for c in columns) + " |")
+    rows = [(family, *(f"{np.mean(of[c]):.1f}" if c in of else "" for c in columns)) for family, of in found.items()]
     means = [np.mean([np.mean(of[c]) for of in found.values() if c in of]) for c in columns]
-    print("| mean | " + " | ".join(f"{mean:.1f}" for mean in means) + " |\n")
+    print(markdown_table(("family", *columns), [*rows, ("mean", *(f"{mean:.1f}" for mean in means))]) + "\n")
 
 
 if __name__ == "__main__":

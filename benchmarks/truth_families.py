@@ -18,7 +18,9 @@ import numpy as np
 from sklearn import cluster, datasets, mixture
 from sklearn.preprocessing import StandardScaler
 
-import truth_scenes
+from . import truth_scenes
+from .datasets import load
+from .paper.protocol import scaling_of
 
 MOST_ROWS = 1500  # a larger data set is reduced to a random sample of this size
 UCI_DESIGN = ("glass", "ionosphere", "breastcancer", "yeast", "advertisement", "drybean", "nursery")
@@ -63,9 +65,6 @@ def features(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Features and classes 0..k-1 of a named set: a random sample of its rows, in random order."""
     rng = stream("rows", name)
     if name in UCI_DESIGN + UCI_HELD_OUT:
-        from coassoc.datasets import load
-        from coassoc.experiments.protocol import scaling_of
-
         data = load(name, scaling=scaling_of(name, "paper"))
         X, y = data.X, np.unique(data.y, return_inverse=True)[1]
         keep = rng.permutation(len(X))[:MOST_ROWS]

@@ -31,21 +31,18 @@ import functools
 import io
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks import json_lines, truth, truth_checks
+from benchmarks import single_linkage_ties as ties
+from benchmarks.markdown import table as markdown_table
+from benchmarks.paper.claims import claims_markdown, paired
+from benchmarks.paper.store import read_rows
+from benchmarks.paper.tables import gaps, paper_tables, summarise
+
 RESULTS = Path(__file__).resolve().parent / "results"
-sys.path.append(str(RESULTS.parents[1] / "benchmarks"))
-
-import single_linkage_ties as ties  # noqa: E402  (of the folder benchmarks)
-import truth  # noqa: E402
-import truth_checks  # noqa: E402
-from coassoc.experiments.claims import claims_markdown, paired  # noqa: E402
-from coassoc.experiments.store import read_rows  # noqa: E402
-from coassoc.experiments.tables import gaps, paper_tables, summarise  # noqa: E402
-
 TRUTH = [RESULTS / "truth-methods.jsonl.gz", RESULTS / "truth-answers.jsonl.gz"]
 NEAR = 1.5  # points behind the best method of a family that were allowed
 SHUFFLED, OWN_K, ORDER = 2.0, 4.0, 90  # points lost to shuffled members, points lost to an own k, percent in order
@@ -54,8 +51,7 @@ NAMES = {"AL": "average linkage", "KM": "k-means"}
 
 def markdown(columns, rows) -> str:
     """A table in Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+    return markdown_table(columns, rows) + "\n"
 
 
 def measured(key: str) -> str:
@@ -79,7 +75,7 @@ def signed(value: float) -> str:
 @functools.cache
 def family_means(part: str) -> dict[str, dict[str, float]]:
     """family -> method -> mean over sets, of the families that all methods were run on."""
-    rows = [row for path in TRUTH for row in truth.read(path) if row["part"] == part]
+    rows = [row for path in TRUTH for row in json_lines.read(path) if row["part"] == part]
     sets = truth.set_means(rows, "ari")
     found = {f: {m: float(np.mean(list(s.values()))) for m, s in of.items()} for f, of in sets.items()}
     most = max(map(len, found.values()))
@@ -133,7 +129,7 @@ def cells(part: str, table: str) -> dict[str, dict[str, float]]:
 
 def within(size: int, draws: int = 4000) -> str:
     """Share of draws of `size` scenes in which the method that is best on all of them is near the best of the draw."""
-    rows = [row for row in truth.read(TRUTH[0]) if row["family"].startswith("scenes")]
+    rows = [row for row in json_lines.read(TRUTH[0]) if row["family"].startswith("scenes")]
     rng, shares = np.random.default_rng(0), []
     for family, of in truth.set_means(rows, "ari").items():
         if not truth.is_corrupted(family):

@@ -11,7 +11,6 @@ was measured once, add it to the JSON file with its unit, its command and its da
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -24,15 +23,20 @@ from unittest import mock
 
 import numpy as np
 
-import coassoc
-from coassoc import cli
-from coassoc.consensus.registry import methods_table
-from coassoc.experiments.claims import claims_markdown
-from coassoc.experiments.speed import table as speed_table
-from coassoc.experiments.store import read_rows
-from coassoc.experiments.tables import gaps_markdown
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT), str(ROOT / "docs")]
+
+import figures as computed  # noqa: E402  (docs/figures.py)
+
+import coassoc  # noqa: E402
+from benchmarks import answers, json_lines, sizes  # noqa: E402
+from benchmarks.paper.claims import claims_markdown  # noqa: E402
+from benchmarks.paper.store import read_rows  # noqa: E402
+from benchmarks.paper.tables import gaps_markdown  # noqa: E402
+from benchmarks.speed import table as speed_table  # noqa: E402
+from coassoc import cli  # noqa: E402
+from coassoc.consensus.registry import methods_table  # noqa: E402
+
 RESULTS = ROOT / "docs" / "results"
 MARK = re.compile(r"<!--(fig|table):([^>]+?)-->(.*?)<!--/-->", re.S)
 BLOCK = re.compile(r"^```(python|sh|output)\n(.*?)^```$", re.S | re.M)
@@ -78,8 +82,7 @@ def _table(name: str) -> str:
     if name == "answers":
         return _answers()
     if name in ("sizes", "reduced"):
-        rows = [json.loads(line) for line in (RESULTS / "sizes.jsonl").read_text(encoding="utf-8").splitlines()]
-        return getattr(_script("benchmarks/sizes.py"), f"{name}_table")(rows)
+        return getattr(sizes, f"{name}_table")(json_lines.read(RESULTS / "sizes.jsonl"))
     if name.startswith("speed-"):
         text = speed_table(_read(name)).split("\n", 2)[2]
         return re.sub(r"^## n = (\d+)$", lambda m: f"**{int(m[1]):,} items**", text, flags=re.M).replace("## ", "#### ")
@@ -98,22 +101,10 @@ def _read(name: str) -> dict:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def _script(path: str):
-    """A script of this repository, as a module."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-computed = _script("docs/figures.py")
-
-
 def _answers() -> str:
     """Mean of each score over the data sets, and on how many sets a method comes first."""
-    answers = _script("benchmarks/answers.py")
-    rows = answers.read(RESULTS / "answers.jsonl.gz")
-    rows += answers.read_reproduced(RESULTS / "rows.jsonl.gz", rows)
+    rows = json_lines.read(RESULTS / "answers.jsonl.gz")
+    rows += answers.read_paper_rows(RESULTS / "rows.jsonl.gz", rows)
     columns = {}
     for score, against in (("density", "ensemble"), ("nmi", "ensemble"), ("classes", "classes")):
         found = answers.by_set([row for row in rows if row["against"] == against], score)

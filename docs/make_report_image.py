@@ -24,7 +24,8 @@ def main() -> None:
     ensemble.classes = digits
     browser = next(path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name)))
     with tempfile.TemporaryDirectory() as folder:
-        page = ca.report(ensemble, path=Path(folder) / "report.html", title="Handwritten digits", random_state=0)
+        settings = {"title": "Handwritten digits", "random_state": 0}
+        page = ca.report.write_report(ensemble, path=Path(folder) / "report.html", **settings)
         flags = ["--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=8000"]
         flags += ["--window-size=1200,1385", f"--user-data-dir={folder}", f"--screenshot={TARGET}"]
         subprocess.run([browser, *flags, str(page)], check=True, capture_output=True, timeout=120)

@@ -12,8 +12,7 @@ SOURCE = Path(coassoc.__file__).parent
 # highest first; packages on one line are neighbours that do not know each other
 LAYERS = [
     {"cli"},
-    {"experiments"},
-    {"report", "datasets"},
+    {"report"},
     {"consensus"},
     {"metrics"},
     {"ensemble"},
@@ -22,7 +21,7 @@ LAYERS = [
 ]
 LEVEL = {package: len(LAYERS) - depth for depth, packages in enumerate(LAYERS) for package in packages}
 BACKENDS = {"cupy", "cupyx", "dask", "distributed", "_kernels"}  # engines/ alone imports these
-DRAWING = {"matplotlib", "jinja2"}  # report/ and experiments/ alone import these
+DRAWING = {"matplotlib", "jinja2"}  # report/ alone imports these
 
 
 def imports() -> list[tuple[str, str, bool]]:
@@ -88,10 +87,11 @@ def test_imports_inside_functions_are_for_optional_packages_and_commands():
     assert {(m, t) for m, t, inside in own() if inside and package_of(m) != "cli"} == set()
 
 
-def test_engines_alone_import_a_backend_report_and_experiments_alone_draw():
+def test_engines_alone_import_a_backend_report_alone_draws_and_nothing_imports_the_evaluation():
     assert {(m, t) for m, t, _ in IMPORTS if BACKENDS & {*t.split(".")[:2]} and package_of(m) != "engines"} == set()
     drawing = {(m, t) for m, t, _ in IMPORTS if t.split(".")[0] in DRAWING}
-    assert {package_of(m) for m, _ in drawing} <= {"report", "experiments"}, drawing
+    assert {package_of(m) for m, _ in drawing} <= {"report"}, drawing
+    assert {(m, t) for m, t, _ in IMPORTS if t.split(".")[0] == "benchmarks"} == set()
 
 
 def test_core_knows_numpy_alone():

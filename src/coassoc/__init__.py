@@ -12,17 +12,15 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     import coassoc.report.single_cell as pl  # noqa: F401
 
     from . import consensus as consensus
-    from . import datasets as datasets
     from . import engines as engines
     from . import ensemble as ensemble
-    from . import experiments as experiments
     from . import metrics as metrics
     from . import report as report
     from .consensus.agreement_search import AgreementConsensus as AgreementConsensus
     from .consensus.auto.estimator import Consensus as Consensus
+    from .consensus.auto.select_k import select_k as select_k
     from .consensus.base import ConsensusEstimator as ConsensusEstimator
     from .consensus.bisecting import BisectingConsensus as BisectingConsensus
-    from .consensus.auto.select_k import select_k as select_k
     from .consensus.density_search import DensityConsensus as DensityConsensus
     from .consensus.eac import EAC as EAC
     from .consensus.ecc import ECC as ECC
@@ -89,7 +87,7 @@ _EXPORTS = {
 }
 # tl and pl as in scanpy: they change an AnnData object and draw it
 _PACKAGES = {"tl": "consensus.single_cell", "pl": "report.single_cell"}
-_PACKAGES |= dict(zip(*[("consensus", "datasets", "engines", "ensemble", "experiments", "metrics", "report")] * 2))
+_PACKAGES |= dict(zip(*[("consensus", "engines", "ensemble", "metrics", "report")] * 2))
 
 __all__ = ["__version__", "engines", *_EXPORTS]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from coassoc.cli import main
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and streams of POSIX")
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 TABLE = np.random.default_rng(0).integers(0, 3, size=(40, 1)) + np.zeros((1, 4), dtype=int)
-# the n-th fsync, which a written file or row must pass before it counts, says so and never returns
+# the n-th fsync, which a written file must pass before it counts, says so and never returns
 HANG = """
 import os, sys, time
 from coassoc.cli import main
@@ -39,7 +38,6 @@ COMMANDS = {
     "fit": "fit labels.csv -k 2 --engine numpy -o out.parquet --force --save model.npz",
     "ensemble": "ensemble features.csv -p 3 -k 2 --n-init 1 --quiet -o out.parquet --force",
     "report": "report labels.csv -k 2 --engine numpy --no-compare -o out.html --force",
-    "reproduce": "reproduce --dataset-csv mine=classes.csv --methods KM --repeats 3 --partitions 3 -k 2 --quiet -o out",
 }
 
 
@@ -48,9 +46,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ca.write_ensemble("labels.csv", ca.Ensemble(TABLE))
     X = np.random.default_rng(1).normal(size=(40, 2)) + 5 * TABLE[:, :1]
-    for name, columns in (("features.csv", ["x,y"]), ("classes.csv", ["x,y,class"])):
-        rows = [f"{a},{b}" + (f",k{c}" if "class" in columns[0] else "") for (a, b), c in zip(X.tolist(), TABLE[:, 0])]
-        Path(name).write_text("\n".join([*columns, *rows]) + "\n")
+    Path("features.csv").write_text("\n".join(["x,y", *(f"{a},{b}" for a, b in X.tolist())]) + "\n")
     return tmp_path
 
 
@@ -88,28 +84,12 @@ def test_kill_in_flight_leaves_the_old_file_and_a_rerun_works(folder, name):
         assert ca.Ensemble("data").n_samples == 40
 
 
-def test_a_killed_evaluation_keeps_its_rows_and_goes_on(folder, capsys):
-    done = stopped_in_flight(COMMANDS["reproduce"], 5, signal.SIGKILL)  # each run stores an ensemble and a row
-    assert done.returncode == -signal.SIGKILL
-    kept = Path("out/rows.jsonl").read_text().splitlines()
-    assert kept and not Path("out/tables.md").exists()
-    assert main([*COMMANDS["reproduce"].split(), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["done_now"] == told["rows"] - len(kept) > 0
-    assert main([*COMMANDS["reproduce"].replace("-o out", "-o whole").split(), "--json"]) == 0
-    found = [map(json.loads, Path(name, "rows.jsonl").read_text().splitlines()) for name in ("out", "whole")]
-    after, whole = (sorted((row["repeat"], row["nmi"], row["density"]) for row in rows) for rows in found)
-    assert after == whole
-
-
 @pytest.mark.parametrize(
-    ("name", "how", "code", "said"),
-    [("fit", signal.SIGTERM, 143, "terminated"), ("fit", signal.SIGINT, 130, "interrupted"),
-     ("reproduce", signal.SIGTERM, 143, "terminated")],
-)  # fmt: skip
-def test_signals_remove_partial_files(folder, name, how, code, said):
+    ("how", "code", "said"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
+)
+def test_signals_remove_partial_files(folder, how, code, said):
     Path("out.parquet").write_text("old")
-    done = stopped_in_flight(COMMANDS[name], 2, how)  # in a fit: the labels are written, the model is being written
+    done = stopped_in_flight(COMMANDS["fit"], 2, how)  # the labels are written, the model is being written
     assert done.returncode == code and f"coassoc: {said}; nothing was left half written." in done.stderr
     assert "Traceback" not in done.stderr
     assert partial_files(folder) == [] and not Path("model.npz").exists()
@@ -152,6 +132,8 @@ def fill_memory(marker: str) -> None:
 )
 def test_a_cluster_that_fails_in_flight(folder, monkeypatch, capsys, fault, said):
     distributed = pytest.importorskip("distributed")
+    timeouts = pytest.importorskip("dask").config.config["distributed"]["comm"]["timeouts"]
+    monkeypatch.setitem(timeouts, "connect", "5s")
     np.save("labels.npy", TABLE)
     words = ["fit", "labels.npy", "-k", "2", "-o", "out.npy", "--force"]
     assert main(words) == 0

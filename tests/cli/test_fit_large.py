@@ -79,7 +79,7 @@ def test_the_output_keeps_the_rows_it_came_from(labels):
     for name, read in (("out.parquet", pd.read_parquet), ("out.csv", pd.read_csv)):
         written = []
         for extra in ([], ["--memory", "1MB", "--engine", "numpy"]):
-            options = ["-k", "5", "-o", str(labels / name), "--force", *extra]
+            options = ["-k", "5", "-m", "kmeans", "-o", str(labels / name), "--force", *extra]
             assert main(["fit", str(path), *options]) == 0
             written.append(read(labels / name))
         pd.testing.assert_frame_equal(*written)
@@ -93,8 +93,8 @@ def test_a_folder_of_parts_is_one_table(labels):
     parts.mkdir()
     before[:900].to_parquet(parts / "0.parquet", index=False)
     before[900:].to_parquet(parts / "1.parquet", index=False)
-    options = ["-k", "5", "--columns", "p*", "--memory", "1MB", "-o", str(labels / "all.parquet")]
+    options = ["-k", "5", "-m", "kmeans", "--columns", "p*", "--memory", "1MB", "-o", str(labels / "all.parquet")]
     assert main(["fit", str(parts), *options]) == 0
     found = pd.read_parquet(labels / "all.parquet")
-    assert found["consensus"].tolist() == consensus(labels)
+    assert found["consensus"].tolist() == consensus(labels, "-m", "kmeans")
     assert (found["id"] == before["id"]).all()

@@ -11,7 +11,6 @@ import coassoc as ca
 from coassoc import cli, consensus
 from coassoc.consensus import registry
 from coassoc.core import plugins
-from coassoc.experiments import methods as evaluated
 
 ROOT = Path(__file__).parents[2]
 TABLE = np.array([[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]])
@@ -53,12 +52,9 @@ def test_a_registered_method_runs_from_the_command_line(toy, tmp_path, capsys):
     assert "Toy" in capsys.readouterr().out
 
 
-def test_a_registered_method_is_compared_reported_and_evaluated(toy):
+def test_a_registered_method_is_compared_and_reported(toy):
     assert [row.method for row in ca.compare(TABLE, 2, ["toy", "kmeans"]).rows] == ["toy", "kmeans"]
     assert "toy" in [row["method"] for row in ca.report.summarize(TABLE, 2).comparison]
-    assert evaluated.known_methods()[-1] == "Toy"
-    labels, variant = evaluated.find_method("Toy").run(ca.Ensemble(TABLE), 2, 0)
-    assert (labels == ca.KMeansConsensus(2, random_state=0).fit(TABLE).labels_).all() and variant == ""
     model = ca.ConsensusClustering(2, method="toy", n_partitions=3, random_state=0).fit(np.arange(12.0).reshape(6, 2))
     assert type(model.consensus_) is toy.estimator
 
@@ -135,8 +131,6 @@ def test_bad_registrations_are_refused(package):
     for name in ("kmeans", "eac-single"):
         with pytest.raises(ValueError, match=f"a method '{name}' already"):
             registry.register(name, "toys.method:Toy")
-    with pytest.raises(ValueError, match="a method 'KM' already"):
-        registry.register("toy", "toys.method:Toy", columns={"KM": {}})
 
 
 def test_unknown_methods_are_refused_with_a_hint():
@@ -152,5 +146,5 @@ def test_every_line_names_a_class_its_cost_and_its_page(method):
     assert (ROOT / "docs" / "methods" / f"{method.docs}.md").resolve().is_file()
     if method.takes == "labels":
         assert method.optimises and method.time and method.memory
-    for settings in (*method.compared.values(), *method.columns.values()):
+    for settings in method.compared.values():
         assert set(settings) <= set(method.estimator._get_param_names())

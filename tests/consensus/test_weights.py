@@ -1,17 +1,14 @@
-"""Weights of partitions and of base clusters, and ensembles that grow."""
+"""Weights of partitions and of base clusters, and refits from a given consensus."""
 
-import copy
 import gc
 import weakref
 from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
-from coassoc.consensus.grow import stack_columns, stack_rows
 from coassoc.consensus.registry import METHODS
 from coassoc.consensus.weights import ClusterWeightObjective
 from coassoc.metrics.weights import uncertainty_from_overlap
@@ -34,7 +31,7 @@ def test_every_method_with_partition_weights_takes_agreement(method):
         assert (np.repeat(named.labels_, copies) == repeated.labels_).all()
 
 
-@pytest.mark.parametrize("name", ["density", "inter_weight", "kmeans_loss", "ensemble_nmi", "item_stability"])
+@pytest.mark.parametrize("name", ["density", "kmeans_loss", "ensemble_nmi", "item_stability"])
 def test_scores_take_agreement_too(name):
     table, truth = blocks(noise=0.5)
     score, weights = getattr(ca.metrics, name), ca.partition_agreement(table)
@@ -84,66 +81,22 @@ def test_bad_settings_are_named(settings, message):
         ca.KMeansConsensus(2, **settings).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
 
 
-# -- growing ---------------------------------------------------------------------------------------------------------
-
-GROWING = [ca.KMeansConsensus, ca.DensityConsensus, ca.AgreementConsensus]
-
-
-@pytest.mark.parametrize("method", GROWING)
-def test_rows_and_partitions_are_added_to_the_present_consensus(method):
+@pytest.mark.parametrize("method", [ca.KMeansConsensus, ca.DensityConsensus, ca.AgreementConsensus])
+def test_a_refit_of_more_items_and_partitions_starts_from_the_last_consensus(method):
     table, truth = blocks()
-    model = method(4, random_state=0).partial_fit(table[:120, :5])
-    model.partial_fit(table[120:, :5])
-    assert model.density_ == ca.density(table[:, :5], model.labels_)
-    model.add_partitions(table[:, 5:7]).add_partitions(table[:, 7])
-    assert len(model.labels_) == 200 and model.n_features_in_ == 8
-    assert ca.nmi(model.labels_, truth) > 0.95
-    assert model.density_ == ca.density(table, model.labels_)
-    assert method(4, random_state=0).get_params()["init"] == model.get_params()["init"]
-    weighted = method(4, random_state=0).partial_fit(table[:120]).partial_fit(table[120:], sample_weight=[2] * 80)
-    assert weighted.cluster_sizes_.sum() == 120 + 2 * 80
+    first = method(4, random_state=0).fit(table[:120, :5])
+    start = np.concatenate([first.labels_, first.predict(table[120:, :5])])
+    model = method(4, init=start, random_state=0).fit(table)
+    assert ca.nmi(model.labels_, truth) > 0.95 and model.density_ == ca.density(table, model.labels_)
 
 
-def test_new_labels_become_new_base_clusters_and_missing_stays_missing():
-    first = ca.Ensemble([["a", 0], ["b", 1], [None, 1]])
-    second = ca.Ensemble([["c", 1], ["a", None]])
-    both = stack_rows(first, second)
-    assert both.n_clusters.tolist() == [3, 2]
-    assert both.partition(0).tolist() == [0, 1, -1, 2, 0]
-    assert both.partition(1).tolist() == [0, 1, 1, 1, -1]
-    assert both.categories[0].tolist() == ["a", "b", "c"]
-
-
-def test_stacked_columns_keep_names_apart():
-    both = stack_columns(ca.Ensemble([[0], [1]]), ca.Ensemble([[1], [0]]))
-    assert both.names == ["0", "1"]
-    with pytest.raises(ValueError, match="must label the 2 items"):
-        stack_columns(both, ca.Ensemble([[0], [1], [1]]))
-
-
-@pytest.mark.parametrize("method", GROWING)
-def test_fit_does_not_keep_the_ensemble(method):
+def test_fit_does_not_keep_the_ensemble():
     ensemble = ca.Ensemble(blocks(n=50)[0])
     alive = weakref.ref(ensemble)
-    grown = method(3, random_state=0).partial_fit(ensemble)
-    model = method(3, random_state=0).fit(ensemble)
-    assert not any(ensemble is value for value in gc.get_referents(model.__dict__))
-    grown.fit(ensemble.codes)  # a fit afresh lets go of it
+    model = ca.KMeansConsensus(3, random_state=0).fit(ensemble)
     del ensemble
     gc.collect()
-    assert alive() is None
-    for lacking in (model, copy.deepcopy(method(3, random_state=0).partial_fit(blocks(n=50)[0]))):
-        with pytest.raises(ValueError, match="make the first fit with partial_fit"):
-            lacking.add_partitions([[0]] * 50)
-    with pytest.warns(UserWarning, match="partial_fit starts anew"):
-        assert len(model.partial_fit(np.eye(8, dtype=int)).labels_) == 8
-
-
-def test_a_consensus_of_fewer_clusters_grows():
-    for method in GROWING:
-        with pytest.warns(ConvergenceWarning):
-            model = method(3, random_state=0).partial_fit([[0, 0], [0, 0], [1, 1]])
-        assert model.partial_fit([[1, 1], [1, 0]]).labels_.shape == (5,)
+    assert alive() is None and model.labels_.shape == (50,)
 
 
 def test_uncertainty_does_not_depend_on_the_layout_of_the_overlap_or_the_names_of_clusters():

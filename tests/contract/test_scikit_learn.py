@@ -71,7 +71,6 @@ def exceptions(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # tables of few different rows
-@pytest.mark.filterwarnings("ignore:partial_fit starts anew")
 @parametrize_with_checks(all_estimators(), expected_failed_checks=exceptions)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

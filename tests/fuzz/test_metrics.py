@@ -15,7 +15,6 @@ SCORES = {
     "density": (True, 0.0, 1.0),
     "cluster_density": (True, 0.0, 1.0),
     "inter_density": (True, 0.0, 1.0),
-    "cluster_weight": (True, 0.0, np.inf),
     "kmeans_loss": (True, 0.0, np.inf),
     "ensemble_nmi": (True, 0.0, 1.0),
     "nmi": (False, 0.0, 1.0),

@@ -1,4 +1,4 @@
-"""Weights, densities, gains and losses against brute force over all pairs."""
+"""Densities and losses against brute force over all pairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import coassoc as ca
 import oracle
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-9}
-NAMES = ("density", "cluster_density", "cluster_weight", "inter_density", "inter_weight", "kmeans_loss")
+NAMES = ("density", "cluster_density", "inter_density", "kmeans_loss")
 
 
 def scores(case, engine="numpy"):
@@ -24,14 +24,10 @@ def truth(case):
     members = oracle.clusters_of(table, labels)
     kept = [present.index(c) for c in members]  # a cluster whose copies are all 0 keeps its place
     inter[np.ix_(kept, kept)] = oracle.inter_densities(table, labels, case.v)
-    sizes = np.array([len(members.get(c, ())) for c in present], float)
-    pairs = np.outer(sizes, sizes) - np.diag(sizes)
     return {
         "density": oracle.density(table, labels, case.v),
         "cluster_density": np.diagonal(inter),
-        "cluster_weight": np.diagonal(inter * pairs),
         "inter_density": inter,
-        "inter_weight": inter * pairs,
         "kmeans_loss": oracle.loss(table, labels, case.v),
     }
 
@@ -44,46 +40,8 @@ def check(case, engine="numpy"):
 
 def test_every_score_is_brute_force_over_all_pairs_on_every_engine(engine):
     rng = np.random.default_rng(5)
-    for _ in range(4000 if isinstance(engine, ca.engines.Numpy) else 40):
+    for _ in range(300 if isinstance(engine, ca.engines.Numpy) else 15):
         check(oracle.random_case(rng), engine)
-
-
-def test_split_gain_is_the_difference_of_two_densities():
-    rng = np.random.default_rng(4)
-    done = 0
-    while done < 400:
-        case = oracle.random_case(rng)
-        chosen = rng.choice(np.unique(case.labels[case.labels >= 0]))
-        inside = np.flatnonzero(case.labels == chosen)
-        if len(inside) < 2:
-            continue
-        mask = np.zeros(len(case.labels), bool)
-        mask[rng.permutation(inside)[: rng.integers(1, len(inside))]] = True
-        table, labels = case.repeated()
-        split = labels.copy()
-        split[np.repeat(mask, 1 if case.copies is None else case.copies)] = 99
-        if not oracle.taking_part(table, labels):
-            continue
-        gain = oracle.density(table, split, case.v) - oracle.density(table, labels, case.v)
-        found = ca.metrics.split_gain(case.table, case.labels, mask, **case.kwargs())
-        assert found == pytest.approx(gain, abs=1e-9)
-        done += 1
-
-
-@pytest.mark.parametrize(
-    ("split", "message"),
-    [
-        ([0, 1, 0, 0], "boolean mask"),
-        ([True, False], "boolean mask"),
-        ([False] * 4, "exactly one cluster"),
-        ([True, False, True, False], "exactly one cluster"),
-        ([False, False, False, True], "exactly one cluster"),
-        ([True, True, False, False], "leave at least one"),
-    ],
-)
-def test_split_gain_refuses_what_is_not_a_split(split, message):
-    with pytest.raises(ValueError, match=message):
-        ca.metrics.split_gain([[0], [0], [1], [1]], [0, 0, 1, -1], split)
 
 
 def test_six_rows_worked_on_paper():
@@ -102,7 +60,7 @@ def test_six_rows_worked_on_paper():
 
 def test_copies_are_repetition_exactly(engine):
     rng = np.random.default_rng(6)
-    for _ in range(50):
+    for _ in range(15):
         case = oracle.random_case(rng, copies=True)
         table, labels = case.repeated()
         if not (labels >= 0).any() or (table < 0).all():
@@ -117,7 +75,7 @@ def test_copies_are_repetition_exactly(engine):
 
 def test_names_and_order_change_no_bit():
     rng = np.random.default_rng(7)
-    for _ in range(200):
+    for _ in range(60):
         case = oracle.random_case(rng)
         order = rng.permutation(case.table.shape[1])
         names = rng.permutation(60)

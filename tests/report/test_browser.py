@@ -105,7 +105,7 @@ def page():
     table = np.column_stack([np.where(rng.random(400) < 0.15, rng.integers(0, 5, 400), truth) for _ in range(10)])
     ensemble = ca.Ensemble.from_partitions(list(table.T), names=["=1+1", *(f"run <{j}>" for j in range(9))])
     ensemble.classes = truth
-    return ca.report(ensemble, compare=["bisecting", "sec"], engine="numpy")
+    return ca.report.write_report(ensemble, compare=["bisecting", "sec"], engine="numpy")
 
 
 def look(page: str, *flags: str, window: str = "1200,900", probe: str = PROBE) -> tuple[dict, list[str]]:
@@ -185,7 +185,7 @@ def test_every_number_is_saved_and_formulas_are_marked(desktop):
 @pytest.mark.parametrize("table", [[[0], [0]], [[0, 1], [1, 0]], NOISE, np.full((20, 3), 4)])
 def test_odd_input_has_a_page_that_works(table):
     probe = PROBE[: PROBE.index("  const table =")] + PROBE[PROBE.index('  document.getElementById("theme")') :]
-    seen, _ = look(ca.report(table, compare=False, engine="numpy"), probe=probe)
+    seen, _ = look(ca.report.write_report(table, compare=False, engine="numpy"), probe=probe)
     assert seen["errors"] == [] and all(seen["pictures"].values()) and all(seen["readouts"].values())
 
 
@@ -208,7 +208,7 @@ def test_a_million_items_stay_under_five_megabytes():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 12, size=1_000_000)
     other = rng.integers(0, 12, size=(len(truth), 20))
-    page = ca.report(np.where(rng.random(other.shape) < 0.2, other, truth[:, None]), random_state=0)
+    page = ca.report.write_report(np.where(rng.random(other.shape) < 0.2, other, truth[:, None]), random_state=0)
     assert len(page.encode()) < 5_000_000
     seen, _ = look(page)
     assert all(seen["pictures"].values()) and seen["errors"] == [] and len(seen["rising"]) == 15

@@ -110,6 +110,6 @@ def test_plot_draws_the_methods_that_ran_on_given_axes(monkeypatch):
     ax = pytest.importorskip("matplotlib.figure").Figure().subplots()
     monkeypatch.setitem(sys.modules, "pymetis", None)
     result = compare(_table(), 3, ["kmeans", "cspa", "sec"], engine="numpy")
-    assert ca.report.plot_comparison(result, ax=ax) is ax
+    assert result.plot(ax=ax) is ax
     assert [text.get_text() for text in ax.texts] == ["kmeans", "sec"]
     assert ax.get_lines()[-1].get_ydata()[0] == result.zero_effort_nmi["best"]

@@ -122,14 +122,6 @@ def test_pac_leaves_out_pairs_that_are_almost_never_or_almost_always_together():
     assert found.pac == pytest.approx(2 / 45)  # 3 and 18 of 20: above 0.1 and at most 0.9
 
 
-def test_the_features_say_how_many_clusters_they_support():
-    from sklearn.datasets import make_blobs
-
-    X, truth = make_blobs(120, centers=[[0, 0], [9, 0], [0, 9], [9, 9]], cluster_std=0.5, random_state=0)
-    told = summarize(np.repeat(truth[:, None], 3, axis=1), features=X, k_range=[3, 4, 5], compare=False, engine="numpy")
-    assert told.features_k.k == 4 and told.features_k.ks.tolist() == [3, 4, 5]
-
-
 def test_an_outlying_partition_is_marked():
     noise = np.random.default_rng(0).integers(0, 4, size=(90, 1))
     labels = ca.KMeansConsensus(4, random_state=0, engine="numpy").fit(ENSEMBLE).labels_

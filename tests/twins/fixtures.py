@@ -12,7 +12,6 @@ from coassoc.consensus import (
     eac,
     embedding,
     graph,
-    grow,
     kmeans,
     lloyd,
     micro,
@@ -110,8 +109,8 @@ def as_if_on_device(make, patch, device):
     if make.kind is not Twin:
         return
     patch.setattr(_cuda_device, "device_of", lambda array: device)
-    for module in (answer, base, bisecting, grow, labels):
+    for module in (answer, base, bisecting, labels):
         patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
-    guarded = (answer, base, bisecting, contract, eac, embedding, graph, grow, kmeans, labels, lloyd, micro, search)
+    guarded = (answer, base, bisecting, contract, eac, embedding, graph, kmeans, labels, lloyd, micro, search)
     for module in (*guarded, similarity, spectral, starts):
         patch.setattr(module, "np", Guard())

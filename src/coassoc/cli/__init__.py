@@ -26,8 +26,6 @@ COMMANDS = {
     "compare": ("coassoc.cli.compare", "run several consensus methods side by side"),
     "select-k": ("coassoc.cli.select_k", "how many clusters the ensemble supports"),
     "report": ("coassoc.cli.report", "one self-contained HTML page about an ensemble and its consensus"),
-    "reproduce": ("coassoc.cli.reproduce", "run the published evaluation again"),
-    "bench": ("coassoc.cli.bench", "time this machine against scikit-learn and faiss"),
     "completion": ("coassoc.cli.completion", "print the completion script of a shell"),
 }
 OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -49,10 +47,10 @@ class Parser(argparse.ArgumentParser):
         try:
             return super().parse_args(words, namespace)
         except ValueError as error:
-            taken = [i for i in range(2, len(words)) if words[i - 1][:1] != "-" and os.path.exists(words[i])]
-            if not taken or "arguments are required" not in str(error):
+            files = [i for i in range(2, len(words)) if words[i - 1][:1] != "-" and os.path.exists(words[i])]
+            if not files or "arguments are required" not in str(error):
                 raise
-            return super().parse_args([words.pop(taken[-1]), *words], namespace)
+            return super().parse_args([words.pop(files[-1]), *words], namespace)
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}; see {self.prog} --help.")
@@ -80,13 +78,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, Exception) as error:
         if debug:
             raise
-        text, code = _told(error)
+        text, code = _message(error)
         messages.error(text, code)
         return code
 
 
-def _told(error: BaseException) -> tuple[str, int]:
-    """What is said about an error, and the exit code."""
+def _message(error: BaseException) -> tuple[str, int]:
+    """The message of an error, and the exit code."""
     if isinstance(error, KeyboardInterrupt):
         what, code = ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
         return f"{what}; nothing was left half written.", code
@@ -137,6 +135,8 @@ def _run(name: str, rest: list[str]) -> int:
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(COMMANDS)}."
         raise ValueError(f"there is no command {name!r}; {hint}")
     module = load(name)
+    if os.getcwd() not in sys.path:  # so that -m finds methods of the user's own in the current folder
+        sys.path.append(os.getcwd())
     return module.run(command_parser(name, module).parse_args(rest))
 
 

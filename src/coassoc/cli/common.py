@@ -77,16 +77,19 @@ def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
 def read_partition(args: argparse.Namespace, path: Any, ensemble: Any) -> Any:
     """The column --labels of a file as codes, in the order of the ensemble's items: by id where both have ids."""
     settings = {"columns": args.labels_column, "exclude": (), "class_column": None, "missing": "negative"}
-    found = read_ensemble(path, **(reading(args) | settings))
-    codes = found.partition(0)
-    if found.item_ids is None or ensemble.item_ids is None:
-        if len(codes) != ensemble.n_samples:
-            raise ValueError(
-                f"the partition has {len(codes)} rows, the ensemble {ensemble.n_samples}; give ids (--id)."
-            )
-        return codes
-    place = {str(one): code for one, code in zip(found.item_ids.tolist(), codes.tolist())}
-    return np.array([place.get(str(one), -1) for one in ensemble.item_ids.tolist()])
+    table = read_ensemble(path, **(reading(args) | settings))
+    rows = rows_of_items(ensemble, table.item_ids, table.n_samples, "the partition", "--id")
+    return np.append(table.partition(0), -1)[rows]
+
+
+def rows_of_items(ensemble: Any, ids: Any, n_rows: int, name: str, option: str) -> np.ndarray:
+    """The row of another table for each item, by id where both have ids, else row by row; −1 where there is none."""
+    if ids is None or ensemble.item_ids is None:
+        if n_rows != ensemble.n_samples:
+            raise ValueError(f"{name} has {n_rows} rows, the labels have {ensemble.n_samples}; give ids ({option}).")
+        return np.arange(n_rows)
+    row_of = {str(item): row for row, item in enumerate(ids.tolist())}
+    return np.array([row_of.get(str(item), -1) for item in ensemble.item_ids.tolist()])
 
 
 def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any) -> None:
@@ -102,7 +105,7 @@ def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
     if "-" in args.labels and sys.stdin is None:
         raise ValueError("standard input is closed; name a file instead of -.")
     with ExitStack() as stack:
-        yield [stack.enter_context(standard_input(args.format)) if one == "-" else Path(one) for one in args.labels]
+        yield [stack.enter_context(standard_input(args.format)) if path == "-" else Path(path) for path in args.labels]
 
 
 def tell(args: argparse.Namespace, result: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ..ensemble import make_ensemble, write_labels
 from ..metrics import ZeroEffort, nmi, order_by_size
 from ..report import plain_text
 from ..report.axes import save_drawing
-from ..report.comparison import Row, score
+from ..report.comparison import MethodScores, score
 from ..report.displays import plot_coassociation
 from . import common
 
@@ -92,12 +93,12 @@ def _fits(args: argparse.Namespace, ensemble: Any, digits: np.ndarray) -> tuple[
     ):
         model.fit(ensemble)  # the first fit also starts threads, so the second is timed
         start = time.perf_counter()
-        found = model.fit(ensemble).labels_
-        row = score(Row(name, seconds=time.perf_counter() - start), ensemble, found, digits, args.engine)
-        rows.append({"method": name, "clusters": row.clusters, "density": row.density,
-                     "ensemble_nmi": row.ensemble_nmi, "digits_nmi": row.class_nmi, "seconds": row.seconds,
-                     "verdict": getattr(model, "verdict_", None)})  # fmt: skip
-        labels[column] = order_by_size(found)
+        model.fit(ensemble)
+        scored = MethodScores(name, seconds=time.perf_counter() - start)
+        row = asdict(score(scored, ensemble, model.labels_, digits, args.engine))
+        shown = {key: row[key] for key in ("method", "clusters", "density", "ensemble_nmi", "seconds")}
+        rows.append({**shown, "digits_nmi": row["class_nmi"], "verdict": getattr(model, "verdict_", None)})
+        labels[column] = order_by_size(model.labels_)
     return rows, labels
 
 

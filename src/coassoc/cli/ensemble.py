@@ -6,7 +6,10 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-from ..datasets.table import SCALINGS, fill_missing, scale
+import numpy as np
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
 from ..engines.dask.session import open_client
 from ..ensemble import Ensemble, make_ensemble, make_ensemble_large
 from ..ensemble.io.blocks import source_of
@@ -27,6 +30,7 @@ EPILOG = """examples:
   coassoc ensemble features.parquet --clusterer kmeans agglomerative --sample-fraction 0.5 -o labels.tsv
 """
 
+SCALERS = {"raw": None, "z": StandardScaler, "minmax": MinMaxScaler}  # constant columns become 0
 # name on the command line -> (class of scikit-learn, settings)
 CLUSTERERS: dict[str, tuple[str, dict[str, Any]]] = {
     "kmeans": ("cluster.KMeans", {}),
@@ -54,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what clusters; several take turns (default: kmeans)",
     )  # fmt: skip
     option("--n-init", type=positive, default=10, help="restarts of kmeans and minibatch (default: 10)")
-    option("--scaling", choices=SCALINGS, default="raw", help="features raw (default), z or on [0, 1]")
+    option("--scaling", choices=tuple(SCALERS), default="raw", help="features raw (default), z or on [0, 1]")
     option("--fill-missing", action="store_true", help="empty cells take the mean of their column")
     option("--exclude", nargs="+", default=[], metavar="NAME", help="columns that are not features")
     option("--id", "--id-column", metavar="NAME", help="column that names the items, kept in the output")
@@ -83,9 +87,13 @@ def run(args: argparse.Namespace) -> int:
     features = read_features(args.features, exclude=args.exclude, id_column=args.id, class_column=args.class_column)
     X = features.X
     if args.fill_missing:
-        X = fill_missing(X, features.names)
-    if args.scaling != "raw":
-        X = scale(X, args.scaling)
+        empty = np.flatnonzero(np.isnan(X).all(axis=0))
+        if len(empty):
+            raise ValueError(f"column {features.names[empty[0]]} has no value at all; leave it out with --exclude.")
+        X = SimpleImputer().fit_transform(X)
+    scaler = SCALERS[args.scaling]
+    if scaler is not None:
+        X = scaler().fit_transform(X)
     with common.Progress("clusterings", args.quiet or args.json, every=5.0) as progress:
         ensemble = make_ensemble(
             X,

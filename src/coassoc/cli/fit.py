@@ -200,15 +200,15 @@ def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
     """Labels under the numbers asked for, in a temporary file for a stored ensemble; the cluster behind each number."""
     from ..consensus.base import ConsensusEstimator
 
-    found = model.labels_
+    fitted = model.labels_
     if isinstance(model, ConsensusEstimator):
         k = len(model.cluster_sizes_)
     else:  # an estimator of the user's own may name clusters as it likes
-        found, k = check_labels(found, len(found))
-    ranks = ranks_by_size(_parts(found), k) if order == "size" else np.append(np.arange(k, dtype=np.int32), -1)
-    labels = file_array(found.shape, np.int32) if stored else np.empty(found.shape, np.int32)
+        fitted, k = check_labels(fitted, len(fitted))
+    ranks = ranks_by_size(_parts(fitted), k) if order == "size" else np.append(np.arange(k, dtype=np.int32), -1)
+    labels = file_array(fitted.shape, np.int32) if stored else np.empty(fitted.shape, np.int32)
     start = 0
-    for part in _parts(found):
+    for part in _parts(fitted):
         labels[start : start + len(part)] = ranks[part]
         start += len(part)
     return labels, np.argsort(ranks[:-1], kind="stable")[np.count_nonzero(ranks[:-1] < 0) :]
@@ -238,8 +238,8 @@ def summary(
     args: argparse.Namespace, ensemble: Any, model: Any, labels: Any, order: Any, engine: Any
 ) -> dict[str, Any]:
     """What the command reports, as plain values."""
-    from ..consensus.base import fitted_counts
     from ..consensus.auto.chance import support_and_scores
+    from ..consensus.base import fitted_counts
 
     counts = fitted_counts(model, ensemble, labels, order, engine)
     support, zero_nmi, zero_density = support_and_scores(ensemble, engine)
@@ -263,13 +263,13 @@ def summary(
         "unlabelled_items": int(np.count_nonzero(labels < 0)),
         "scores": scores,
         "chance": support.as_dict() if ensemble.n_partitions > 1 else None,
-        **_of_the_answer(model),
+        **_answer_facts(model),
         "cluster_sizes": counts.sizes.tolist(),
         "cluster_density": cluster_densities(counts, equal).tolist(),
     }
 
 
-def _of_the_answer(model: Any) -> dict[str, Any]:
+def _answer_facts(model: Any) -> dict[str, Any]:
     """What `Consensus` says beyond the labels."""
     if not hasattr(model, "verdict_"):
         return {}
@@ -280,7 +280,7 @@ def _of_the_answer(model: Any) -> dict[str, Any]:
         "supported": model.supported_,
         "chosen_method": model.method_,
         "partition_weights": model.partition_weights_.tolist(),
-        "alternatives": [{key: getattr(one, name) for key, name in shown.items()} for one in model.alternatives_],
+        "alternatives": [{key: getattr(a, name) for key, name in shown.items()} for a in model.alternatives_],
     }
 
 

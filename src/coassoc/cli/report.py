@@ -103,14 +103,10 @@ def _features(args: argparse.Namespace, ensemble: Any) -> Any:
     """Features in the order of the ensemble's items: matched by id if both files have ids, else row by row."""
     if args.features is None:
         return None
-    found = read_features(args.features, exclude=args.features_exclude, id_column=args.features_id)
-    if found.ids is not None and ensemble.item_ids is not None:
-        place = {str(one): i for i, one in enumerate(found.ids.tolist())}
-        absent = next((one for one in ensemble.item_ids.tolist() if str(one) not in place), None)
-        if absent is not None:
-            raise ValueError(f"{args.features} has no row for the item {absent!r}; every item needs features.")
-        return found.X[np.array([place[str(one)] for one in ensemble.item_ids.tolist()])]
-    if len(found.X) != ensemble.n_samples:
-        rows = f"{len(found.X)} rows, the labels have {ensemble.n_samples}"
-        raise ValueError(f"{args.features} has {rows}; match them by id (--features-id).")
-    return found.X
+    table = read_features(args.features, exclude=args.features_exclude, id_column=args.features_id)
+    rows = common.rows_of_items(ensemble, table.ids, len(table.X), args.features, "--features-id")
+    absent = np.flatnonzero(rows < 0)
+    if len(absent):
+        item = ensemble.item_ids[absent[0]]
+        raise ValueError(f"{args.features} has no row for the item {item!r}; every item needs features.")
+    return table.X[rows]

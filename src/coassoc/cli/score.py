@@ -60,10 +60,10 @@ def run(args: argparse.Namespace) -> int:
 def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
     """Every score of a partition, as plain numbers."""
     from ..consensus.auto.chance import support_and_scores
-    from ..report.comparison import Row, known_classes
+    from ..report.comparison import MethodScores, known_classes
     from ..report.comparison import score as scored
 
-    row = scored(Row("labels"), ensemble, labels, known_classes(ensemble), engine)
+    row = scored(MethodScores("labels"), ensemble, labels, known_classes(ensemble), engine)
     _, zero_nmi, zero_density = support_and_scores(ensemble, engine)
     result: dict[str, Any] = {
         "items": ensemble.n_samples,

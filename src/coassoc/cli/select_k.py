@@ -52,15 +52,15 @@ def run(args: argparse.Namespace) -> int:
         if args.features is not None:
             X = read_features(args.features).X
             progress.step("comparing with Gaussian data")
-            found = select_k(X, ks, reference="gaussian", **settings)
+            selection = select_k(X, ks, reference="gaussian", **settings)
         else:
             with common.input_paths(args) as paths:
                 ensemble = common.read_input(args, paths)
             progress.step("comparing with permuted labels")
-            found = select_k(ensemble, ks, reference="permuted", **settings)
+            selection = select_k(ensemble, ks, reference="permuted", **settings)
     if args.plot is not None:
         from ..report.displays import plot_select_k
 
-        save_drawing(plot_select_k(found)[0], args.plot, force=args.force)
-    common.tell(args, found.to_dict(), lambda _: str(found))
+        save_drawing(plot_select_k(selection)[0], args.plot, force=args.force)
+    common.tell(args, selection.to_dict(), lambda _: str(selection))
     return 0

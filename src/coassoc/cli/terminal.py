@@ -24,12 +24,12 @@ def printable(text: str) -> str:
     return "".join(c if c in harmless else json.dumps(c)[1:-1].replace("\x7f", "\\u007f") for c in text)
 
 
-def say(text: str = "", *, file: TextIO | None = None, end: str = "\n") -> None:
+def say(text: str = "", *, file: TextIO | None = None) -> None:
     """Print text that may hold names from files. What the stream cannot encode is escaped too."""
     stream = sys.stdout if file is None else file
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
-        print(printable(text).encode(encoding, "backslashreplace").decode(encoding), end=end, file=stream, flush=True)
+        print(printable(text).encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
     except OSError as error:  # a full disk, or a reader that is gone
         name = "standard output" if stream is sys.stdout else "standard error"
         raise OSError(error.errno, os.strerror(error.errno or 0), name) from None
@@ -118,16 +118,12 @@ def discard_output() -> None:
 
 
 class Progress:
-    """What a command is doing, on standard error: by rich on a terminal, else a line where `every` seconds have passed.
-
-    Without rich, a terminal shows one line that is rewritten. Without `every`, nothing is shown elsewhere.
-    """
+    """What a command is doing, on standard error: by rich on a terminal, else a line after every `every` seconds."""
 
     def __init__(self, what: str, quiet: bool = False, every: float = math.inf):
         self.what, self.every, self.quiet = what, every, quiet
         self.start = self.last = time.monotonic()
-        self.terminal = sys.stderr.isatty()
-        self.bar = _rich_bar(what) if self.terminal and not quiet else None
+        self.bar = _rich_bar(what) if sys.stderr.isatty() and not quiet else None
 
     def __call__(self, done: int, total: int) -> None:
         self.step(f"{done}/{total}", done / max(total, 1))
@@ -139,11 +135,10 @@ class Progress:
         if self.bar is not None:
             known = {"total": None, "refresh": True} if share is None else {"total": 1, "completed": share}
             self.bar.update(self.bar.task_ids[0], description=f"{self.what}: {text}", **known)
-        elif not self.quiet and (self.terminal or now - self.last >= self.every):
+        elif not self.quiet and now - self.last >= self.every:
             self.last = now
-            left = (now - self.start) * (1 - share) / share if share else None
-            line = f"{self.what}: {text}" + (f", {share:.0%}, {seconds(left)} left" if left is not None else "")
-            say(f"\r{line:<78}" if self.terminal else line, file=sys.stderr, end="" if self.terminal else "\n")
+            left = f", {share:.0%}, {seconds((now - self.start) * (1 - share) / share)} left" if share else ""
+            say(f"{self.what}: {text}{left}", file=sys.stderr)
 
     def __enter__(self) -> Progress:
         return self
@@ -151,8 +146,6 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()
-        elif self.terminal and not self.quiet:
-            print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)
 
 
 def _rich_bar(what: str) -> Any:

@@ -16,7 +16,6 @@ from ..ensemble import Ensemble
 from ..metrics.labels import check_labels
 from .base import ConsensusEstimator, PredictMixin
 from .exchange import exchange
-from .grow import GrowingMixin
 from .starts import Starts, best_start, warn_if_fewer, with_fewer_clusters
 from .weights import ClusterWeightObjective, resolve_cluster_weights
 
@@ -90,7 +89,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KMeansConsensus(GrowingMixin, TableConsensus):
+class KMeansConsensus(TableConsensus):
     r"""Consensus partition by k-means on the one-hot form of an ensemble.
 
     With :math:`A` the co-association matrix of :math:`p` partitions, the k-means cost of a partition is

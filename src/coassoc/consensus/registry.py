@@ -7,8 +7,6 @@ Adding a method takes a module, a line here, a page in docs/methods and a test. 
 from __future__ import annotations
 
 import copy
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -35,12 +33,10 @@ class Method:
     needs: str = ""  # extra of coassoc that must be installed, for example "metis"
     quick: bool = False  # whether a report runs it for comparison without being asked
     compared: Mapping[str, Settings] = field(default_factory=dict)  # names in ``compare``; default: its own
-    columns: Mapping[str, Settings] = field(default_factory=dict)  # names in ``reproduce``; default: that of the class
     own: Any = None  # a class, function or estimator of the user's, in place of `path`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compared", self.compared or {self.name: {}})
-        object.__setattr__(self, "columns", self.columns or {self.class_name: {}})
 
     @property
     def class_name(self) -> str:
@@ -66,22 +62,19 @@ class Method:
         return model.set_params(**{key: value for key, value in given.items() if key in known})
 
 
-_LINKAGES = {"SL": "single", "AL": "average", "ML": "complete"}  # the paper's names
-
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("auto", ".auto.estimator:Consensus", "stability; chooses the method and k", "one k-means start, k = 300",
-               "codes + counts", "answer", columns={"Consensus": {}}),
+               "codes + counts", "answer"),
         Method("kmeans", ".kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table", "kmeans",
-               quick=True, columns={"KM": {"n_init": 10}}),
+               quick=True),
         Method("bisecting", ".bisecting:BisectingConsensus", "k-means loss on H, one split at a time",
-               "O(n·p·log k) a pass", "codes + table", "bisecting", quick=True,
-               columns={"H-KM": {"criterion": "size"}}),
+               "O(n·p·log k) a pass", "codes + table", "bisecting", quick=True),
         Method("density", ".density_search:DensityConsensus", "density S", "a few k-means fits", "codes + counts",
-               "density", quick=True, columns={"Density": {}}),
+               "density", quick=True),
         Method("agreement", ".agreement_search:AgreementConsensus", "mean NMI with the ensemble", "a few k-means fits",
-               "codes + counts", "agreement", columns={"Agreement": {}}),
+               "codes + counts", "agreement"),
         Method("hbgf", ".spectral:HBGF", "normalised cut of the item–cluster graph", "O(n·p·k) a pass", "codes + table",
                "spectral", quick=True),
         Method("lwgp", ".spectral:LWGP", "the same cut, uncertain base clusters weighted down", "O(n·p·k) a pass",
@@ -90,13 +83,12 @@ METHODS: dict[str, Method] = {
                "codes + d²", "spectral"),
         Method("lwea", ".lwea:LWEA", "nothing: greedy linkage, uncertain base clusters weighted down",
                "O(n·p·m) a pass", "codes + m²", "eac"),
-        # one k-means++ start is 0.7 NMI points from the paper's column over 13 sets, ten starts 1.3, a random one 2.8
         Method("sec", ".sec:SEC", "normalised cut of the co-association graph", "O(n·p·k) a pass", "codes + table",
-               "sec-ecc", quick=True, columns={"SEC": {"init": "k-means++", "n_init": 1}}),
+               "sec-ecc", quick=True),
         Method("ecc", ".ecc:ECC", "entropy of the base labels in each cluster", "O(n·p·k) a pass", "codes + table",
-               "sec-ecc", quick=True, columns={"ECC": {"n_init": 1, "smoothing": "additive"}}),
+               "sec-ecc", quick=True),
         Method("mcla", ".graph:MCLA", "edge cut of the graph of base clusters", "O(n·p²)", "codes + d²", "graph",
-               needs="metis", columns={"MCLA": {"at_most": True}}),
+               needs="metis"),
         Method("cspa", ".graph:CSPA", "edge cut of the co-association graph", "O(U²·p), linear where that is too much",
                "U², or m²", "graph", needs="metis"),
         Method("eac", ".eac:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²", "eac",
@@ -105,9 +97,7 @@ METHODS: dict[str, Method] = {
                    **{f"eac-{how}": {"linkage": how} for how in ("average", "single", "complete")},
                    **{f"eac-enhanced-{how}": {"linkage": how, "enhanced": True}
                       for how in ("average", "single", "complete")},
-               },
-               columns={f"{raw}-{short}": {"linkage": how, "enhanced": raw == "E"}
-                        for raw in "RE" for short, how in _LINKAGES.items()}),
+               }),
         Method("features", ".features:ConsensusClustering", docs="../guide/features", takes="features"),
     )
 }  # fmt: skip
@@ -123,7 +113,7 @@ def register(name: str, path: str, **facts: Any) -> Method:
         raise ValueError(f"a method is registered as name and 'package.module:Class', got {name!r} and {path!r}.")
     method = Method(name, path, **facts)
     for other in METHODS.values():
-        taken = {name, *method.compared} & {other.name, *other.compared} or set(method.columns) & set(other.columns)
+        taken = {name, *method.compared} & {other.name, *other.compared}
         if taken:
             raise ValueError(f"there is a method {min(taken)!r} already; choose another name.")
     METHODS[name] = method
@@ -149,23 +139,14 @@ def method_names() -> list[str]:
     return [name for name in _by_name() if name == name.lower()]
 
 
-def _settings_of(names: str) -> dict[str, tuple[Method, Settings]]:
+def compared_methods() -> dict[str, tuple[Method, Settings]]:
+    """What ``compare`` can run: its name, the method, and settings of its own."""
     return {
         name: (method, settings)
         for method in methods().values()
         if method.takes == "labels"
-        for name, settings in getattr(method, names).items()
+        for name, settings in method.compared.items()
     }
-
-
-def compared_methods() -> dict[str, tuple[Method, Settings]]:
-    """What ``compare`` can run: its name, the method, and settings of its own."""
-    return _settings_of("compared")
-
-
-def columns() -> dict[str, tuple[Method, Settings]]:
-    """What ``coassoc reproduce`` can run: the name of the column, the method, and its settings."""
-    return _settings_of("columns")
 
 
 def _by_name() -> dict[str, tuple[Method, Settings]]:
@@ -204,10 +185,8 @@ def own_method(estimator: Any, name: str | None = None) -> Method:
 
 
 def import_estimator(spec: str) -> Any:
-    """What ``package.module:Estimator`` names, in an installed package or in the current folder."""
+    """What ``package.module:Estimator`` names."""
     module, _, attribute = spec.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     try:
         target: Any = import_module(module)
         for part in attribute.split("."):

@@ -19,7 +19,6 @@ from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing
 from .base import ConsensusEstimator, PredictMixin
 from .exchange import Found, exchange
-from .grow import GrowingMixin
 from .lloyd import TooFewRows, lloyd, seed_rows
 from .merge import PairSums, joined_counts, merge_clusters
 from .micro import local_rows, sampled_codes
@@ -167,7 +166,7 @@ class Search:
 
 
 @dataclass(eq=False, repr=False)
-class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
+class SearchConsensus(PredictMixin, ConsensusEstimator):
     """Base of the estimators that search: starts, split and merge from each, the best result."""
 
     _least_n_init = 1
@@ -208,7 +207,7 @@ class SearchConsensus(GrowingMixin, PredictMixin, ConsensusEstimator):
             search = Search(rows, engine, self._goal(v), seed, micro=micro, fewer=fewer, **limits)
             self.n_sampled_, self.n_rounds_ = rows.n_copies, 0
             if self.init is not None:
-                given = self._given_start(ensemble, search, k, fewer or self._is_growing)
+                given = self._given_start(ensemble, search, k, fewer)
                 best, steps = self._best_of(search, [given], k)
             else:
                 best, steps = self._from_samples(search, k) or self._from_starts(search, k)

@@ -1,4 +1,4 @@
-r"""Weights, densities and losses of a partition, from counts alone.
+r"""Densities and losses of a partition, from counts alone.
 
 With :math:`\alpha_f(C)` the items of cluster C that carry base cluster f, and :math:`n_{Cj}` those observed in
 partition j, every quantity of the paper is a ratio of integers: linear in the number of items, exact to the last
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.counts import Counts
-from ..core.densities import cluster_densities, density_from_counts, gain_of_split, inter_densities, loss_from_counts
+from ..core.densities import cluster_densities, density_from_counts, inter_densities, loss_from_counts
 from ..ensemble import check_ensemble
 from .counting import counts_of
 from .labels import check_copies, check_labels
@@ -75,26 +75,6 @@ def cluster_density(
     return cluster_densities(counts, v)
 
 
-def cluster_weight(
-    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
-) -> np.ndarray:
-    r"""Weight of each cluster: the sum of the co-association over its ordered pairs of different items.
-
-    .. math:: W(C) = \sum_f \alpha_f^2 / p - |C| = D(C)\,|C|\,(|C| - 1)
-
-    Parameters are those of :func:`density`.
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.metrics.cluster_weight([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
-    array([2., 1.])
-    """
-    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
-    sizes = counts.sizes.astype(np.float64)
-    return cluster_densities(counts, v) * (sizes * (sizes - 1.0))
-
-
 def inter_density(
     X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
 ) -> np.ndarray:
@@ -115,29 +95,6 @@ def inter_density(
     return inter_densities(counts, v)
 
 
-def inter_weight(
-    X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
-) -> np.ndarray:
-    r"""Summed co-association between every two clusters; the weights of the clusters on the diagonal.
-
-    .. math:: W(C, C') = D(C, C')\,|C|\,|C'|
-
-    Parameters are those of :func:`density`.
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.metrics.inter_weight([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
-    array([[2., 1.],
-           [1., 1.]])
-    """
-    counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
-    sizes = counts.sizes.astype(np.float64)
-    pairs = np.outer(sizes, sizes)
-    np.fill_diagonal(pairs, sizes * (sizes - 1.0))
-    return inter_densities(counts, v) * pairs
-
-
 def kmeans_loss(
     X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
 ) -> float:
@@ -155,59 +112,6 @@ def kmeans_loss(
     """
     counts, v = scored_counts(X, labels, sample_weight, partition_weights, engine)
     return loss_from_counts(counts, v)
-
-
-def split_gain(
-    X: Any,
-    labels: Any,
-    split: Any,
-    *,
-    sample_weight: Any = None,
-    partition_weights: Any = None,
-    engine: Any = "auto",
-) -> float:
-    r"""What splitting one cluster adds to the density S of a partition.
-
-    .. math:: \Delta S = \big(|A| D(A) + |B| D(B) - |C| D(C)\big) / n
-
-    Parameters
-    ----------
-    X, sample_weight, partition_weights, engine
-        As in :func:`density`.
-    labels : array-like of shape (n_samples,)
-        The partition before the split.
-    split : array-like of bool of shape (n_samples,)
-        Items that leave their cluster for a new one; they must all come from one cluster.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> table = [[0, 0], [0, 0], [1, 1], [1, 1]]
-    >>> round(ca.metrics.split_gain(table, [0, 0, 0, 0], [False, False, True, True]), 4)
-    0.6667
-    """
-    ensemble = check_ensemble(X)
-    codes, k = check_labels(labels, ensemble.n_samples)
-    split = np.asarray(split)
-    if split.dtype != bool or split.shape != codes.shape:
-        got = f"{split.dtype} of shape {split.shape}"
-        raise ValueError(f"split must be a boolean mask of shape ({len(codes)},), got {got}.")
-    parents = np.unique(codes[split])
-    if len(parents) != 1 or parents[0] < 0:
-        got = f"items of {len(parents)} (items without a label belong to none)"
-        raise ValueError(f"split must select items of exactly one cluster, got {got}.")
-    counts, v = scored_counts(ensemble, np.where(split, k, codes), sample_weight, partition_weights, engine)
-    parent = int(parents[0])
-    if (codes[~split] != parent).all():
-        raise ValueError("split must leave at least one item of the cluster behind; it selects all of them.")
-    pieces = Counts(counts.alpha[:, [parent, -1]], counts.sizes[[parent, -1]], counts.layout)
-    whole = Counts(pieces.alpha.sum(axis=1, keepdims=True), pieces.sizes.sum(keepdims=True), pieces.layout)
-    gain = gain_of_split(pieces.sizes, cluster_densities(pieces, v), float(cluster_densities(whole, v)[0]))
-    return gain / int(counts.sizes.sum())
 
 
 def scored_counts(

@@ -61,10 +61,10 @@ def check_copies(sample_weight: Any, n_samples: int, *, on_gpu: bool = False) ->
         return None
     if is_on_gpu(sample_weight):
         _check_place("sample_weight", on_gpu)
-        found = copies_on_gpu(sample_weight, n_samples, check_copy_range)
-        if found is None or found.ndim:
-            return found
-        sample_weight = found
+        copies = copies_on_gpu(sample_weight, n_samples, check_copy_range)
+        if copies is None or copies.ndim:
+            return copies
+        sample_weight = copies
     weight = _array(sample_weight, "sample_weight")
     if weight.dtype.kind not in "iubfO":
         raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")

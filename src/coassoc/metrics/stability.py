@@ -2,7 +2,6 @@ r"""Stability of items, clusters and base partitions, from counts, in linear tim
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from ..core.densities import cluster_densities
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.ensemble import row_chunks
-from .agreement import ensemble_nmi, member_scores
+from .agreement import member_scores
 from .counting import counts_of, nmi_from_counts
 from .labels import check_copies, check_labels
 from .weights import resolve_partition_weights
@@ -96,8 +95,8 @@ def item_stability(
     Examples
     --------
     >>> import coassoc as ca
-    >>> found = ca.item_stability([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
-    >>> found.own.tolist(), found.other.tolist()
+    >>> stability = ca.item_stability([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    >>> stability.own.tolist(), stability.other.tolist()
     ([1.0, 1.0, 0.5, 0.5], [0.25, 0.25, 0.5, 0.0])
     """
     ensemble = check_ensemble(X)
@@ -219,31 +218,6 @@ def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> n
     """
     ensemble = check_ensemble(X)
     return ensemble.partition(int(np.argmax(member_scores(ensemble, sample_weight=sample_weight, engine=engine))))
-
-
-class WorseThanMemberWarning(UserWarning):
-    """A consensus agrees less with the ensemble than the best base partition does."""
-
-
-def warn_if_worse_than_member(X: Any, labels: Any, *, sample_weight: Any = None, engine: Any = "auto") -> bool:
-    """Warn, and return True, when `labels` agree less with the ensemble than its best member with the others.
-
-    Parameters are those of :func:`ensemble_nmi`. It costs one overlap pass, so `fit` does not do it.
-    """
-    ensemble = check_ensemble(X)
-    scores = member_scores(ensemble, sample_weight=sample_weight, engine=engine)
-    consensus = ensemble_nmi(ensemble, labels, sample_weight=sample_weight, engine=engine)
-    best = int(scores.argmax())
-    if consensus >= scores[best]:
-        return False
-    warnings.warn(
-        f"the consensus agrees less with the ensemble (mean NMI {consensus:.4f}) than partition {best} of it agrees "
-        f"with the others ({scores[best]:.4f}); best_member(ensemble) returns that one, or try AgreementConsensus or "
-        "another number of clusters.",
-        WorseThanMemberWarning,
-        stacklevel=2,
-    )
-    return True
 
 
 # -- from counts -------------------------------------------------------------------------------------------

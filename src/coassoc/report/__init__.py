@@ -1,10 +1,8 @@
-"""Summaries, drawings and the report page. The package is callable: ``coassoc.report(X, 20, path="page.html")``."""
+"""Summaries, drawings and the report page: ``coassoc.report.write_report(X, 20, path="page.html")``."""
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 # public name -> module, imported on first use: drawings need matplotlib and the page needs jinja2
@@ -20,7 +18,6 @@ _EXPORTS = {
     "plot_tree": "displays",
     "plot_cdf": "displays",
     "plot_stability": "displays",
-    "plot_comparison": "displays",
     "plot_select_k": "displays",
     "compare": "comparison",
 }
@@ -36,14 +33,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Callable(ModuleType):
-    """``coassoc.report`` is both the package and the function that writes a report."""
-
-    def __call__(self, X: Any, n_clusters: int | None = None, **settings: Any) -> Any:
-        """Write one self-contained HTML page about an ensemble; see ``coassoc.report.write_report``."""
-        return __getattr__("write_report")(X, n_clusters, **settings)
-
-
-sys.modules[__name__].__class__ = _Callable

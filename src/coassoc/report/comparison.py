@@ -14,9 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
+from ..consensus.auto.chance import support_and_scores
 from ..consensus.base import fit_to
 from ..consensus.registry import Method, Settings, compared_methods, named_method, own_method
-from ..consensus.auto.chance import support_and_scores
 from ..core.checks import check_integer
 from ..core.densities import density_from_counts
 from ..engines.memory import PeakMemory, format_size
@@ -30,7 +30,7 @@ from .axes import axes_or_new
 
 
 @dataclass
-class Row:
+class MethodScores:
     """One method: its scores, or why it has none."""
 
     method: str
@@ -55,7 +55,7 @@ class Comparison:
         Items, base partitions, clusters asked for.
     zero_effort_density, zero_effort_nmi : dict
         ``{"mean": ..., "best": ...}`` of taking one base partition as the consensus.
-    rows : list of Row
+    rows : list of MethodScores
         One per method, in the order asked for.
     labels : dict
         Consensus labels by method, for those that ran.
@@ -66,27 +66,26 @@ class Comparison:
     n_clusters: int
     zero_effort_density: dict[str, float]
     zero_effort_nmi: dict[str, float]
-    rows: list[Row] = field(default_factory=list)
+    rows: list[MethodScores] = field(default_factory=list)
     labels: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    def __getitem__(self, method: str) -> Row:
+    def __getitem__(self, method: str) -> MethodScores:
         return {row.method: row for row in self.rows}[method]
 
     def notes(self) -> list[str]:
         """Remarks on the numbers: methods below the best single clustering, with fewer clusters, or that failed."""
-        found = []
+        notes = []
         best = self.zero_effort_nmi["best"]
         below = [r.method for r in self.rows if r.left_out_nmi is not None and r.left_out_nmi < best]
         if below:
-            found.append(
+            notes.append(
                 f"{', '.join(below)}: agrees less with clusterings left out than the best single clustering does "
                 f"(NMI {best:.4f} with the others, whatever its number of clusters)."
             )
         fewer = [r.method for r in self.rows if r.clusters is not None and r.clusters < self.n_clusters]
         if fewer:
-            found.append(f"{', '.join(fewer)}: found fewer clusters than the {self.n_clusters} asked for.")
-        found += [f"{r.method}: did not run. {r.error}" for r in self.rows if r.error is not None]
-        return found
+            notes.append(f"{', '.join(fewer)}: found fewer clusters than the {self.n_clusters} asked for.")
+        return notes + [f"{r.method}: did not run. {r.error}" for r in self.rows if r.error is not None]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
@@ -116,7 +115,21 @@ class Comparison:
         return Columns({name: [row[name] for row in rows] for name in (rows[0] if rows else ())}).to_frame(kind)
 
     def plot(self, x: str = "density", y: str = "ensemble_nmi", ax: Any = None) -> Any:
-        """Density against agreement, one dot per method; see :func:`coassoc.report.plot_comparison`."""
+        """One dot per method, density against agreement with the ensemble; methods that did not run are left out.
+
+        Dashed lines mark the best single clustering.
+
+        Parameters
+        ----------
+        x, y : str, default="density", "ensemble_nmi"
+            The two scores, columns of ``to_frame()``.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
         ax = axes_or_new(ax, figsize=(5.5, 4))
         for row in self.as_dict()["methods"]:
             if row[x] is not None and row[y] is not None:
@@ -212,7 +225,7 @@ def compare(
     for name in chosen:
         if progress is not None:
             progress(name)
-        row, labels = _run_one(name, *chosen[name], ensemble, k, known, random_state, engine)
+        row, labels = _run_method(name, *chosen[name], ensemble, k, known, random_state, engine)
         result.rows.append(row)
         if labels is not None:
             result.labels[name] = labels
@@ -223,24 +236,26 @@ def check_methods(methods: Any) -> dict[str, tuple[Method, Settings]]:
     """What `compare` is to run, by name."""
     if not isinstance(methods, dict):
         given = methods if isinstance(methods, (list, tuple)) else [methods]
-        methods = {one.lower() if isinstance(one, str) and ":" not in one else _name_of(one): one for one in given}
+        methods = {_name_of(method): method for method in given}
     if not methods:
         raise ValueError("methods must name at least one method, got none.")
     return {
-        name: named_method(one) if isinstance(one, str) else (own_method(one, name), {})
-        for name, one in methods.items()
+        name: named_method(method) if isinstance(method, str) else (own_method(method, name), {})
+        for name, method in methods.items()
     }
 
 
 def _name_of(method: Any) -> str:
-    return method if isinstance(method, str) else getattr(method, "__name__", None) or type(method).__name__
+    if isinstance(method, str):
+        return method if ":" in method else method.lower()
+    return getattr(method, "__name__", None) or type(method).__name__
 
 
-def _run_one(
+def _run_method(
     name: str, method: Method, settings: Settings, ensemble: Ensemble, k: int, known: Any, seed: Any, engine: Any
-) -> tuple[Row, np.ndarray | None]:
+) -> tuple[MethodScores, np.ndarray | None]:
     """The scores and labels of one method; an error becomes a row that says why."""
-    row = Row(name)
+    row = MethodScores(name)
     start = time.perf_counter()
     try:
         with PeakMemory() as memory, warnings.catch_warnings():
@@ -286,13 +301,14 @@ def known_classes(ensemble: Ensemble, classes: Any = None) -> np.ndarray | None:
     return None if classes is None else check_labels(classes, ensemble.n_samples, "classes")[0]
 
 
-def score(row: Row, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any) -> Row:
+def score(
+    row: MethodScores, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any
+) -> MethodScores:
     """`row` with the scores of some labels; `known` are codes of true classes."""
     codes, row.clusters = check_labels(labels, ensemble.n_samples)
     counts = counts_of(ensemble, codes, row.clusters, None, engine)  # one pass serves both scores
     equal = np.ones(ensemble.n_partitions)
     row.density, row.ensemble_nmi = density_from_counts(counts, equal), mean_nmi(counts, equal)
-    if known is not None and ((known >= 0) & (codes >= 0)).any():
-        both = (known >= 0) & (codes >= 0)
-        row.class_nmi, row.class_ari = nmi(known[both], codes[both]), adjusted_rand_score(known[both], codes[both])
+    if known is not None and (both := (known >= 0) & (codes >= 0)).any():
+        row.class_nmi, row.class_ari = nmi(known, codes), adjusted_rand_score(known[both], codes[both])
     return row

@@ -14,7 +14,6 @@ from ..metrics import item_stability
 from ..metrics.labels import check_labels
 from .axes import axes_or_new, with_ax
 from .blocks import block_means
-from .comparison import Comparison
 from .distribution import pair_distribution
 
 
@@ -113,10 +112,10 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     >>> ca.report.plot_cdf([[0, 1], [0, 1], [1, 0]]).get_xlabel()
     'co-association of a pair'
     """
-    found = pair_distribution(check_ensemble(X), random_state)
+    distribution = pair_distribution(check_ensemble(X), random_state)
     ax = axes_or_new(ax, figsize=(5.5, 3.6))
     ax.axvspan(0.1, 0.9, color="tab:orange", alpha=0.1, linewidth=0)
-    ax.step(found.grid, found.cdf, where="post", label=f"PAC {found.pac:.3f}")
+    ax.step(distribution.grid, distribution.cdf, where="post", label=f"PAC {distribution.pac:.3f}")
     ax.set(xlabel="co-association of a pair", ylabel="share of pairs", xlim=(0, 1), ylim=(0, 1.02))
     ax.legend(frameon=False)
     return ax
@@ -150,33 +149,12 @@ def plot_stability(X: Any, labels: Any, *, bins: int = 40, ax: Any = None):
     return ax
 
 
-@with_ax
-def plot_comparison(comparison: Comparison, *, x: str = "density", y: str = "ensemble_nmi", ax: Any = None):
-    """One dot per method, density against agreement with the ensemble; dashed lines mark the best single clustering.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        What :func:`coassoc.compare` returned; methods that did not run are left out.
-    x, y : str, default="density", "ensemble_nmi"
-        The two scores, columns of ``comparison.to_frame()``.
-    {ax}
-
-    Examples
-    --------
-    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
-    >>> ca.report.plot_comparison(ca.compare([[0, 1], [0, 1], [1, 0]], 2, ["kmeans"])).get_xlabel()
-    'density'
-    """
-    return comparison.plot(x, y, ax)
-
-
-def plot_select_k(found: SelectK, axes: Any = None) -> Any:
+def plot_select_k(selection: SelectK, axes: Any = None) -> Any:
     """Draw what `select_k` found: scores over k on the left, what k is chosen by on the right.
 
     Parameters
     ----------
-    found : SelectK
+    selection : SelectK
         What ``select_k`` returned.
     axes : pair of matplotlib Axes, default=None
         Where to draw; None makes a figure.
@@ -188,30 +166,31 @@ def plot_select_k(found: SelectK, axes: Any = None) -> Any:
     Examples
     --------
     >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
-    >>> found = ca.select_k(ca.Ensemble([[0, 1], [0, 1], [1, 0], [1, 0]] * 9), [2], random_state=0)
-    >>> ca.report.plot_select_k(found)[0].get_title()
+    >>> selection = ca.select_k(ca.Ensemble([[0, 1], [0, 1], [1, 0], [1, 0]] * 9), [2], random_state=0)
+    >>> ca.report.plot_select_k(selection)[0].get_title()
     'suggested k = 2'
     """
     left, right = axes = axes_or_new(axes, 2, figsize=(9, 3.5))
     labels = {"density": "density S", "nmi": "ensemble NMI", "stability": "cluster stability", "pac": "PAC"}
     for name, label in labels.items():
-        values = getattr(found, name)
+        values = getattr(selection, name)
         if (values == values).any():  # PAC is NaN where too few partitions have k clusters
-            left.plot(found.ks, values, marker="o", markersize=3, label=label)
-    left.set(xlabel="clusters k", ylim=(-0.02, 1.02), title=f"suggested k = {found.k}")
+            left.plot(selection.ks, values, marker="o", markersize=3, label=label)
+    left.set(xlabel="clusters k", ylim=(-0.02, 1.02), title=f"suggested k = {selection.k}")
     left.legend(frameon=False)
-    if found.curves:
-        for name, curve in found.curves.items():
+    if selection.curves:
+        for name, curve in selection.curves.items():
             low, high = curve.min(), curve.max()
-            right.plot(found.ks, (curve - low) / max(high - low, 1e-12), linewidth=1, label=name.replace("_", " "))
-        right.plot(found.ks, found.score / found.score.max(), marker="o", markersize=3, color="black", label="score")
+            right.plot(selection.ks, (curve - low) / max(high - low, 1e-12), linewidth=1, label=name.replace("_", " "))
+        score = selection.score / selection.score.max()
+        right.plot(selection.ks, score, marker="o", markersize=3, color="black", label="score")
         right.set(xlabel="clusters k", title="curves, each from 0 to 1, and the score")
         right.legend(frameon=False)
     else:
         right.axhline(3.0, color="0.6", linewidth=1, linestyle="--")
-        right.plot(found.ks, found.z, marker="o", markersize=3, color="black")
-        right.set(xlabel="clusters k", ylabel="z-score of k", title=f"against {found.reference} reference")
+        right.plot(selection.ks, selection.z, marker="o", markersize=3, color="black")
+        right.set(xlabel="clusters k", ylabel="z-score of k", title=f"against {selection.reference} reference")
     for ax in (left, right):
-        if found.k in found.ks:
-            ax.axvline(found.k, color="0.8", linewidth=6, zorder=0)
+        if selection.k in selection.ks:
+            ax.axvline(selection.k, color="0.8", linewidth=6, zorder=0)
     return axes

@@ -55,7 +55,7 @@ def write_report(
     Examples
     --------
     >>> import coassoc as ca
-    >>> page = ca.report([[0, 1], [0, 1], [1, 0], [1, 0]], 2, random_state=0)
+    >>> page = ca.report.write_report([[0, 1], [0, 1], [1, 0], [1, 0]], 2, random_state=0)
     >>> page.startswith("<!doctype html>")
     True
     """
@@ -92,7 +92,7 @@ def render(summary: Summary) -> str:
 
 def findings(s: Summary) -> list[tuple[str, str]]:
     """What else there is to know, as (kind, sentence); kind is good, note or warn."""
-    found = []
+    sentences = []
     facts, supported = s.consensus, s.consensus["supported"]
     suggested = s.number["suggested"]
     if s.confidence is None:
@@ -100,12 +100,12 @@ def findings(s: Summary) -> list[tuple[str, str]]:
             f"The verdict is that of Consensus on these clusterings. The labels below are others ({facts['method']}); "
             f"their adjusted Rand index with its answer is {1 - s.alternatives[0]['distance']:.3f}."
         )
-        found.append(("note", text))
+        sentences.append(("note", text))
     if suggested and facts["n_clusters"] not in (suggested, *s.number["runners_up"]):
         text = f"This consensus has {facts['n_clusters']} clusters; the clusterings suggest {suggested}."
-        found.append(("warn", text))
+        sentences.append(("warn", text))
     if supported and facts["left_out"] is not None:
-        found += _against_members(s)
+        sentences += _against_members(s)
     sure, pac = facts["sure_share"], s.distribution.pac
     if supported and sure is not None and sure > 0.5 and pac > 0.3:
         text = (
@@ -113,21 +113,21 @@ def findings(s: Summary) -> list[tuple[str, str]]:
             "some clusterings only. Both can hold: clusterings with other numbers of clusters divide or join whole "
             "groups, which changes pairs but not where an item belongs."
         )
-        found.append(("note", text))
+        sentences.append(("note", text))
     elsewhere = float((s.stability.margin <= 0)[s.labels >= 0].mean())
     if supported and facts["n_clusters"] > 1 and elsewhere > 0:
         text = f"{_percent(elsewhere)} of the items are together with another cluster at least as often as with theirs."
-        found.append(("warn" if elsewhere > 0.1 else "note", text))
+        sentences.append(("warn" if elsewhere > 0.1 else "note", text))
     outliers = s.partitions["partition"][s.partitions["outlier"]].tolist()
     if outliers:
         more = f" and {len(outliers) - 5} more" if len(outliers) > 5 else ""
-        found.append(("warn", f"Clusterings that agree far less with the others: {', '.join(outliers[:5])}{more}."))
+        sentences.append(("warn", f"Clusterings that agree far less with the others: {', '.join(outliers[:5])}{more}."))
     if s.input["missing_share"] > 0:
         share = _percent(s.input["missing_share"])
-        found.append(("note", f"{share} of the labels are missing; a pair counts where both items are labelled."))
+        sentences.append(("note", f"{share} of the labels are missing; a pair counts where both items are labelled."))
     if facts["unlabelled"]:
-        found.append(("note", f"Items without a label, which take no part: {facts['unlabelled']:,}."))
-    return found
+        sentences.append(("note", f"Items without a label, which take no part: {facts['unlabelled']:,}."))
+    return sentences
 
 
 def _against_members(s: Summary) -> list[tuple[str, str]]:
@@ -151,7 +151,7 @@ def _against_members(s: Summary) -> list[tuple[str, str]]:
 def tables(s: Summary) -> dict[str, dict[str, Any]]:
     """Every table and picture as columns and rows, for the page to show, draw and download."""
     margin, drawn = s.stability.margin[s.labels >= 0], s.partitions["partition"][:_MOST_DRAWN].tolist()
-    found = {
+    by_name = {
         "clusterings": _table(s.partitions, _MOST_ROWS),
         "clusters": _table(s.clusters, _MOST_ROWS),
         "margins": _histogram(margin, np.linspace(-1, 1, 41)),
@@ -165,22 +165,22 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         "agreement": _matrix("clustering", drawn, s.agreement[:, :_MOST_DRAWN]),
     }
     if s.confidence is not None:
-        found["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
+        by_name["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
     if s.features_k is not None:
         curves = ("ks", "density", "stability", "pac", "z")
-        found["k of features"] = _table({name: getattr(s.features_k, name) for name in curves})
+        by_name["k of features"] = _table({name: getattr(s.features_k, name) for name in curves})
     if s.classes is not None:
         names, counts = s.classes
         most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])
-        found["classes"] = {
+        by_name["classes"] = {
             "columns": ["class", *(str(c) for c in range(min(counts.shape[1], _MOST_CLASSES)))],
             "rows": [[names[i], *counts[i, :_MOST_CLASSES].tolist()] for i in most.tolist()],
         }
     if s.tree is not None:
         keys = ("node", "parent", "left", "right", "rank", "size", "density", "gain")
-        found["tree"] = _table({key: s.tree[key] for key in keys})
-        found["cuts"] = _table({"k": range(1, len(s.tree["density_at"]) + 1), "density": s.tree["density_at"]})
-    return found
+        by_name["tree"] = _table({key: s.tree[key] for key in keys})
+        by_name["cuts"] = _table({"k": range(1, len(s.tree["density_at"]) + 1), "density": s.tree["density_at"]})
+    return by_name
 
 
 def _table(columns: dict[str, Any], most: int | None = None) -> dict[str, Any]:
@@ -199,15 +199,15 @@ def _histogram(values: np.ndarray, edges: np.ndarray) -> dict[str, Any]:
 
 
 def _matrix(name: str, names: list[str], values: np.ndarray) -> dict[str, Any]:
-    return {"columns": [name, *names], "rows": [[one, *np.round(row, 3).tolist()] for one, row in zip(names, values)]}
+    return {"columns": [name, *names], "rows": [[n, *np.round(row, 3).tolist()] for n, row in zip(names, values)]}
 
 
 def _flow(columns: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
     """How many items go from a cluster of each partition to a cluster of the next."""
     rows = []
-    for (one, a), (other, b) in pairwise(columns):
+    for (first, a), (second, b) in pairwise(columns):
         counts = contingency(a, b)
-        rows += [[one, i, other, j, int(counts[i, j])] for i, j in np.argwhere(counts).tolist()]
+        rows += [[first, i, second, j, int(counts[i, j])] for i, j in np.argwhere(counts).tolist()]
     return {"columns": ["from", "cluster", "to", "in cluster", "items"], "rows": rows}
 
 

@@ -14,23 +14,24 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
+from ..consensus.auto.chance import check_support
 from ..consensus.auto.estimator import SURE, Consensus
+from ..consensus.auto.select_k import SelectK, select_k
 from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
-from ..consensus.auto.select_k import SelectK, select_k
 from ..consensus.registry import compared_methods, make_method
-from ..consensus.auto.chance import check_support
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import align_labels, item_stability, order_by_size, pairwise_nmi
 from ..metrics.counting import contingency
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
 from .blocks import Blocks, typical_first
-from .comparison import Row, known_classes, left_out_nmi, score
+from .comparison import MethodScores, known_classes, left_out_nmi, score
 from .comparison import compare as run_methods
 from .distribution import Distribution, pair_distribution
 from .tidy import cluster_table, item_columns, partition_columns
 
+_MOST_BLOCKS = 200  # rows of the co-association picture
 _MOST_LEAVES = 64
 _MOST_MATCHED = 100  # clusters of a base partition that a consensus is fitted with for comparison
 _MOST_METHODS = 6  # columns of the flow between methods
@@ -114,19 +115,14 @@ def summarize(
     labels: Any = None,
     method: Any = "auto",
     features: Any = None,
-    k_range: Any = None,
     compare: Any = True,
     title: str = "Consensus report",
-    max_blocks: int = 200,
     max_items: int = 5000,
     random_state: int = 0,
     engine: Any = "auto",
     progress: Any = None,
 ) -> Summary:
     """Compute the numbers of a report.
-
-    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
-    More than 60 lines: one part of the report after the other.
 
     Parameters
     ----------
@@ -139,15 +135,11 @@ def summarize(
     method : str or estimator, default="auto"
         How the consensus is found; ``"auto"`` is :class:`coassoc.Consensus`.
     features : array-like of shape (n_samples, n_features) or None, default=None
-        Features of the items: then :func:`coassoc.select_k` also says how many clusters they support.
-    k_range : iterable of int or None, default=None
-        The k to look at when features are given; None is 2 to 10.
+        Features of the items: then :func:`coassoc.select_k` also says how many clusters they support, from 2 to 10.
     compare : bool or list of str, default=True
         Which other methods to run; True is a few fast ones, False none.
     title : str, default="Consensus report"
         Title of the page.
-    max_blocks : int, default=200
-        Rows of the co-association picture at most.
     max_items : int, default=5000
         Rows of the table of items at most: half of them the least certain items, half a random sample of the others.
     random_state : int, default=0
@@ -166,24 +158,26 @@ def summarize(
     Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
     partitions agree beyond chance, and how many clusters they suggest.
     """
+    # More than 8 parameters: each is a choice of its own, and all but the first have defaults.
+    # More than 60 lines: one part of the report after the other.
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)
     say("consensus")
-    model, found, row = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
+    model, consensus, row = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
     answer = model
     if not isinstance(model, Consensus):
         answer = Consensus(random_state=random_state, engine=engine).fit(ensemble)
     confidence = answer.confidence_ if model is answer else None
-    k = int(found.max()) + 1
+    k = int(consensus.max()) + 1
     say("stability")
-    stability = item_stability(ensemble, found, engine=engine)
+    stability = item_stability(ensemble, consensus, engine=engine)
     say("co-association")
-    blocks = typical_first(ensemble, found, stability.own, max_blocks, engine)
+    blocks = typical_first(ensemble, consensus, stability.own, _MOST_BLOCKS, engine)
     say("tree")
     tree = _tree(ensemble, k, random_state, engine)
     say("partitions")
     agreement = pairwise_nmi(ensemble, engine=engine)
-    partitions = partition_columns(ensemble, found, agreement, engine)
+    partitions = partition_columns(ensemble, consensus, agreement, engine)
     members = partitions["nmi_with_others"]
     left_out = _left_out(ensemble, members, answer if model is None else model, k, random_state, engine)
     if model is not None and left_out is not None:
@@ -193,9 +187,9 @@ def summarize(
     features_k = None
     if features is not None:
         say("number of clusters from the features")
-        features_k = select_k(features, k_range or range(2, 11), reference="gaussian", random_state=random_state)
+        features_k = select_k(features, range(2, 11), reference="gaussian", random_state=random_state)
     others, other_labels = _comparison(ensemble, row, k, compare, random_state, engine, say)
-    alternatives, flows = _alternatives(answer, found, other_labels)
+    alternatives, flows = _alternatives(answer, consensus, other_labels)
     return Summary(
         title=title,
         input={
@@ -209,39 +203,39 @@ def summarize(
             **asdict(row),
             "n_clusters": k,
             "left_out": left_out,
-            **_facts(ensemble, found, answer, confidence, engine),
+            **_facts(ensemble, consensus, answer, confidence, engine),
         },
         number=_number(answer),
         features_k=features_k,
         alternatives=alternatives,
         flows=flows,
-        clusters=_clusters(ensemble, found, model if model is answer else None, engine),
-        classes=None if ensemble.classes is None else _classes(ensemble, found),
+        clusters=_clusters(ensemble, consensus, model if model is answer else None, engine),
+        classes=None if ensemble.classes is None else _classes(ensemble, consensus),
         blocks=blocks,
         block_names=_block_names(ensemble, blocks),
         tree=tree,
         stability=stability,
         confidence=confidence,
-        items=_items(ensemble, found, stability, confidence, max_items, random_state),
+        items=_items(ensemble, consensus, stability, confidence, max_items, random_state),
         partitions={**partitions, "weight": answer.partition_weights_},
         agreement=agreement,
         distribution=distribution,
         comparison=others,
-        labels=found,
+        labels=consensus,
     )
 
 
-def _consensus(ensemble: Ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[Any, np.ndarray, Row]:
+def _consensus(ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[Any, np.ndarray, MethodScores]:
     """The fitted estimator (None for given labels), its labels by size, and their scores."""
     known = known_classes(ensemble)
     if labels is not None:
         codes, _ = check_labels(labels, ensemble.n_samples)
-        return None, order_by_size(codes), score(Row("given labels"), ensemble, codes, known, engine)
+        return None, order_by_size(codes), score(MethodScores("given labels"), ensemble, codes, known, engine)
     if isinstance(method, str):
         method = make_method(method, n_clusters=n_clusters, random_state=seed, engine=engine)
     start = time.perf_counter()
     fit_to(method, ensemble)
-    row = Row(type(method).__name__, seconds=time.perf_counter() - start)
+    row = MethodScores(type(method).__name__, seconds=time.perf_counter() - start)
     return method, order_by_size(method.labels_), score(row, ensemble, method.labels_, known, engine)
 
 
@@ -267,7 +261,7 @@ def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, k: int, seed:
     if ensemble.n_partitions < 2:
         return None
     own = left_out_nmi(model, ensemble, seed, engine)
-    found: dict[str, Any] = {"consensus": own, "mean": float(members.mean()), "best": float(members.max())}
+    left_out: dict[str, Any] = {"consensus": own, "mean": float(members.mean()), "best": float(members.max())}
     few = np.flatnonzero(ensemble.n_clusters <= _MOST_MATCHED)
     if len(few) and "n_clusters" in model.get_params():
         best = int(few[members[few].argmax()])
@@ -279,8 +273,8 @@ def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, k: int, seed:
                 fitted = model.fit(ensemble) if isinstance(model, Consensus) else model
                 own = left_out_nmi(fitted, ensemble, seed, engine)
         matched = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
-        found["matched"] = matched
-    return found
+        left_out["matched"] = matched
+    return left_out
 
 
 def _number(answer: Consensus) -> dict[str, Any]:
@@ -291,13 +285,13 @@ def _number(answer: Consensus) -> dict[str, Any]:
 
 def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.ndarray]) -> tuple[list, dict]:
     """Rows of the table of alternatives, and the partitions of the two flows."""
-    same = order_by_size(answer.labels_)
-    is_answer = bool((same == labels).all())
+    own_labels = order_by_size(answer.labels_)
+    is_answer = bool((own_labels == labels).all())
     k = int(labels.max()) + 1
-    found = [(answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, same)]
-    found += [(one.n_clusters, one.method, one.agreement, one.stability, one.labels) for one in answer.alternatives_]
+    partitions = [(answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, own_labels)]
+    partitions += [(a.n_clusters, a.method, a.agreement, a.stability, a.labels) for a in answer.alternatives_]
     rows, by_k, by_method = [], {}, {}
-    for i, (clusters, method, agreement, stability, other) in enumerate(found):
+    for i, (clusters, method, agreement, stability, other) in enumerate(partitions):
         chosen, other = i == 0 and is_answer, align_labels(labels, other)
         facts = {"clusters": clusters, "method": method, "agreement": agreement, "stability": stability}
         rows.append({**facts, "distance": _distance(labels, other), "chosen": chosen})
@@ -311,7 +305,7 @@ def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.nd
     nearest = sorted(by_method.items(), key=lambda item: _distance(labels, item[1]))[:_MOST_METHODS]
     ordered = sorted(by_k.items(), key=lambda item: item[1][0])
     columns = {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest}
-    return rows, {name: [one for one in flow if one[1].max() < _MOST_FLOWING] for name, flow in columns.items()}
+    return rows, {name: [p for p in flow if p[1].max() < _MOST_FLOWING] for name, flow in columns.items()}
 
 
 def _distance(labels: np.ndarray, other: np.ndarray) -> float:
@@ -372,7 +366,7 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
     return columns
 
 
-def _comparison(ensemble, row: Row, k: int, compare, seed: int, engine, say) -> tuple[list[dict[str, Any]], dict]:
+def _comparison(ensemble, row: MethodScores, k: int, compare, seed: int, engine, say) -> tuple[list[dict], dict]:
     """The consensus and other methods at the same k, and the labels of those; a method that cannot run says why."""
     rows = [{**asdict(row), "chosen": True}]
     if compare is False or compare is None:

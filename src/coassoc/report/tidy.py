@@ -9,7 +9,7 @@ import numpy as np
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
 from ..metrics import cluster_stability, inter_density, item_stability, pairwise_nmi, partition_agreement
-from ..metrics.agreement import mean_with_others
+from ..metrics.counting import mean_with_others
 from ..metrics.labels import check_labels
 from ..metrics.stability import ItemStability
 
@@ -54,10 +54,10 @@ def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     return Columns({"item": items if ensemble.item_ids is None else ensemble.item_ids, **columns})
 
 
-def item_columns(codes: np.ndarray, found: ItemStability, items: np.ndarray) -> dict[str, np.ndarray]:
+def item_columns(codes: np.ndarray, stability: ItemStability, items: np.ndarray) -> dict[str, np.ndarray]:
     """The columns of `item_table` but the first, of some items."""
-    columns = {"cluster": codes, "own": found.own, "nearest": found.nearest, "other": found.other}
-    columns |= {"margin": found.margin, "role": np.where(codes < 0, "none", _ROLES[found.role])}
+    columns = {"cluster": codes, "own": stability.own, "nearest": stability.nearest, "other": stability.other}
+    columns |= {"margin": stability.margin, "role": np.where(codes < 0, "none", _ROLES[stability.role])}
     return {name: values[items] for name, values in columns.items()}
 
 

@@ -130,7 +130,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         A few sentences with the numbers behind them.
     confidence_ : ndarray of shape (n_samples,)
         From 0 to 1: the mean of ``stability_`` and of the square root of the item's mean co-association with its
-        cluster. An item is placed surely from 0.8 on. All 0 where ``supported_`` is False or a single clustering is all.
+        cluster. An item is placed surely from 0.8 on. All 0 where ``supported_`` is False or there is one clustering.
     cluster_confidence_ : ndarray of shape (n_clusters,)
         Mean confidence of the items of each cluster.
     stability_ : float
@@ -238,7 +238,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
     @property
     def alternatives_(self) -> list[Alternative]:
         """Other partitions of the items; see the class."""
-        return [Alternative(*facts, self._leaf_of_item) for facts in self._alternatives]
+        return [Alternative(*facts, self._leaf_of_item) for facts in self._alternatives]  # type: ignore[call-arg]
 
     @property
     def disputed_(self) -> np.ndarray:
@@ -352,7 +352,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         for i, camp in enumerate(evidence.camps if len(evidence.camps) > 1 else ()):
             own, refits, ks = evidence.of_camp(camp)
             answers.append(add(own, refits, "average", choose_k(own, refits, ks, least).k, i))
-        disputed = _disputed(*answers[:2], fits.sizes) if answers else np.zeros(fits.n_leaves, dtype=bool)
+        disputed = _disputed(answers[0], answers[1], fits.sizes) if answers else np.zeros(fits.n_leaves, dtype=bool)
         self._disputed_leaf = np.append(disputed, False)
         wanted = [(name, k) for name in methods if name != answer.method]
         best = answer.method if answer.method in methods else max(methods, key=methods.__getitem__)

@@ -1,9 +1,10 @@
-"""Every two clusterings of an ensemble compared: agreement corrected for chance, copies, and what a chance test needs."""
+"""Every two clusterings of an ensemble compared: agreement corrected for chance, copies, moments for a chance test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -45,7 +46,7 @@ def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs
     cluster_entropy, margins = np.zeros((layout.n_codes, p)), []
     for j, alpha in enumerate(tables):
         rows, columns = alpha.sum(axis=1), np.add.reduceat(alpha, starts, axis=0)
-        mutual[:, j], own, others = _information(alpha, rows, columns, starts)
+        mutual[:, j], own, _ = _information(alpha, rows, columns, starts)
         n_items[:, j], entropies[:, j] = columns.sum(axis=1), own
         first, second = Kernel.of(rows, starts, n_items[:, j]), Kernel.of_columns(columns)
         cross = np.add.reduceat(rows * (alpha * columns[clustering_of]).sum(axis=1, dtype=np.float64), starts)
@@ -65,8 +66,9 @@ def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs
     np.fill_diagonal(same, True)
     np.fill_diagonal(ami, 1.0)
     upper = np.triu(np.ones((p, p), dtype=bool), 1)  # float sums differ in the last bit between (i, j) and (j, i)
-    symmetric = (np.where(upper, square, square.T) for square in (ami, statistic, mean, variance))
-    return MemberPairs(*symmetric, n_items, same.argmax(axis=1), np.diagonal(entropies).copy(), cluster_entropy)
+    ami, statistic, mean, variance = (np.where(upper, square, square.T) for square in (ami, statistic, mean, variance))
+    copy_of, entropy = same.argmax(axis=1), np.diagonal(entropies).copy()
+    return MemberPairs(ami, statistic, mean, variance, n_items, copy_of, entropy, cluster_entropy)
 
 
 # -- mutual information --------------------------------------------------------------------------------------------
@@ -115,8 +117,8 @@ def _expected(margins: list[tuple[np.ndarray, np.ndarray]], layout: Layout) -> n
     starts, ends = layout.offsets[:-1], np.cumsum([0] + [columns.shape[1] for _, columns in margins])
     rows, columns = np.array([own for own, _ in margins]), np.concatenate([own for _, own in margins], axis=1)
     if (rows == rows[0]).all() and (columns == columns[0]).all():
-        per_cluster = np.add.reduceat(_cell_information(columns[0], rows[0], int(margins[0][1][0].sum())), starts, axis=1)
-        return np.add.reduceat(per_cluster, ends[:-1], axis=0)
+        cells = _cell_information(columns[0], rows[0], int(margins[0][1][0].sum()))
+        return np.add.reduceat(np.add.reduceat(cells, starts, axis=1), ends[:-1], axis=0)
     expected = np.zeros((len(margins), layout.n_partitions))
     for j, (a, b) in enumerate(zip(starts, layout.offsets[1:])):
         for i in range(len(margins)):
@@ -166,7 +168,7 @@ def _series(a: np.ndarray, b: np.ndarray, mean: np.ndarray, n: float) -> np.ndar
     return second / (2.0 * mean) - third / (6.0 * mean**2) + (3.0 * second**2 + second) / (12.0 * mean**3)
 
 
-def xlogx(counts: np.ndarray) -> np.ndarray:
+def xlogx(counts: Any) -> Any:
     return counts * np.log(np.maximum(counts, 1))
 
 

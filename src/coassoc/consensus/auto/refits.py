@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -77,10 +76,11 @@ class Refits:
         """Mean adjusted Rand index between the two halves of each split; NaN where there is one clustering."""
         if not self.splits:
             return float("nan")
-        return float(np.mean([
-            rand_index(contingency(*(half.labels(name, k, least * self.share, by_library) for half in split)))
-            for split in self.splits
-        ]))  # fmt: skip
+        scores = []
+        for split in self.splits:
+            first, second = (half.labels(name, k, least * self.share, by_library) for half in split)
+            scores.append(rand_index(contingency(first, second)))
+        return float(np.mean(scores))
 
     def tree_stability(self, ks: np.ndarray, least: float) -> np.ndarray:
         """The same for the cuts of average linkage, for many k."""
@@ -88,7 +88,8 @@ class Refits:
         for a, b in self.splits:
             table = contingency(a.leaf, b.leaf, (a.fits.n_leaves, b.fits.n_leaves))
             for i, k in enumerate(ks.tolist()):
-                total[i] += rand_index(grouped(table, a.fits.strong_tree.cut(k, least), b.fits.strong_tree.cut(k, least)))
+                first, second = (half.fits.strong_tree.cut(k, least) for half in (a, b))
+                total[i] += rand_index(grouped(table, first, second))
         return total / max(len(self.splits), 1)
 
 

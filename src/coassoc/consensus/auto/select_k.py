@@ -33,8 +33,8 @@ _LEAST_SPREAD = 0.05  # of the score over references: they are few
 
 CLAIMS = {
     "gaussian": (
-        "The same pipeline was run on Gaussian and on uniform data with the covariance of yours. It can say whether your "
-        "features have clusters that a single cloud does not."
+        "The same pipeline was run on Gaussian and on uniform data with the covariance of yours. It can say whether "
+        "your features have clusters that a single cloud does not."
     ),
     "permuted": (
         "Every two partitions were compared with what they share when one of them is permuted. This tests only whether "
@@ -149,8 +149,8 @@ def select_k(
     From features, each k gets a base ensemble of its own (partitions into k clusters, each fitted on a random half of
     the rows, at most 500) and a consensus. Where the k clusters are real, the halves agree, and the density S of the
     consensus is near 1. The same is done on data without clusters that have the covariance of `X`, Gaussian and uniform
-    ones: borders in the middle of a cloud differ from half to half. Suggested is the k whose score exceeds the references most,
-    provided it does so by five of their standard deviations; 1 when there is none.
+    ones: borders in the middle of a cloud differ from half to half. Suggested is the k whose score exceeds the
+    references most, provided it does so by five of their standard deviations; 1 when there is none.
 
     Labels alone do not show whether the data have clusters, since clusterings of one smooth cloud agree too. The
     partitions are tested for agreement beyond chance, and k is chosen as in :class:`Consensus`.

@@ -9,7 +9,7 @@ import numpy as np
 from .candidates import CANDIDATES
 from .chance import Support
 
-CANNOT_KNOW = "Whether the data have clusters, agreement alone cannot show: clusterings of evenly spread data agree too."
+CANNOT_KNOW = "Agreement alone cannot show that the data have clusters: clusterings of evenly spread data agree too."
 
 
 def plural(number: int, noun: str) -> str:
@@ -46,8 +46,8 @@ def describe_answer(
         each = str(sizes[0]) if len(set(sizes)) == 1 else f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
         groups = f"{_NUMBERS.get(len(camps), str(len(camps)))} camps of {each}"
         sentences.append(
-            f"Your {p} clusterings are {groups}: they agree within a camp and not across, so look at the answer of each "
-            "(alternatives_) first."
+            f"Your {p} clusterings are {groups}: they agree within a camp and not across, so look at the answer of "
+            "each (alternatives_) first."
         )
     out = []
     if support.n_copies:

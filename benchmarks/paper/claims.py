@@ -43,13 +43,13 @@ def paired(rows: Sequence[Row], score: str, first: str, second: str) -> dict[str
 
 def _leads(rows: Sequence[Row], score: str, own: str, rivals: Sequence[str]) -> dict[str, tuple[float, str]]:
     """By data set, how far the best of `rivals` is above `own` on average, and which it is."""
-    found = {}
+    leads = {}
     for dataset, by in summarise(_exact(rows), score).items():
         means = {m: by[m].mean for m in rivals if m in by and by[m].n}
         if own in by and by[own].n and means:
             best = max(means, key=lambda m: means[m])
-            found[dataset] = (means[best] - by[own].mean, best)
-    return found
+            leads[dataset] = (means[best] - by[own].mean, best)
+    return leads
 
 
 def check_claims(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
@@ -89,23 +89,23 @@ def _comparable(leads: dict[str, tuple[float, str]]) -> tuple[str, str, str]:
     return "KM's NMI is comparable to the best", finding, _verdict(near, len(leads))
 
 
-def _close(found: dict[str, dict[str, Paired]]) -> tuple[str, str, str]:
+def _close(by_score: dict[str, dict[str, Paired]]) -> tuple[str, str, str]:
     parts = {}
-    for score, by in found.items():
+    for score, by in by_score.items():
         mean, above = fmean(p.mean for p in by.values()), sum(p.mean > 0 for p in by.values())
         parts[score] = f"{score}: H-KM - KM is {mean:+.2f} on average, above KM on {above} of {len(by)} sets"
-    near = sum(abs(p.mean) <= _NEAR for p in found["density"].values())
+    near = sum(abs(p.mean) <= _NEAR for p in by_score["density"].values())
     finding = f"{parts['density']}, within 3 points on {near}; {parts['nmi']}"
-    return "Bisecting is close to KM", finding, _verdict(near, len(found["density"]))
+    return "Bisecting is close to KM", finding, _verdict(near, len(by_score["density"]))
 
 
-def _helps(found: dict[str, Paired]) -> tuple[str, str, str]:
-    up = [d for d, p in found.items() if p.mean > 2 * p.error or (math.isnan(p.error) and p.mean > 0)]
-    down = [f"{d} ({p.mean:+.1f})" for d, p in found.items() if p.mean < -2 * p.error]
-    mean = fmean(p.mean for p in found.values())
-    finding = f"E-ML - R-ML in NMI is {mean:+.2f} on average, clearly above 0 on {len(up)} of {len(found)} sets"
+def _helps(by_set: dict[str, Paired]) -> tuple[str, str, str]:
+    up = [d for d, p in by_set.items() if p.mean > 2 * p.error or (math.isnan(p.error) and p.mean > 0)]
+    down = [f"{d} ({p.mean:+.1f})" for d, p in by_set.items() if p.mean < -2 * p.error]
+    mean = fmean(p.mean for p in by_set.values())
+    finding = f"E-ML - R-ML in NMI is {mean:+.2f} on average, clearly above 0 on {len(up)} of {len(by_set)} sets"
     finding += "; clearly below on " + ", ".join(down) if down else ""
-    return "Enhancement helps complete linkage", finding, _verdict(len(up), len(found))
+    return "Enhancement helps complete linkage", finding, _verdict(len(up), len(by_set))
 
 
 def _verdict(yes: int, total: int) -> str:

@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
+from coassoc import Ensemble, make_ensemble, read_ensemble, write_ensemble
+
 from ..datasets import Dataset, dataset_info
-from ..ensemble import Ensemble, make_ensemble
-from ..ensemble.io.reading import read_ensemble
-from ..ensemble.io.writing import write_ensemble
 
 # the sets with results in the paper, smallest first, except gisette, of which no copy is available
 PAPER_SETS = (

@@ -1,13 +1,14 @@
-"""Seconds and peak memory of one call."""
+"""Seconds and peak memory of one call, and the machine they were measured on."""
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..engines.memory import proc_bytes
+from coassoc.engines.memory import proc_bytes
 
 
 class Meter:
@@ -27,3 +28,13 @@ class Meter:
         self.seconds = time.perf_counter() - self.start
         peak = proc_bytes("self/status", "VmHWM") or 0
         self.peak_mib, self.extra_mib = peak / 2**20, max(0, peak - self.before) / 2**20
+
+
+def machine() -> str:
+    """The machine the figures were measured on, as text."""
+    cpu = "unknown CPU"
+    if os.path.exists("/proc/cpuinfo"):
+        names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+        cpu = names[0].split(":", 1)[1].strip() if names else cpu
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    return f"{cpu}, {os.cpu_count()} cores, load {load:.1f} at the start, {time.strftime('%Y-%m-%d')}"

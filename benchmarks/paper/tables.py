@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 from statistics import fmean, stdev
 
+from ..markdown import table as markdown_table
 from .methods import DISTINCT, HIERARCHICAL, NON_HIERARCHICAL, PAPER_METHODS, known_methods
 from .store import Row
 
@@ -57,13 +58,13 @@ class Table:
 @lru_cache(maxsize=1)
 def paper_tables() -> dict[str, dict[str, dict[str, float | None]]]:
     """The printed figures: table -> data set -> method -> percent."""
-    return json.loads((files("coassoc.experiments") / "paper_tables.json").read_text(encoding="utf-8"))
+    return json.loads((files(__package__) / "paper_tables.json").read_text(encoding="utf-8"))
 
 
 def paper_value(score: str, dataset: str, method: str) -> float | None:
     """The printed figure of one method, from whichever table has it."""
-    found = (paper_tables()[f"{score}_{kind}"].get(dataset, {}) for kind in ("nonhier", "hier", "comparison"))
-    return next((of[method] for of in found if of.get(method) is not None), None)
+    printed = (paper_tables()[f"{score}_{kind}"].get(dataset, {}) for kind in ("nonhier", "hier", "comparison"))
+    return next((of[method] for of in printed if of.get(method) is not None), None)
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -77,13 +78,13 @@ def summarise(rows: Iterable[Row], score: str) -> dict[str, dict[str, Cell]]:
     runs: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         runs.setdefault((row["dataset"], row["method"]), []).append(row)
-    found: dict[str, dict[str, Cell]] = {}
+    cells: dict[str, dict[str, Cell]] = {}
     for dataset, method in sorted(runs):
         done = [row for row in runs[dataset, method] if row.get(score) is not None]
         mark = max((MARKS.get(row.get("variant") or "", MICRO_MARK) for row in done), default="")
         mean, error = mean_and_error([100.0 * row[score] for row in done])
-        found.setdefault(dataset, {})[method] = Cell(mean, error, len(done), paper_value(score, dataset, method), mark)
-    return found
+        cells.setdefault(dataset, {})[method] = Cell(mean, error, len(done), paper_value(score, dataset, method), mark)
+    return cells
 
 
 def make_tables(rows: Sequence[Row]) -> list[Table]:
@@ -144,15 +145,15 @@ class Gap:
 def gaps(rows: Sequence[Row], score: str, methods: Sequence[str] = ("Max", "Mean", *PAPER_METHODS)) -> list[Gap]:
     """Mean absolute difference to the paper per method; cells not made by exact linkage are left out."""
     cells = summarise(rows, score)
-    found = []
+    columns = []
     for method in methods:
         mine = {dataset: by[method] for dataset, by in cells.items() if method in by}
         known = {d: c.difference for d, c in mine.items() if c.difference is not None and c.mark != MICRO_MARK}
         if known:
             worst = max(known, key=lambda d: abs(known[d]))
             absolute = fmean(map(abs, known.values()))
-            found.append(Gap(method, len(known), absolute, fmean(known.values()), worst, known[worst]))
-    return found
+            columns.append(Gap(method, len(known), absolute, fmean(known.values()), worst, known[worst]))
+    return columns
 
 
 # -- writing -----------------------------------------------------------------------------------------------
@@ -180,8 +181,7 @@ def _texts(table: Table) -> dict[str, list[str]]:
 
 def markdown(title: str, head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """A heading and a table in Markdown."""
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join([f"### {title}", "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    return f"### {title}\n\n{markdown_table(head, lines)}\n"
 
 
 def to_markdown(table: Table) -> str:

@@ -18,13 +18,12 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 import coassoc
+from coassoc import Ensemble, density, ensemble_nmi, zero_effort
+from coassoc.engines.config import version_of
 
 from ..datasets import Dataset, from_csv, load
-from ..engines.config import version_of
-from ..ensemble import Ensemble
-from ..metrics import density, ensemble_nmi, zero_effort
-from .measure import Meter
-from .methods import Method, find_method
+from ..measure import Meter
+from .methods import Column, find_method
 from .protocol import Protocol, base_ensemble, method_seed, scaling_of
 from .store import Row, append_row, known_rows, row_key
 
@@ -104,7 +103,7 @@ def run_evaluation(
     return Outcome([known[key] for key in wanted], done, problems)
 
 
-def _identity(dataset: Dataset, protocol: Protocol, repeat: int, text: str, method: Method | None) -> Row:
+def _identity(dataset: Dataset, protocol: Protocol, repeat: int, text: str, method: Column | None) -> Row:
     """What tells a run from all others; `method` is None for a zero-effort row."""
     return {
         "dataset": dataset.name,
@@ -189,18 +188,18 @@ def run_task(
 
 def _zero_effort_scores(ensemble: Ensemble, which: str, meter: Meter) -> Row:
     with meter:
-        found = {metric: zero_effort(ensemble, metric) for metric in ("nmi", "density")}
-    scores = {metric: of.best if which == "Max" else of.mean for metric, of in found.items()}
+        by_metric = {metric: zero_effort(ensemble, metric) for metric in ("nmi", "density")}
+    scores = {metric: of.best if which == "Max" else of.mean for metric, of in by_metric.items()}
     return {**scores, "clusters": 0, "variant": "", "method_seed": 0}
 
 
-def _scores(ensemble: Ensemble, method: Method, n_clusters: int, seed: int, meter: Meter) -> Row:
-    found = {"nmi": None, "density": None, "clusters": 0, "variant": "", "method_seed": seed}
+def _scores(ensemble: Ensemble, method: Column, n_clusters: int, seed: int, meter: Meter) -> Row:
+    row = {"nmi": None, "density": None, "clusters": 0, "variant": "", "method_seed": seed}
     try:
         with meter, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             labels, variant = method.run(ensemble, n_clusters, seed)
         scores = {"nmi": ensemble_nmi(ensemble, labels), "density": density(ensemble, labels)}
-        return {**found, **scores, "clusters": len(np.unique(labels[labels >= 0])), "variant": variant}
+        return {**row, **scores, "clusters": len(np.unique(labels[labels >= 0])), "variant": variant}
     except Exception as error:  # a method that fails gets a row with the error, and the others go on
-        return {**found, "error": f"{type(error).__name__}: {error}"[:500]}
+        return {**row, "error": f"{type(error).__name__}: {error}"[:500]}

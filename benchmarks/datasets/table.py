@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ensemble.io.features import MISSING, number_in
-
 SCALINGS = ("raw", "z", "minmax")
+MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
 
 
 @dataclass
@@ -50,15 +49,23 @@ def table_from_rows(
     numbers = np.full((len(rows), len(features)), np.nan)
     words: dict[int, np.ndarray] = {}
     for j, (name, cells) in enumerate(zip(features, columns)):
-        found = np.array([number_in(cell) for cell in cells])
-        odd = next((i for i in np.flatnonzero(np.isnan(found)) if cells[i].lower() not in MISSING), None)
+        values = np.array([_number(cell) for cell in cells])
+        odd = next((i for i in np.flatnonzero(np.isnan(values)) if cells[i].lower() not in MISSING), None)
         if name in (nominal or ()) or (nominal is None and odd is not None):
             words[j] = np.array(cells, dtype=np.str_)
         elif odd is not None:
             raise ValueError(f"column {name}, row {odd}: {cells[odd]!r} is not a number.")
         else:
-            numbers[:, j] = found
+            numbers[:, j] = values
     return RawTable(features, numbers, np.array(labels, dtype=np.str_), words)
+
+
+def _number(cell: str) -> float:
+    """The number in a cell; NaN for words and missing cells."""
+    try:
+        return np.nan if "_" in cell else float(cell)
+    except ValueError:
+        return np.nan
 
 
 def cell_digest(table: RawTable) -> str:

@@ -1,4 +1,9 @@
-"""Speed of our fits and of alternatives, on the same data in the same run.
+"""Speed, memory and quality of our fits beside scikit-learn and faiss, on the same data in the same run.
+
+    python -m benchmarks.speed --sizes 10000 --rounds 3
+    python -m benchmarks.speed --sizes 300000 1000000 --methods coassoc coassoc-avx2 sklearn-sparse -o folder
+    python -m benchmarks.speed --sizes 300000 -p 8 --cells 2 8 -k 8 --starts 10
+    python -m benchmarks.speed --growth 200000 1000000 10000000 --methods -o folder
 
 Every measurement runs in its own process, so that peak memory is that of one method. Methods take turns, so that other
 load on the machine affects all of them. Reported figures are ratios of medians, with loss and density beside them.
@@ -8,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -21,12 +25,14 @@ from typing import Any
 import numpy as np
 
 import coassoc as ca
+from coassoc.cli.common import positive
+from coassoc.core.objectives import KMeansObjective, fix_table
+from coassoc.engines import Native, Numpy, resolve
 
-from ..core.objectives import KMeansObjective, fix_table
-from ..engines import Native, Numpy, resolve
-from .measure import Meter
+from .generate import voronoi_ensemble
+from .measure import Meter, machine
 
-_CHUNK = 1 << 16  # items drawn at a time
+ROOT = Path(__file__).resolve().parents[1]
 # last words of the names of our methods, by engine
 _ENGINES: dict[str, Callable[[], Any]] = {
     "avx2": lambda: Native(simd="avx2"),
@@ -40,38 +46,37 @@ METHODS = (
 )  # fmt: skip
 
 
-def voronoi_ensemble(
-    n_samples: int,
-    n_partitions: int = 20,
-    n_clusters: tuple[int, int] = (25, 100),
-    *,
-    spread: float = 0.45,
-    seed: int = 0,
-) -> np.ndarray:
-    """Codes (uint8) of Voronoi partitions of 30 Gaussians in 8 dimensions, made chunk by chunk.
-
-    Partitions have from ``n_clusters[0]`` to ``n_clusters[1]`` cells, evenly spaced, with centres drawn from the
-    mixture, so boundaries cut through blobs and partitions share structure, as with k-means, at the cost of one
-    matrix product. `spread` is the width of a blob against centres of unit variance. Chunks draw from streams of their
-    own, so the first rows do not depend on how many there are.
-    """
-    if not all(1 <= k <= 256 for k in n_clusters):
-        raise ValueError(f"base partitions here have from 1 to 256 clusters, got {n_clusters[0]} to {n_clusters[1]}.")
-    setup = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
-    blobs = setup.normal(size=(30, 8))
-
-    def draw(rng: np.random.Generator, n: int) -> np.ndarray:
-        points = blobs[rng.integers(len(blobs), size=n)] + spread * rng.normal(size=(n, blobs.shape[1]))
-        return points.astype(np.float32)
-
-    centres = [draw(setup, k) for k in np.rint(np.linspace(*n_clusters, n_partitions)).astype(int)]
-    codes = np.empty((n_samples, n_partitions), np.uint8)
-    for start in range(0, n_samples, _CHUNK):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, start // _CHUNK)))
-        X = draw(rng, min(_CHUNK, n_samples - start))
-        parts = [(X @ (2 * c.T) - (c * c).sum(axis=1)).argmax(axis=1) for c in centres]
-        codes[start : start + len(X)] = np.stack(parts, axis=1)
-    return codes
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        "benchmarks.speed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    option = parser.add_argument
+    option("--sizes", type=positive, nargs="*", default=[20000], help="numbers of items (default: 20000)")
+    option("--growth", type=positive, nargs="*", default=[], help="sizes for the growth of time per pass")
+    option("-m", "--method", "--methods", dest="methods", nargs="*", choices=METHODS,
+           default=["coassoc", "sklearn-sparse"],
+           help="what to time (default: coassoc sklearn-sparse)")  # fmt: skip
+    option("-p", "--partitions", type=positive, default=20, help="base partitions (default: 20)")
+    option("-k", "--clusters", type=positive, default=20, help="clusters of the consensus (default: 20)")
+    option("--rounds", type=positive, default=5, help="seeds, each method once per seed (default: 5)")
+    option("--fits", type=positive, default=1, metavar="N",
+           help="fits in each process, of which the median counts (default: 1)")  # fmt: skip
+    option("--starts", type=positive, default=1, help="starts of every fit (default: 1)")
+    option("--cells", type=positive, nargs=2, default=[25, 100], metavar=("FIRST", "LAST"),
+           help="clusters of the first and of the last base partition; few clusters give many equal rows "
+           "(default: 25 100)")  # fmt: skip
+    option("--spread", type=float, default=0.45, help="overlap of the blobs: more needs more passes")
+    option("-o", "--output", type=Path, default=None, help="folder for speed.json and speed.md")
+    args = parser.parse_args(argv)
+    report: dict[str, Any] = {"machine": machine(), "options": vars(args) | {"output": None}}
+    report["runs"] = [row for n in args.sizes if args.methods for row in measure(n, args)]
+    report["growth"] = [row for n in args.growth for row in measure(n, args, growth=True)]
+    print(table(report))
+    if args.output is not None:
+        args.output.mkdir(parents=True, exist_ok=True)
+        (args.output / "speed.json").write_text(json.dumps(report, indent=1, default=str), encoding="utf-8")
+        (args.output / "speed.md").write_text(table(report), encoding="utf-8")
+    return 0
 
 
 # -- measuring ---------------------------------------------------------------------------------------------------
@@ -94,12 +99,12 @@ def measure(n: int, args: argparse.Namespace, growth: bool = False) -> list[dict
         for seed in range(rounds):
             for method in methods:
                 task = {"method": method, "path": str(path), "seed": seed, "cold_pass": growth, **settings}
-                command = [sys.executable, "-m", "coassoc.experiments.speed", json.dumps(task)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                command = [sys.executable, "-m", "benchmarks.speed", "--one-fit", json.dumps(task)]
+                done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
                 lines = (done.stderr if done.returncode else done.stdout).strip().splitlines() or ["killed"]
-                found = {"error": lines[-1]} if done.returncode else json.loads(lines[-1])
-                rows.append({"n": n, "method": method, "seed": seed, **found})
-                print(f"  n={n} {method} seed {seed}: {found.get('seconds', found.get('error'))}", file=sys.stderr)
+                figures = {"error": lines[-1]} if done.returncode else json.loads(lines[-1])
+                rows.append({"n": n, "method": method, "seed": seed, **figures})
+                print(f"  n={n} {method} seed {seed}: {figures.get('seconds', figures.get('error'))}", file=sys.stderr)
     return rows
 
 
@@ -231,15 +236,8 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def machine() -> str:
-    """The machine the figures were measured on, as text."""
-    cpu = "unknown CPU"
-    if os.path.exists("/proc/cpuinfo"):
-        names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0].split(":", 1)[1].strip() if names else cpu
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    return f"{cpu}, {os.cpu_count()} cores, load {load:.1f} at the start, {time.strftime('%Y-%m-%d')}"
-
-
 if __name__ == "__main__":
-    print(json.dumps(measure_one(**json.loads(sys.argv[1]))))
+    if sys.argv[1:2] == ["--one-fit"]:
+        print(json.dumps(measure_one(**json.loads(sys.argv[2]))))
+    else:
+        sys.exit(main())

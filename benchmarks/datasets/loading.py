@@ -9,17 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_choice
+from coassoc.core.checks import check_choice
+
 from .registry import DATASETS, DatasetInfo
-from .sources import (
-    SourceUnavailable,
-    download,
-    from_folder,
-    from_package,
-    from_rule,
-    keep_download,
-    parse_archive,
-)
+from .sources import SourceUnavailable, download, from_folder, from_package, from_rule, keep_download, parse_archive
 from .table import SCALINGS, RawTable, cell_digest, parse_csv, prepare, read_text
 
 
@@ -67,7 +60,7 @@ def list_datasets() -> list[DatasetInfo]:
 
     Examples
     --------
-    >>> from coassoc.datasets import list_datasets
+    >>> from benchmarks.datasets import list_datasets
     >>> len(list_datasets()), list_datasets()[0].name
     (16, 'abalone')
     """
@@ -117,7 +110,7 @@ def load(
 
     Examples
     --------
-    >>> from coassoc.datasets import load
+    >>> from benchmarks.datasets import load
     >>> nursery = load("nursery", source="rule")
     >>> nursery.X.shape, nursery.n_classes
     ((12960, 27), 5)
@@ -127,10 +120,10 @@ def load(
     if source is not None:
         check_choice(source, "source", SOURCES)
     folder = folder if folder is not None else os.environ.get("COASSOC_DATA") or None
-    raw, found = _first_source(info, source, folder, allow_download or source == "network", check)
+    raw, origin = _first_source(info, source, folder, allow_download or source == "network", check)
     ordinal = ("sex",) if name == "abalone" else ()
     X, names = prepare(raw, scaling, ordinal)
-    return Dataset(name, X, raw.labels, names, scaling, found, info)
+    return Dataset(name, X, raw.labels, names, scaling, origin, info)
 
 
 def from_csv(
@@ -156,26 +149,26 @@ def _first_source(
 ) -> tuple[RawTable, str]:
     """The table of the first source that has it, checked; else an error with the reason for each source."""
     reasons = []
-    for one in SOURCES if source is None else (source,):
+    for name in SOURCES if source is None else (source,):
         data = b""
         try:
-            if one == "folder":
+            if name == "folder":
                 table = from_folder(info, folder)
-            elif one == "package":
+            elif name == "package":
                 table = from_package(info)
-            elif one == "rule":
+            elif name == "rule":
                 table = from_rule(info)
             else:
                 data = download(info, network)
                 table = parse_archive(info, data)
         except SourceUnavailable as reason:
-            reasons.append(f"{one}: {reason}")
+            reasons.append(f"{name}: {reason}")
             continue
         if check:
-            check_table(info, table, one)
+            check_table(info, table, name)
         if data:
             keep_download(info, data)
-        return table, one
+        return table, name
     note = f" ({info.note})" if info.note else ""
     raise DatasetUnavailable(f"dataset {info.name!r} is not available here{note}. Tried " + "; ".join(reasons) + ".")
 

@@ -1,0 +1,1 @@
+"""The published evaluation: protocol, runner, tables, page. ``python -m benchmarks.paper --help``."""

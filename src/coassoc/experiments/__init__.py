@@ -1,1 +1,0 @@
-"""The published evaluation: protocol, runner, tables, page."""
