@@ -12,9 +12,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.checks import check_integer, seed_from
-from ..core.threads import one_thread
 from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
+from ..ensemble.threads import one_thread
 from ..metrics import density
 from .persist import SaveMixin
 from .registry import make_method

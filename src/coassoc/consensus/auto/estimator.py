@@ -11,10 +11,10 @@ import numpy as np
 from ...core.checks import check_integer, seed_from, stream
 from ...core.counts import Counts, Layout
 from ...core.objectives import KMeansObjective, fix_table
-from ...core.threads import one_thread
 from ...engines import Engine, Rows
 from ...ensemble import Ensemble
 from ...ensemble.ensemble import is_on_gpu
+from ...ensemble.threads import one_thread
 from ...metrics.counting import member_tables
 from ...metrics.labels import check_copies, fill_missing
 from ..base import ConsensusEstimator, PredictMixin, on_host
