@@ -16,6 +16,7 @@ from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
 from ..ensemble.threads import one_thread
 from ..metrics import density
+from .auto.estimator import Consensus
 from .persist import SaveMixin
 from .registry import make_method
 
@@ -80,6 +81,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         The fitted base clusterers.
     base_features_ : list
         Features each of them saw; None is all.
+    verdict_, confidence_
+        As for `Consensus`, where the method is one.
     n_clusters_, density_
         As for `KMeansConsensus`; the density says nothing about true classes.
 
@@ -156,8 +159,11 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
             if self.verbose:
                 print(f"ConsensusClustering: base clustering {len(vectors)} of {n_partitions}")
         self.ensemble_ = Ensemble.from_partitions(vectors)
-        self.consensus_ = method.fit(self.ensemble_)
+        chooses = isinstance(method, Consensus)
+        self.consensus_ = method.fit(self.ensemble_, **({"features": X} if chooses else {}))
         self.labels_ = np.asarray(self.consensus_.labels_)
+        if chooses:
+            self.verdict_, self.confidence_ = self.consensus_.verdict_, self.consensus_.confidence_
         self.n_clusters_ = len(np.unique(self.labels_[self.labels_ >= 0]))
         self.density_ = density(self.ensemble_, self.labels_, engine=self.engine)
         return self
