@@ -1,5 +1,6 @@
-"""scikit-build-core's backend with two additions: it builds the pure Python package where CMake is missing, and it fills
-the project's addresses from one line of pyproject.toml.
+"""scikit-build-core's backend, with two additions.
+
+It builds the pure Python package where CMake is missing, and fills the addresses from one line of pyproject.toml.
 
 A failing compiler is handled by the overrides in pyproject.toml; a missing CMake is found before they apply.
 ``COASSOC_REQUIRE_NATIVE=1`` forbids both.
