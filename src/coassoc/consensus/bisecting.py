@@ -142,10 +142,10 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
             # Dask keeps the leaves on its workers, where items without a label have −1 already
             self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
-            self._leaf_counts = [leaf.counts for leaf in leaves]
             self._split_tables = grower.tables
             self.n_iter_, self.converged_ = grower.n_iter, grower.converged
-            self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
+            leaf_counts = joined_counts([leaf.counts for leaf in leaves])
+            self._store_cut(ensemble, rows, leaf_counts, k or self.n_leaves_, v, max_iter)
 
     def cut(self, k: int) -> np.ndarray:
         """The partition into `k` clusters: the leaves after the first k − 1 splits.
@@ -197,8 +197,8 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             waiting += [(self.tree_.left[node], left), (self.tree_.right[node], right)]
         return _look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
 
-    def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
-        counts = merged_counts(joined_counts(self._leaf_counts), self.tree_.cut(k), k)
+    def _store_cut(self, ensemble, rows: Rows, leaf_counts: Counts, k: int, v: np.ndarray, max_iter: int) -> None:
+        counts = merged_counts(leaf_counts, self.tree_.cut(k), k)
         labels, table = self.cut(k), None
         if self.refine is not None:
             fit = lloyd(rows, KMeansObjective(v), counts, max_iter)

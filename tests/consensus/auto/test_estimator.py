@@ -253,8 +253,8 @@ def test_items_without_labels_take_no_part():
 def test_a_saved_answer_is_the_same(tmp_path, method):
     table, _ = planted(missing=0.05)
     answer = fit(table, method=method)
-    answer.save(tmp_path / "answer.npz")
-    again = ca.load(tmp_path / "answer.npz")
+    answer.save(tmp_path / "answer.skops")
+    again = ca.load(tmp_path / "answer.skops")
     assert same(answer, again) and (again.predict(table) == answer.predict(table)).all()
     for a, b in zip(answer.alternatives_, again.alternatives_, strict=True):
         assert repr(a) == repr(b) and (a.labels == b.labels).all()
