@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,6 @@ class _Leaf:
     gain: float = -math.inf  # n·ΔS of the split
 
 
-@dataclass(eq=False, repr=False)
 class BisectingConsensus(PredictMixin, ConsensusEstimator):
     r"""A tree of consensus partitions, grown by splitting leaves in two with k-means on their own rows.
 
@@ -56,12 +55,17 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Leaf to split next: largest ΔS, largest k-means loss, or most items (the paper's choice).
     n_init : int, default=1
         Starts of each two-means; the one with the lowest loss is kept.
-    max_iter
-        As for `KMeansConsensus`.
+    max_iter : int, default=300
+        Largest number of passes per start.
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
-    partition_weights, random_state, engine
-        As for `KMeansConsensus`.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
     verbose : int, default=0
         Print a line per split.
 
@@ -79,8 +83,16 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Largest number of passes of a split.
     converged_ : bool
         True when the passes of every split, or those of `refine`, ended at a fixed point.
-    n_clusters_, density_, cluster_density_, cluster_sizes_, loss_
-        As for `KMeansConsensus`.
+    n_clusters_ : int
+        Clusters of ``labels_``: fewer than asked for when the tree has fewer leaves.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
+    loss_ : float
+        k-means loss on H.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -104,17 +116,21 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     (2, 3)
     """
 
-    n_clusters: Any = None
-    _: KW_ONLY
-    max_leaves: Any = None
-    criterion: str = "gain"
-    n_init: int = 1
-    max_iter: int = 300
-    refine: Any = None
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: Any = None, *, max_leaves: Any = None, criterion: str = "gain", n_init: int = 1,
+        max_iter: int = 300, refine: Any = None, partition_weights: Any = None, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.max_leaves = max_leaves
+        self.criterion = criterion
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.refine = refine
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = None if self.n_clusters is None else check_integer(self.n_clusters, "n_clusters")

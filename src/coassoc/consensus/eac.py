@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ from .weights import resolve_cluster_weights
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
-@dataclass(eq=False, repr=False)
 class EAC(ConsensusEstimator):
     r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
 
@@ -64,21 +62,30 @@ class EAC(ConsensusEstimator):
         more. None: exact within `max_bytes`, else 1000, or 5 * `n_clusters` when that is more.
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
-    partition_weights
-        As for `KMeansConsensus`.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
         :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
-    engine, verbose
-        As for `KMeansConsensus`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the number of leaves and what they take.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
-        As for `KMeansConsensus`. Clusters are numbered by first appearance among the leaves; the label of items of
-        weight 0 whose row no other item has is −1 too.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition,
+        and for items of weight 0 whose row no other item has.
+    n_clusters_ : int
+        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
     leaf_of_item_ : ndarray of shape (n_samples,)
@@ -91,6 +98,8 @@ class EAC(ConsensusEstimator):
         Micro-clusters linked; 0 when the linkage is exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -124,18 +133,22 @@ class EAC(ConsensusEstimator):
     [0, 0, 0, 1, 1, 2]
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    linkage: str = "average"
-    enhanced: bool = False
-    similarity: str = "walk"
-    micro_clusters: Any = None
-    max_bytes: int = 1 << 31
-    partition_weights: Any = None
-    cluster_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, linkage: str = "average", enhanced: bool = False, similarity: str = "walk",
+        micro_clusters: Any = None, max_bytes: int = 1 << 31, partition_weights: Any = None,
+        cluster_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.linkage = linkage
+        self.enhanced = enhanced
+        self.similarity = similarity
+        self.micro_clusters = micro_clusters
+        self.max_bytes = max_bytes
+        self.partition_weights = partition_weights
+        self.cluster_weights = cluster_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser cop
 _PIECES = 20  # an average cluster has at least so many vertices, so that parts can be balanced
 
 
-@dataclass(eq=False, repr=False)
 class MCLA(PredictMixin, ConsensusEstimator):
     r"""Meta-clustering: base clusters are grouped into meta-clusters, items go where most of their labels are.
 
@@ -45,15 +43,25 @@ class MCLA(PredictMixin, ConsensusEstimator):
         Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine, verbose
-        As for `KMeansConsensus`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the size of the graph.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
-        As for `KMeansConsensus`.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Meta-clusters that hold items.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -73,17 +81,21 @@ class MCLA(PredictMixin, ConsensusEstimator):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> len(set(ca.MCLA(n_clusters=2, random_state=0).fit(table).labels_.tolist()))
-    2
+    >>> labels = ca.MCLA(n_clusters=2, random_state=0).fit_predict(table)
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    [0, 0, 0, 1, 1, 1]
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    at_most: bool = False
-    max_bytes: int = 1 << 31
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, at_most: bool = False, max_bytes: int = 1 << 31, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.at_most = at_most
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
@@ -126,7 +138,6 @@ class MCLA(PredictMixin, ConsensusEstimator):
                 warn_if_fewer(asked, self.n_clusters_, "meta-clusters that get an item")
 
 
-@dataclass(eq=False, repr=False)
 class CSPA(ConsensusEstimator):
     r"""Cluster-based similarity partitioning: METIS on the co-association graph of the items.
 
@@ -146,17 +157,29 @@ class CSPA(ConsensusEstimator):
     max_bytes : int, default=2147483648
         Largest memory that the graph of different rows may need; above, the vertices are 1000 micro-clusters, or
         5 * `n_clusters` when that is more, and the items of one stay together.
-    random_state, engine, verbose
-        As for `MCLA`.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of METIS and of the micro-clusters.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the size of the graph.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
-        As for `KMeansConsensus`; the label of items of weight 0 is −1 too.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition, and for items of weight 0.
+    n_clusters_ : int
+        Parts that hold items.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     n_vertices_ : int
         Vertices of the graph.
     n_micro_clusters_ : int
         Micro-clusters that were the vertices; 0 when those were rows.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -173,17 +196,21 @@ class CSPA(ConsensusEstimator):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> len(set(ca.CSPA(n_clusters=2, random_state=0).fit(table).labels_.tolist()))
-    2
+    >>> labels = ca.CSPA(n_clusters=2, random_state=0).fit_predict(table)
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    [0, 0, 0, 1, 1, 1]
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    equal_rows: str = "apart"
-    max_bytes: int = 1 << 31
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, equal_rows: str = "apart", max_bytes: int = 1 << 31, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.equal_rows = equal_rows
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -165,7 +165,6 @@ class Search:
         return self.climb(merged)
 
 
-@dataclass(eq=False, repr=False)
 class SearchConsensus(PredictMixin, ConsensusEstimator):
     """Base of the estimators that search: starts, split and merge from each, the best result."""
 
@@ -173,18 +172,22 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
     _many: ClassVar[int]  # items above which starts and rounds are searched on samples
     _n_samples = 1
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_init: int = 10
-    micro_clusters: Any = "auto"
-    init: Any = None
-    max_iter: int = 300
-    max_rounds: int = 50
-    n_trials: int = 8
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, micro_clusters: Any = "auto", init: Any = None,
+        max_iter: int = 300, max_rounds: int = 50, n_trials: int = 8, partition_weights: Any = None,
+        random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.micro_clusters = micro_clusters
+        self.init = init
+        self.max_iter = max_iter
+        self.max_rounds = max_rounds
+        self.n_trials = n_trials
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _goal(self, v: np.ndarray) -> DensityGoal | AgreementGoal:
         raise NotImplementedError
