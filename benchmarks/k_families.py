@@ -29,10 +29,11 @@ def make(family: str, seed: int) -> Case:
     rng = stream("k", family, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # k-means on few different points
-        columns, truth = FAMILIES[family](rng, seed // 2)
+        columns, truth, X = FAMILIES[family](rng, seed // 2)
     order = rng.permutation(len(truth))
     table = np.stack(columns, axis=1)[order]
-    return Case(family, f"{seed}", seed, table.astype(np.int32), truth[order], int(truth.max()) + 1)
+    features = None if X is None else X[order]
+    return Case(family, f"{seed}", seed, table.astype(np.int32), truth[order], int(truth.max()) + 1, X=features)
 
 
 def kmeans(X: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
@@ -59,24 +60,24 @@ def some_blobs(rng: np.random.Generator, number: int, low: int = 3, high: int = 
 
 def near(rng, number):
     X, y, k = some_blobs(rng, number)
-    return [kmeans(X, int(rng.integers(max(2, k - 2), k + 3)), rng) for _ in range(N_MEMBERS)], y
+    return [kmeans(X, int(rng.integers(max(2, k - 2), k + 3)), rng) for _ in range(N_MEMBERS)], y, X
 
 
 def around(rng, number):
     X, y, k = some_blobs(rng, number)
-    return [kmeans(X, int(rng.integers(2, 2 * k + 1)), rng) for _ in range(N_MEMBERS)], y
+    return [kmeans(X, int(rng.integers(2, 2 * k + 1)), rng) for _ in range(N_MEMBERS)], y, X
 
 
 def finer(rng, number):
     X, y, k = some_blobs(rng, number, 3, 12)
-    return [kmeans(X, int(rng.integers(2 * k, 6 * k + 1)), rng) for _ in range(N_MEMBERS)], y
+    return [kmeans(X, int(rng.integers(2 * k, 6 * k + 1)), rng) for _ in range(N_MEMBERS)], y, X
 
 
 def many(rng, number):
     """40, 60 or 100 clear clusters in clusterings of about as many."""
     k = (40, 60, 100)[number % 3]
     X, y = blobs(k, 3000, rng, 9.0, 10, False)
-    return [kmeans(X, int(rng.integers(int(0.9 * k), int(1.1 * k) + 1)), rng) for _ in range(N_MEMBERS)], y
+    return [kmeans(X, int(rng.integers(int(0.9 * k), int(1.1 * k) + 1)), rng) for _ in range(N_MEMBERS)], y, X
 
 
 def sweep(rng, number):
@@ -93,7 +94,7 @@ def sweep(rng, number):
 
         igraph.set_random_number_generator(random.Random(int(rng.integers(2**31))))
         members.append(np.array(graph.community_leiden("modularity", resolution=float(resolution)).membership))
-    return members, y
+    return members, y, X
 
 
 def shape(rng, number):
@@ -117,28 +118,28 @@ def shape(rng, number):
         X = np.r_[X, 0.15 * other / other.std() + np.repeat([[0.5, 2.2], [2.5, -1.5]], [150, len(other) - 150], axis=0)]
         y = np.r_[y, np.repeat([2, 3], [150, len(other) - 150])]
     low, high = ((10, 30), (20, 50))[(number // 5) % 2]
-    return [kmeans(X, int(rng.integers(low, high + 1)), rng) for _ in range(2 * N_MEMBERS)], y
+    return [kmeans(X, int(rng.integers(low, high + 1)), rng) for _ in range(2 * N_MEMBERS)], y, X
 
 
 def copies(rng, number):
     """Identical members."""
     k = int(np.exp(rng.uniform(np.log(2), np.log(100))))
     y = np.repeat(np.arange(k), sizes_of(k, 1500, bool(number % 2), rng))
-    return [rng.permutation(k)[y] for _ in range(int(rng.integers(2, 11)))], y
+    return [rng.permutation(k)[y] for _ in range(int(rng.integers(2, 11)))], y, None
 
 
 def near_copies(rng, number):
     """Copies with a few labels changed."""
     k = int(np.exp(rng.uniform(np.log(2), np.log(60))))
     y = np.repeat(np.arange(k), sizes_of(k, 1500, bool(number % 2), rng))
-    return [noisy(y, k, 0.03, rng) for _ in range(int(rng.integers(3, 11)))], y
+    return [noisy(y, k, 0.03, rng) for _ in range(int(rng.integers(3, 11)))], y, None
 
 
 def weak(rng, number):
     """Members of which 60 to 80 % of the labels are random."""
     k = int(rng.integers(2, 9))
     y = np.repeat(np.arange(k), sizes_of(k, (100, 1000)[number % 2], False, rng))
-    return [noisy(y, k, (0.6, 0.8)[number % 2], rng) for _ in range(30)], y
+    return [noisy(y, k, (0.6, 0.8)[number % 2], rng) for _ in range(30)], y, None
 
 
 def noisy(y: np.ndarray, k: int, share: float, rng: np.random.Generator) -> np.ndarray:

@@ -42,6 +42,7 @@ class Case:
     truth: np.ndarray
     k: int
     good: np.ndarray | None = None  # (n_partitions,) False for the members that were made bad
+    X: np.ndarray | None = None  # features of the items, where the ensemble was made from some
 
     @property
     def key(self) -> str:

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-k", type=common.positive, default=2, metavar="K", help="smallest k tried (default: 2)")
     parser.add_argument("--max-k", type=common.positive, default=30, metavar="K", help="largest k tried (default: 30)")
     parser.add_argument(
-        "--references", type=common.positive, default=20, metavar="N", help="references drawn (default: 20)"
+        "--references", type=common.positive, default=8, metavar="N", help="references drawn (default: 8)"
     )
     parser.add_argument("--plot", metavar="FILE", help="also draw the scores over k (png, svg or pdf)")
     parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")

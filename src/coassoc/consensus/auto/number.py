@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from sklearn.neighbors import NearestNeighbors
 
 from ..merge import merged_counts
 from .candidates import MicroFits
@@ -12,7 +15,10 @@ from .members import agreement
 from .refits import Refits
 
 # Weights of the curves in the score. Chosen on the even seeds of benchmarks/k_families.py; stability may have 4 to 6.
-WEIGHTS = {"agreement": 1.0, "stability": 4.0, "eigengap": 2.0, "balance": 1.0}
+WEIGHTS = {"agreement": 1.0, "stability": 4.0, "eigengap": 2.0, "balance": 1.0, "neighbours": 4.0}
+# Where the number is chosen, a cluster has at least this share of the mean size: single outliers are no clusters.
+LEAST_SHARE = 0.02
+MOST_NEIGHBOURS, N_NEAREST = 1500, 10  # items whose neighbours are found, and neighbours of each
 RUNNER_UP_MARGIN = 0.5  # a runner-up has a score this close to the best
 _MOST_RUNNERS_UP = 3
 
@@ -28,18 +34,46 @@ class NumberOfClusters:
     curves: dict[str, np.ndarray]
 
 
-def choose_k(fits: MicroFits, refits: Refits, ks: np.ndarray, least: float) -> NumberOfClusters:
+@dataclass(frozen=True)
+class Neighbours:
+    """Nearest neighbours, by features, among sampled items; where features are given, they vote on k."""
+
+    leaf: np.ndarray  # (m,) micro-cluster of each item
+    nearest: np.ndarray  # (m, q) positions of its nearest neighbours among them
+
+    @classmethod
+    def of(cls, X: Any, leaf: np.ndarray, rng: np.random.Generator) -> Neighbours:
+        sample = np.sort(rng.permutation(np.flatnonzero(leaf >= 0))[:MOST_NEIGHBOURS])
+        search = NearestNeighbors(n_neighbors=min(N_NEAREST, len(sample) - 1)).fit(X[sample])
+        return cls(leaf[sample].astype(np.int64), search.kneighbors(return_distance=False))
+
+    def together(self, of_leaf: np.ndarray) -> float:
+        """Share of neighbours in the cluster of their item, less what chance gives, over the most that is possible."""
+        labels = of_leaf[self.leaf]
+        chance = float(((np.bincount(labels) / len(labels)) ** 2).sum())
+        share = float((labels[self.nearest] == labels[:, None]).mean())
+        return (share - chance) / (1.0 - chance) if chance < 1.0 else 0.0
+
+
+def choose_k(
+    fits: MicroFits,
+    refits: Refits,
+    ks: np.ndarray,
+    least: Callable[[int], float],
+    neighbours: Neighbours | None = None,
+) -> NumberOfClusters:
     """Where the clusterings agree, halves of them agree, the graph has a gap and the clusters are of similar size.
 
     The score is agreement + 4 · stability + 2 · eigengap + balance, each in its own units. agreement: mean adjusted
     mutual information of the cut with the clusterings. stability: mean adjusted Rand index between the cuts from two
     halves. eigengap: of the graph of micro-clusters and base clusters. balance: exp(entropy) of the sizes over k, so
-    that few outliers hardly count as a cluster. `least` is the smallest size of a cluster, see `MicroFits.fit`.
+    that few outliers hardly count as a cluster. With features, 4 times the share of neighbours in the same cluster is
+    added. `least` gives the smallest size of a cluster among k, see `MicroFits.fit`.
     """
     ks = ks[ks <= fits.n_leaves]
     if not len(ks):
         return NumberOfClusters(min(2, fits.n_leaves), [], ks, np.zeros(0), {})
-    cuts = [fits.strong_tree.cut(k, least) for k in ks.tolist()]
+    cuts = [fits.strong_tree.cut(k, least(k)) for k in ks.tolist()]
     merged = [merged_counts(fits.counts, cut, int(cut.max()) + 1).alpha for cut in cuts]
     values = fits.eigenvalues(int(ks[-1]) + 1)
     curves = {
@@ -48,7 +82,9 @@ def choose_k(fits: MicroFits, refits: Refits, ks: np.ndarray, least: float) -> N
         "eigengap": values[ks - 1] - values[ks],
         "balance": np.array([_balance(cut, fits.sizes) for cut in cuts]),
     }
-    score = sum(weight * curves[name] for name, weight in WEIGHTS.items())
+    if neighbours is not None:
+        curves["neighbours"] = np.array([neighbours.together(cut) for cut in cuts])
+    score = sum(WEIGHTS[name] * curve for name, curve in curves.items())
     assert isinstance(score, np.ndarray)
     order = np.argsort(-score, kind="stable")
     padded = np.concatenate([[-np.inf], score, [-np.inf]])

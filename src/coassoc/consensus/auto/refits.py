@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -82,13 +83,13 @@ class Refits:
             scores.append(rand_index(contingency(first, second)))
         return float(np.mean(scores))
 
-    def tree_stability(self, ks: np.ndarray, least: float) -> np.ndarray:
+    def tree_stability(self, ks: np.ndarray, least: Callable[[int], float]) -> np.ndarray:
         """The same for the cuts of average linkage, for many k."""
-        total, least = np.zeros(len(ks)), least * self.share
+        total = np.zeros(len(ks))
         for a, b in self.splits:
             table = contingency(a.leaf, b.leaf, (a.fits.n_leaves, b.fits.n_leaves))
             for i, k in enumerate(ks.tolist()):
-                first, second = (half.fits.strong_tree.cut(k, least) for half in (a, b))
+                first, second = (half.fits.strong_tree.cut(k, least(k) * self.share) for half in (a, b))
                 total[i] += rand_index(grouped(table, first, second))
         return total / max(len(self.splits), 1)
 

@@ -1,0 +1,112 @@
+"""What the default answer is made from: clusterings compared, micro-clusters of all items, refits to halves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from ...core.checks import stream
+from ...core.counts import Layout
+from ...engines import Engine, Rows
+from ...ensemble import Ensemble
+from ...metrics.counting import member_tables
+from ..micro import MICRO_PASSES, MicroClusters, local_rows, micro_clusters, sampled_codes
+from .camps import find_camps
+from .candidates import CANDIDATES, MicroFits
+from .chance import Support, find_support
+from .members import MemberPairs, compare_members
+from .number import LEAST_SHARE, Neighbours, NumberOfClusters, choose_k
+from .refits import Refits
+
+N_MICRO, MOST_MICRO = 300, 1000  # micro-clusters: at least, and at most where the number of clusters is not given
+MOST_COMPARED = 20_000  # items on which clusterings are compared; a sample of those above
+FINE_RATIO = 2.5  # clusterings with this many times more clusters than k: k-means would divide the items evenly
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an answer is made from."""
+
+    sample: np.ndarray  # (n, p) codes of the items on which clusterings are compared
+    layout: Layout
+    pairs: MemberPairs
+    support: Support
+    camps: list[np.ndarray]
+    micro: MicroClusters
+    fits: MicroFits
+    refits: Refits
+    ks: np.ndarray  # numbers of clusters to choose from
+    n_micro: int
+    seed: int
+    smallest: int | None  # size of a cluster, as asked for; None: LEAST_SHARE of the mean
+
+    def least(self, k: int) -> float:
+        """Items that a group must have to be one of k clusters."""
+        return LEAST_SHARE * float(self.fits.sizes.sum()) / k if self.smallest is None else float(self.smallest)
+
+    def choose_k(self, features: Any = None, leaf: np.ndarray | None = None) -> NumberOfClusters:
+        """The number of clusters; `features` of the items, which are at micro-clusters `leaf`, vote where given."""
+        neighbours = None
+        if features is not None and leaf is not None and (leaf >= 0).sum() > 1:
+            neighbours = Neighbours.of(check_features(features, len(leaf)), leaf, stream(self.seed, 11))
+        return choose_k(self.fits, self.refits, self.ks, self.least, neighbours)
+
+    def stabilities(self, k: int) -> dict[str, float]:
+        """Of each candidate at k clusters; k-means is no candidate where clusterings are much finer than k."""
+        fine = np.exp(self.pairs.entropy[self.support.used].mean()) / k > FINE_RATIO
+        names = [name for name in CANDIDATES if name != "kmeans" or not (fine or (self.smallest or 1) > 1)]
+        return {name: self.refits.stability(name, k, self.least(k)) for name in names}
+
+    def of_camp(self, camp: np.ndarray) -> tuple[MicroFits, Refits, np.ndarray]:
+        """Fits to the clusterings of a camp alone, and the numbers of clusters to choose from."""
+        used = self.support.used & np.isin(np.arange(len(self.support.used)), camp)
+        fits = _fit_micro(self.sample, self.layout, self.pairs, self.micro, used, self.n_micro, self.seed)
+        return *fits, np.arange(2, max(int(self.layout.n_clusters[used].max()), 2) + 1)
+
+
+def gather_evidence(
+    rows: Rows, engine: Engine, asked: list[int] | None, seed: int, smallest: int | None = None
+) -> Evidence:
+    """Compare the clusterings on a sample, find micro-clusters of all items, and refit to halves."""
+    layout = rows.layout
+    sample = sampled_codes(rows, MOST_COMPARED, stream(seed, 6))
+    local, _ = local_rows(sample, layout)
+    tables = member_tables(Ensemble.from_codes(sample, layout.n_clusters), local, range(layout.n_partitions))
+    pairs = compare_members(tables, layout)
+    support = find_support(pairs)
+    used = support.used
+    largest = int(layout.n_clusters[used].max())
+    most = largest if asked is None else asked[-1]
+    n_micro = max(N_MICRO, min(3 * most, MOST_MICRO if asked is None else max(MOST_MICRO, 2 * most)))
+    n_micro = min(largest if used.sum() == 1 else n_micro, rows.n_rows)
+    micro = micro_clusters(rows, engine, n_micro, MICRO_PASSES, seed, used.astype(np.float64))
+    camps = [np.flatnonzero(np.isin(pairs.copy_of, camp)) for camp in find_camps(pairs.ami, np.flatnonzero(used))]
+    camps.sort(key=lambda camp: (-len(camp), camp[0]))
+    ks = np.arange(2, max(largest, 2) + 1)
+    if asked is not None:
+        ks = np.union1d(ks, asked) if len(asked) == 1 else np.array(asked)
+    fits, refits = _fit_micro(sample, layout, pairs, micro, used, n_micro, seed)
+    if smallest is None and asked is not None and len(asked) == 1:
+        smallest = 1  # a number asked for is given as it is
+    return Evidence(sample, layout, pairs, support, camps, micro, fits, refits, ks[ks > 1], n_micro, seed, smallest)
+
+
+def _fit_micro(
+    sample: np.ndarray, layout: Layout, pairs: MemberPairs, micro: MicroClusters, used: np.ndarray, n_micro: int,
+    seed: int,
+) -> tuple[MicroFits, Refits]:  # fmt: skip
+    """Fits to the clusterings that are True in `used`, and to halves of them."""
+    order = micro.partitions[used[micro.partitions]]
+    fits = MicroFits.of(micro, used, pairs.cluster_entropy, seed)
+    return fits, Refits(sample, layout, pairs, order, n_micro, seed, int(micro.sizes.sum()))
+
+
+def check_features(features: Any, n_items: int) -> Any:
+    """Numbers, one row for each item."""
+    X = check_array(features, accept_sparse="csr", input_name="features")
+    if X.shape[0] != n_items:
+        raise ValueError(f"features must have a row for each of the {n_items} items, got {X.shape[0]}.")
+    return X
