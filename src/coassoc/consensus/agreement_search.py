@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import check_integer
-from .exchange import Found
+from .exchange import SearchResult
 from .search import AgreementGoal, Search, SearchConsensus
 
 
@@ -96,7 +96,7 @@ class AgreementConsensus(SearchConsensus):
     ([3, 3], 0.9066)
     """
 
-    _many = 100_000
+    _sampled_above = 100_000
 
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 1, micro_clusters: Any = "auto", init: Any = None,
@@ -117,7 +117,7 @@ class AgreementConsensus(SearchConsensus):
             raise TypeError(f"at_most must be True or False, got {self.at_most!r}.")
         return AgreementGoal(v, check_integer(self.min_cluster_size, "min_cluster_size"), bool(self.at_most))
 
-    def _starts(self, search: Search, k: int) -> list[Found]:
+    def _starts(self, search: Search, k: int) -> list[SearchResult]:
         if search.micro is None:
             raise TypeError("micro_clusters must be an integer or 'auto', got None.")
         return [search.merged_start(k, "average", restart) for restart in range(search.n_init)]

@@ -262,10 +262,10 @@ class _Grower:
             del leaf.rows, split.labelling  # frees their memory before the halves are tried
             if self.verbose:
                 print(f"BisectingConsensus: {len(leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}")
-        found = [leaves[node] for node in tree.leaves()]
-        for leaf in found:
+        in_order = [leaves[node] for node in tree.leaves()]
+        for leaf in in_order:
             leaf.split = None  # frees splits that were tried but not applied
-        return tree, found
+        return tree, in_order
 
     def _next(self, leaves: dict[int, _Leaf], n_splits: int) -> int | None:
         """The leaf to split next, its split already tried; None when no leaf can be split.

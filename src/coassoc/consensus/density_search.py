@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.objectives import KMeansObjective
 from ..metrics.labels import check_partition_weights
-from .exchange import Found
+from .exchange import SearchResult
 from .search import DensityGoal, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
@@ -98,14 +98,14 @@ class DensityConsensus(SearchConsensus):
     """
 
     _least_n_init = 0
-    _many = 1_000_000  # fewer items keep the labels of earlier versions
+    _sampled_above = 1_000_000  # fewer items keep the labels of earlier versions
     _n_samples = 5  # how much density one, three and five lose on public data sets: docs/methods/density.md
 
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)
 
-    def _starts(self, search: Search, k: int) -> list[Found]:
-        starts: list[Found] = []
+    def _starts(self, search: Search, k: int) -> list[SearchResult]:
+        starts: list[SearchResult] = []
         if search.micro is not None:
             starts.append(search.merged_start(k, "density", 0))
         if search.n_init:  # the labels of `KMeansConsensus` with the same seed

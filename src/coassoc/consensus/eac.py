@@ -16,7 +16,7 @@ from ..ensemble.threads import one_thread
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, host_ensemble, on_host
 from .linkage import LINKAGES, Merges, agglomerate, single_linkage
-from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
+from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
@@ -161,7 +161,7 @@ class EAC(ConsensusEstimator):
             if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
                 copies = check_copies(sample_weight, ensemble.n_samples)
                 if not self._link_rows(ensemble, rows, copies, v):
-                    self._link_micro_clusters(ensemble, rows, engine, v, max(MANY, 5 * k), few=True)
+                    self._link_micro_clusters(ensemble, rows, engine, v, max(MANY_MICRO_CLUSTERS, 5 * k), few=True)
             warn_if_fewer(k, self.n_leaves_)
             k = min(k, self.n_leaves_)
             labels = self.cut(k)
@@ -225,8 +225,8 @@ class EAC(ConsensusEstimator):
 
     def _bytes(self, n_leaves: int, square: bool, n_partitions: int) -> int:
         """What exact linkage of so many rows needs."""
-        one = count_type(n_partitions).itemsize
-        return _BLOCKS + (n_leaves**2 * one if square else 8 * (n_leaves * (n_leaves - 1) // 2))
+        cell = count_type(n_partitions).itemsize
+        return _BLOCKS + (n_leaves**2 * cell if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 

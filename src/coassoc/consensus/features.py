@@ -24,7 +24,7 @@ def _can_predict(self: ConsensusClustering) -> bool:
     """Every base clusterer and the consensus method must be able to label new rows."""
     clusterers = check_clusterers(self.clusterer, False, 1)
     method = self.method if hasattr(self.method, "fit") else make_method(self.method or "auto")
-    lacking = [one for one in (*clusterers, method) if not hasattr(one, "predict")]
+    lacking = [model for model in (*clusterers, method) if not hasattr(model, "predict")]
     if lacking:
         raise AttributeError(f"{type(lacking[0]).__name__} has no predict, so new rows cannot be labelled.")
     return True
@@ -213,6 +213,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         clusterers = self.clusterer if isinstance(self.clusterer, (list, tuple)) else [self.clusterer]
         # scikit-learn asks for tags before `fit` checks that these are clusterers
         tags.input_tags.sparse = all(
-            one is None or (isinstance(one, BaseEstimator) and get_tags(one).input_tags.sparse) for one in clusterers
+            model is None or (isinstance(model, BaseEstimator) and get_tags(model).input_tags.sparse)
+            for model in clusterers
         )
         return tags

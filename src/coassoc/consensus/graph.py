@@ -17,7 +17,7 @@ from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, PredictMixin, host_ensemble, on_host
 from .metis import load_pymetis, partition_graph
-from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
+from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
 from .similarity import cluster_sums, jaccard_graph, weighted_rows
 from .starts import warn_if_fewer
 
@@ -123,16 +123,16 @@ class MCLA(PredictMixin, ConsensusEstimator):
             members = meta[:, None] == np.arange(k)
             tries = 0 if self.at_most else 2 * k
             members, origin, labelling = place_items(rows, members, tries, association_table)
-            found = np.flatnonzero(rows.counts(labelling).sizes)
+            filled = np.flatnonzero(rows.counts(labelling).sizes)
             # meta-clusters without items are never the best, so dropping them changes no label
-            table = association_table(members[:, found], rows.layout)
-            labelling = rows.labelling(len(found))
+            table = association_table(members[:, filled], rows.layout)
+            labelling = rows.labelling(len(filled))
             rows.assign(labelling, table)
             self._keep_model(ensemble, table)
             self._store_partition(
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
-            label_of = {set_: label for label, set_ in enumerate(origin[found].tolist()) if set_ >= 0}
+            label_of = {set_: label for label, set_ in enumerate(origin[filled].tolist()) if set_ >= 0}
             self.meta_clusters_ = np.array([label_of.get(set_, -1) for set_ in meta.tolist()], dtype=np.int64)
             if not self.at_most:
                 warn_if_fewer(asked, self.n_clusters_, "meta-clusters that get an item")
@@ -219,8 +219,8 @@ class CSPA(ConsensusEstimator):
         seed = _metis_seed(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             self.n_micro_clusters_ = 0
-            found = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
-            part, vertex = found or self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
+            of_rows = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
+            part, vertex = of_rows or self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
             present, part = np.unique(part, return_inverse=True)
             labels = np.where(vertex < 0, np.int32(-1), part.astype(np.int32)[vertex])
             counts = rows.counts(rows.labelling(len(present), np.maximum(labels, 0)))
@@ -254,7 +254,7 @@ class CSPA(ConsensusEstimator):
         self, rows: Rows, engine: Engine, sample_weight: Any, k: int, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same with micro-clusters in place of rows."""
-        micro = micro_clusters(rows, engine, max(MANY, 5 * k), MICRO_PASSES, seed)
+        micro = micro_clusters(rows, engine, max(MANY_MICRO_CLUSTERS, 5 * k), MICRO_PASSES, seed)
         self.n_micro_clusters_ = micro.n_leaves
         part = self._cut(micro_graph(micro.counts), micro.sizes, k, seed)
         leaf = on_host(rows.labels(micro.labelling))

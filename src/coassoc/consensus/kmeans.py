@@ -84,9 +84,9 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
         if isinstance(self.init, str):
             return check_choice(self.init, "init", ("k-means++", "random"))
-        labels, found = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
-        if found > k:
-            raise ValueError(f"init has {found} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
+        labels, n_given = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
+        if n_given > k:
+            raise ValueError(f"init has {n_given} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
         return labels
 
 

@@ -78,14 +78,14 @@ class Tree:
     def leaves(self, k: int | None = None) -> list[int]:
         """Nodes that are leaves when only the first k − 1 splits are made, from left to right."""
         last = self.n_splits if k is None else k - 1
-        found, stack = [], [0]
+        reached, stack = [], [0]
         while stack:
             node = stack.pop()
             if 0 < self.rank[node] <= last:
                 stack += [self.right[node], self.left[node]]
             else:
-                found.append(node)
-        return found
+                reached.append(node)
+        return reached
 
     def cut(self, k: int) -> np.ndarray:
         """For each final leaf, from left to right, its cluster among the first k leaves."""

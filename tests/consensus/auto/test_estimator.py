@@ -153,8 +153,8 @@ def test_names_of_clusters_and_order_of_partitions_do_not_matter(missing, method
 
 def test_a_large_ensemble_is_reduced_on_a_sample(monkeypatch):
     table, truth = planted(n=3000)
-    monkeypatch.setattr("coassoc.consensus.micro.LARGE", 1000)
-    monkeypatch.setattr("coassoc.consensus.micro.SAMPLE", 800)
+    monkeypatch.setattr("coassoc.consensus.micro.SAMPLED_ABOVE", 1000)
+    monkeypatch.setattr("coassoc.consensus.micro.SAMPLE_ITEMS", 800)
     answer = fit(table)
     assert adjusted_rand_score(truth, answer.labels_) > 0.95 and answer.n_clusters_ == 4
     assert same(answer, fit(table, engine="numpy")) and same(
