@@ -42,8 +42,6 @@ def test_order_of_columns_and_names_of_clusters_do_not_matter():
     first = [np.flatnonzero(plain[3] == leaf)[0] for leaf in range(plain[2].n_leaves)]
     assert (plain[2].counts.alpha == other[2].counts.alpha[:, other[3][first]]).all()
     assert (order[other[2].partitions] == plain[2].partitions).all()
-    values = plain[2].partitions_in_given_order(np.arange(6.0))
-    assert (values[plain[2].partitions] == np.arange(6)).all()
 
 
 def test_few_different_rows_are_the_micro_clusters():

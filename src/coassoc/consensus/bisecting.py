@@ -257,7 +257,7 @@ class _Grower:
                 density, path = float(leaf.densities[side]), (*leaf.path, side)
                 leaves[pair[side]] = _Leaf(part, split.counts.of_cluster(side), density, path)
             self.tables[node] = split.table
-            self.n_iter = max(self.n_iter, split.n_iter)  # of applied splits: those tried depend on the engine
+            self.n_iter = max(self.n_iter, split.n_iter)  # which splits are tried depends on the engine
             self.converged = self.converged and split.stop == "fixed_point"
             del leaf.rows, split.labelling  # frees their memory before the halves are tried
             if self.verbose:
@@ -277,7 +277,7 @@ class _Grower:
         worth = {node: self._worth(leaf) for node, leaf in leaves.items() if leaf.split or not leaf.tried}
         order = sorted(worth, key=lambda node: (-worth[node], node))
         for at, node in enumerate(order):
-            if not leaves[node].tried:  # together with the next ones, which are most likely split too
+            if not leaves[node].tried:  # try the next leaves at the same time: they are most likely split too
                 width = self.engine.starts_at_once(leaves[node].rows)
                 self._try([leaves[other] for other in order[at : at + min(n_splits, width)]])
             if leaves[node].split is not None:

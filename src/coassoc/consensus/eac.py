@@ -204,7 +204,7 @@ class EAC(ConsensusEstimator):
         square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
         if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
-            return False  # without a look at all rows, which may lie elsewhere
+            return False  # known from the sample, before all rows are fetched
         ensemble = host_ensemble(ensemble)
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
         n_bytes = self._bytes(len(weights), square, len(v))
@@ -233,7 +233,7 @@ class EAC(ConsensusEstimator):
     def _link_micro_clusters(
         self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int, few: bool = False
     ) -> bool:
-        """Link micro-clusters; False when too few rows differ to make `m`, unless `few` will do: link rows then."""
+        """Link micro-clusters. False, with nothing linked, when fewer than `m` rows differ, unless `few` allows it."""
         seed = seed_from(self.random_state)
         micro = micro_clusters(rows, engine, m, MICRO_PASSES, seed, v, "EAC" if self.verbose else "")
         if micro.few_rows and not few:
@@ -265,7 +265,7 @@ class EAC(ConsensusEstimator):
                 f"EAC(enhanced=True) over {rows.layout.n_codes} base clusters needs {need} bytes, above "
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
-        with one_thread("blas"):  # sums of floats would otherwise depend on their number
+        with one_thread("blas"):  # sums of floats depend on the number of threads
             return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:

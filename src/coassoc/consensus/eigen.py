@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-_WHOLE = 200  # matrices up to this size are decomposed whole,
-_WHOLE_PER_VECTOR = 20  # and so are those up to this many times the vectors asked for
+_WHOLE = 200  # matrices up to this size are decomposed whole
+_WHOLE_PER_VECTOR = 20  # or up to this many times the number of vectors
 _SPARE = 8  # vectors iterated beyond those asked for
 _MAX_ITER = 100
 # Largest residual |M v − λ v|. An eigenvalue is then wrong by the square of that over the gap to the next, and labels

@@ -55,11 +55,6 @@ class MicroClusters:
     def layout(self) -> Layout:
         return self.counts.layout
 
-    @property
-    def partition_of(self) -> np.ndarray:
-        """Partition of each base cluster (d,)."""
-        return np.repeat(np.arange(self.layout.n_partitions), self.layout.n_clusters)
-
     def merged(self, of_leaf: np.ndarray, k: int) -> Counts:
         """Counts of the clusters that leaves form."""
         return merged_counts(self.counts, of_leaf, k)
@@ -69,12 +64,6 @@ class MicroClusters:
         alpha = np.zeros((layout.n_codes, counts.n_clusters), np.int64)
         alpha[self.codes] = counts.alpha
         return Counts(alpha, counts.sizes, layout)
-
-    def partitions_in_given_order(self, values: np.ndarray) -> np.ndarray:
-        """Values of partitions (p,) in the order of the ensemble."""
-        given = np.empty_like(values)
-        given[self.partitions] = values
-        return given
 
 
 def micro_clusters(

@@ -109,7 +109,7 @@ class AgreementGoal:
         return min(1.0, objective / math.fsum(self.v.tolist()))
 
     def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        """As for `DensityGoal`; with `at_most` also merges alone, and splits alone."""
+        """Best plan for each cluster that can be split; with `at_most` also merges alone, and splits alone."""
         state, k, plans = self.state(counts), counts.n_clusters, []
         merged, now = _pair_changes(counts, counts, state.bits), state.objective()
         if self.at_most:
@@ -166,7 +166,7 @@ class Search:
 
 
 class SearchConsensus(PredictMixin, ConsensusEstimator):
-    """Base of the estimators that search: starts, split and merge from each, the best result."""
+    """Base of the estimators that search from several starts, by splitting and merging, and keep the best result."""
 
     _least_n_init = 1
     _sampled_above: ClassVar[int]  # items above which starts and rounds are searched on samples
@@ -221,7 +221,7 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
             self._store_scores([search.goal.score(step, rows.n_copies) for step in steps])
 
     def _from_samples(self, search: Search, k: int) -> tuple[SearchResult, list[float]] | None:
-        """A search on samples, improved on all rows, as `_from_starts`; None where all rows are to be searched."""
+        """A result from samples, improved on all rows, and its objective; None where all rows must be searched."""
         rows, n_items = search.rows, max(_SAMPLE_ITEMS, _SAMPLE_PER_CLUSTER * k)
         if rows.n_copies <= max(self._sampled_above, n_items):
             return None

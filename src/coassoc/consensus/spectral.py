@@ -55,10 +55,10 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
                 starts = sample.starts(rows, k, stream(seed, 2))
                 vectors = starts.even(self._embedding(sample, k, stream(seed, 1)))
                 objective = EmbeddingObjective(round_vectors(vectors, rows.whole_counts().alpha[:, 0]))
-                start = starts.settled(objective, self._start(starts, objective, k, n_init, seed))
+                start = starts.finished(objective, self._start(starts, objective, k, n_init, seed))
                 return lloyd(rows, objective, start, max_iter)
 
-            # one thread: sums of floats would otherwise depend on how many there are
+            # sums of floats depend on the number of threads
             with one_thread("blas"):
                 best, differ = with_fewer_clusters(fit, k, silent=True)
             self._keep_model(ensemble, best.table)
@@ -73,7 +73,7 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
             warn_if_fewer(k, self.n_clusters_, what)
 
     def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
-        """Counts whose centres k-means on the sample begins with."""
+        """Counts whose centers k-means on the sample begins with."""
         return starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
 
 
