@@ -248,15 +248,16 @@ def array_of(size: int, descr="<i8", shape=(3,)) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [array_of(24, shape=(10**12,)), array_of(0, "<U0", (10**9,)), array_of(0, shape=(0, 10**15)), array_of(24, "|O"),
-     array_of(8), b"", b"PK", pickle.dumps(np.arange(3))],
+    ("data", "reason"),
+    [(array_of(24, shape=(10**12,)), "declares shape"), (array_of(0, "<U0", (10**9,)), "declares shape"),
+     (array_of(0, shape=(0, 10**15)), "declares shape"), (array_of(8), "declares shape"), (array_of(24, "|O"), ""),
+     (b"", ""), (b"PK", ""), (pickle.dumps(np.arange(3)), "")],
 )  # fmt: skip
-def test_arrays_must_have_the_bytes_that_they_declare(saved, data):
+def test_arrays_must_have_the_bytes_that_they_declare(saved, data, reason):
     members = members_of(saved)
     name = next(name for name in members if name.endswith(".npy"))
     write_members(saved, {**members, name: data})
-    with pytest.raises(ValueError, match=r"m\.skops is no model saved by coassoc, or damaged"):
+    with pytest.raises(ValueError, match=rf"m\.skops is no model saved by coassoc, or damaged \(.*{reason}"):
         ca.load(saved)
 
 

@@ -116,8 +116,9 @@ def test_a_package_adds_methods_formats_and_engines(tmp_path, monkeypatch, capsy
         assert out.read_text().split() == ["consensus", *map(str, TABLE[:, 1])]
         model = registry.make_method("largest").fit(TABLE)
         assert model.density_ == ca.density(TABLE, TABLE[:, 1]) and model.transform(TABLE).shape == (6, 3)
-        model.save(tmp_path / "m.skops")
-        assert (ca.load(tmp_path / "m.skops").labels_ == TABLE[:, 1]).all()
+        model.set_params(engine="mirror").save(tmp_path / "m.skops")
+        again = ca.load(tmp_path / "m.skops")
+        assert (again.labels_ == TABLE[:, 1]).all() and again.engine == "mirror"
         with pytest.raises(ValueError, match="'mirror'"):
             ca.KMeansConsensus(2, engine="other").fit(TABLE)
     finally:
