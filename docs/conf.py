@@ -1,5 +1,7 @@
 """Sphinx configuration. Build: python -m sphinx -W -n -b html docs docs/_build/html"""
 
+import os
+
 import coassoc
 
 project = "coassoc"
@@ -15,6 +17,15 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
+if os.environ.get("READTHEDOCS"):  # elsewhere the site builds without a network
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "anndata": ("https://anndata.readthedocs.io/en/stable", None),
+    }
 exclude_patterns = [
     "_build",
     "gallery/*.ipynb",

@@ -417,8 +417,8 @@ NB_MODULE(_kernels, m) {
     interrupt_requested = signal_pending;
 
     // raised in a thread that another one has stopped; where a signal handler has raised, its exception stays
-    static nb::handle stopped =
-        nb::handle(PyErr_NewException("coassoc._kernels.Stopped", PyExc_RuntimeError, nullptr));
+    const std::string name = nb::cast<std::string>(m.attr("__name__")) + ".Stopped";
+    static nb::handle stopped = nb::handle(PyErr_NewException(name.c_str(), PyExc_RuntimeError, nullptr));
     m.attr("Stopped") = stopped;
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {

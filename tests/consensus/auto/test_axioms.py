@@ -127,6 +127,14 @@ def test_the_number_asked_for_is_given(seed):
     assert fit(table, [5, 6]).n_clusters_ in (5, 6)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_number_chosen_and_asked_for_give_the_same_labels(seed):
+    table = random_ensemble(seed)
+    chosen = fit(table)
+    asked = fit(table, chosen.n_clusters_)
+    assert (chosen.labels_ == asked.labels_).all() and chosen.stability_ == asked.stability_
+
+
 def test_the_number_chosen_is_in_the_range_of_the_members_or_the_verdict_says_so():
     for seed in range(6):
         table = random_ensemble(seed)

@@ -50,15 +50,16 @@ class MicroFits:
         return self.counts.n_clusters
 
     def fit(self, name: str, k: int, least: float = 0.0) -> np.ndarray:
-        """Cluster of each micro-cluster by one of CANDIDATES; k clusters, except that k-means may end with fewer.
+        """Cluster of each micro-cluster by one of CANDIDATES; k clusters, but k-means may end with fewer.
 
-        Groups of fewer than `least` items join a larger one in linkage.
+        Groups of fewer than `least` items join a larger one in linkage, and there may be fewer clusters then.
         """
         if k >= self.n_leaves:
             return np.arange(self.n_leaves)
         if name == "kmeans":
             return np.unique(self._kmeans(k), return_inverse=True)[1]
         labels = self._tree_of(name).cut(k, least)
+        k = int(labels.max()) + 1
         if name == "lwea":
             return labels
         polished, _ = _passes(self.gram, self.sizes, labels, k, _POLISH_PASSES, keep_all=True)
@@ -69,7 +70,7 @@ class MicroFits:
         """Items in groups that linkage found apart and that joined a larger cluster."""
         if name not in LINKAGES or k >= self.n_leaves:
             return 0
-        _, size, least = self._tree_of(name).groups(k, least)
+        _, size = self._tree_of(name).groups(k, least)
         return int(size[size < least].sum())
 
     def _tree_of(self, name: str) -> CutTree:
@@ -144,24 +145,20 @@ class CutTree:
             size[a] += size[b]
         return joined
 
-    def groups(self, k: int, least: float = 0.0) -> tuple[np.ndarray, np.ndarray, float]:
-        """Groups of the coarsest cut with k clusters of at least `least` items, their sizes, and `least`.
-
-        The plain cut where there is no such level.
-        """
+    def groups(self, k: int, least: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """Groups of the coarsest cut with k clusters of at least `least` items, or the most below, and their sizes."""
         first, second = self._joined
         more = (first >= least).astype(int) + (second >= least) - (first + second >= least)
-        levels = np.flatnonzero(1 + np.cumsum(more[::-1]) == k)  # large clusters after undoing 1, 2, ... merges
-        plain = k == 1 or not len(levels)
-        labels = self.merges.labels(k if plain else int(levels[0]) + 2)
-        return labels, np.bincount(labels, weights=self.sizes), 0.0 if plain else least
+        n_large = np.concatenate([[1], 1 + np.cumsum(more[::-1])])  # large clusters after undoing 0, 1, 2, ... merges
+        labels = self.merges.labels(int(np.argmax(np.where(n_large <= k, n_large, 0))) + 1)
+        return labels, np.bincount(labels, weights=self.sizes)
 
     def cut(self, k: int, least: float = 0.0) -> np.ndarray:
-        """k clusters: the large ones of `groups`, which the smaller groups join by similarity."""
+        """The large clusters of `groups`; the others join them by similarity."""
         if k >= len(self.sizes):
             return np.arange(len(self.sizes))
-        labels, size, least = self.groups(k, least)
-        if size.min() >= least:
+        labels, size = self.groups(k, least)
+        if size.min() >= least or size.max() < least:
             return labels
         keep = np.flatnonzero(size >= least)
         together = _grouped(self._together, labels)

@@ -101,9 +101,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         co-association, then k-means passes over them), ``"lwea"`` (average linkage with local weights) and ``"kmeans"``
         on micro-clusters. The first two names, and those of all methods of the library (``"kmeans"``, ``"density"``,
         ``"hbgf"``, ...), choose that method.
-    min_cluster_size : int or None, default=None
-        Smaller groups join the nearest cluster, and the verdict says how many items they have. None: where the number
-        of clusters is chosen, 2 % of the mean size of a cluster; where it is given, 1, which keeps every group.
+    min_cluster_size : int, default=1
+        Smaller groups join the nearest cluster, and the verdict says how many items they have. 1 keeps every group.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -185,7 +184,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         n_clusters: Any = "auto",
         method: str = "auto",
         *,
-        min_cluster_size: int | None = None,
+        min_cluster_size: int = 1,
         random_state: Any = None,
         engine: Any = "auto",
         verbose: int = 0,
@@ -246,10 +245,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
             self._store_alternatives(evidence, number, answer, methods)
             self._store_verdict(evidence, number, asked, answer, copies)
 
-    def _smallest_cluster(self) -> int | None:
-        """Items that a group must have to be a cluster; None: it depends on the number of clusters."""
-        if self.min_cluster_size is None:
-            return None
+    def _smallest_cluster(self) -> int:
+        """Items that a group must have to be a cluster."""
         least = check_integer(self.min_cluster_size, "min_cluster_size")
         if least > 1 and self.method not in ("auto", *LINKAGES):
             raise ValueError(f'min_cluster_size needs method "auto", "average" or "lwea", got {self.method!r}.')
@@ -277,13 +274,13 @@ class Consensus(PredictMixin, ConsensusEstimator):
             return most if asked is None else max(k for k in asked if k <= most)
         return number.k
 
-    def _from_micro(
-        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, method: str, k: int
-    ) -> _Answer:
+    def _from_micro(self, ensemble: Ensemble, rows: Rows, evidence: Evidence, method: str, k: int) -> _Answer:
         """The answer of a method on micro-clusters."""
         micro, fits = evidence.micro, evidence.fits
-        of_leaf = _by_size(fits.fit(method, k, evidence.least(k)), fits.sizes)
-        k = int(of_leaf.max()) + 1
+        of_leaf = _by_size(fits.fit(method, k, evidence.least), fits.sizes)
+        asked, k = k, int(of_leaf.max()) + 1
+        if evidence.least > 1 and not isinstance(self.n_clusters, str):
+            warn_if_fewer(asked, k, f"groups of at least min_cluster_size={evidence.least} items")
         labelling = rows.renumbered(micro.labelling, of_leaf.astype(np.int32), k)
         self._keep_model(ensemble, None)
         self._micro_table, self._cluster_of_leaf = micro.table, of_leaf.astype(np.int32)
@@ -330,7 +327,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         support, pairs, labels = evidence.support, evidence.pairs, on_host(self.labels_)
         self.method_, self.supported_, self.camps_ = answer.method, support.supported, evidence.camps
         self.stability_ = evidence.refits.stability(
-            answer.method, answer.k, evidence.least(answer.k), answer.by_library
+            answer.method, answer.k, evidence.least, answer.by_library
         )
         used_copies = np.isin(pairs.copy_of, np.flatnonzero(support.used))
         self.partition_weights_ = used_copies / np.bincount(pairs.copy_of, minlength=len(pairs.copy_of))[pairs.copy_of]
@@ -359,13 +356,13 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self._alternatives: list[tuple] = []
 
         def add(fits: MicroFits, refits: Refits, name: str, k: int, camp: int | None = None) -> np.ndarray:
-            labels = fits.fit(name, k, evidence.least(k))
+            labels = fits.fit(name, k, evidence.least)
             counts = merged_counts(fits.counts, labels, int(labels.max()) + 1)
             score = float(agreement([counts.alpha], fits.counts.layout).mean())
             table = np.zeros((int(labels.max()) + 1, answer.k), np.int64)
             np.add.at(table, (labels, answer.of_leaf), fits.sizes)
             # an item without a label has leaf -1, the last entry
-            facts = score, refits.stability(name, k, evidence.least(k)), 1.0 - rand_index(table), camp
+            facts = score, refits.stability(name, k, evidence.least), 1.0 - rand_index(table), camp
             self._alternatives.append((int(labels.max()) + 1, name, *facts, np.append(labels, -1).astype(np.int32)))
             return labels
 
@@ -399,7 +396,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
                 notes.append(f"That is fewer than any of them has (at least {own.min()}).")
             if len(number.ks) and k == number.ks[-1] < own.max():
                 notes.append(f"No more than {k} were tried, though some have {own.max()}.")
-        absorbed = evidence.fits.n_absorbed(answer.method, k, evidence.least(k))
+        absorbed = evidence.fits.n_absorbed(answer.method, k, evidence.least)
         if absorbed:
             notes.append(f"{plural(absorbed, 'item')} in groups too small for a cluster joined the nearest.")
         counted = on_host(self.labels_) >= 0

@@ -18,7 +18,7 @@ from .camps import find_camps
 from .candidates import CANDIDATES, MicroFits
 from .chance import Support, find_support
 from .members import MemberPairs, compare_members
-from .number import LEAST_SHARE, Neighbours, NumberOfClusters, choose_k
+from .number import Neighbours, NumberOfClusters, choose_k
 from .refits import Refits
 
 N_MICRO, MOST_MICRO = 300, 1000  # micro-clusters: at least, and at most where the number of clusters is not given
@@ -41,11 +41,7 @@ class Evidence:
     ks: np.ndarray  # numbers of clusters to choose from
     n_micro: int
     seed: int
-    smallest: int | None  # size of a cluster, as asked for; None: LEAST_SHARE of the mean
-
-    def least(self, k: int) -> float:
-        """Items that a group must have to be one of k clusters."""
-        return LEAST_SHARE * float(self.fits.sizes.sum()) / k if self.smallest is None else float(self.smallest)
+    least: int  # smallest size of a cluster
 
     def choose_k(self, features: Any = None, leaf: np.ndarray | None = None) -> NumberOfClusters:
         """The number of clusters; `features` of the items, which are at micro-clusters `leaf`, vote where given."""
@@ -57,8 +53,8 @@ class Evidence:
     def stabilities(self, k: int) -> dict[str, float]:
         """Of each candidate at k clusters; k-means is no candidate where clusterings are much finer than k."""
         fine = np.exp(self.pairs.entropy[self.support.used].mean()) / k > FINE_RATIO
-        names = [name for name in CANDIDATES if name != "kmeans" or not (fine or (self.smallest or 1) > 1)]
-        return {name: self.refits.stability(name, k, self.least(k)) for name in names}
+        names = [name for name in CANDIDATES if name != "kmeans" or not (fine or self.least > 1)]
+        return {name: self.refits.stability(name, k, self.least) for name in names}
 
     def of_camp(self, camp: np.ndarray) -> tuple[MicroFits, Refits, np.ndarray]:
         """Fits to the clusterings of a camp alone, and the numbers of clusters to choose from."""
@@ -68,7 +64,7 @@ class Evidence:
 
 
 def gather_evidence(
-    rows: Rows, engine: Engine, asked: list[int] | None, seed: int, smallest: int | None = None
+    rows: Rows, engine: Engine, asked: list[int] | None, seed: int, least: int = 1
 ) -> Evidence:
     """Compare the clusterings on a sample, find micro-clusters of all items, and refit to halves."""
     layout = rows.layout
@@ -79,7 +75,7 @@ def gather_evidence(
     support = find_support(pairs)
     used = support.used
     largest = int(layout.n_clusters[used].max())
-    most = largest if asked is None else asked[-1]
+    most = max(largest, 0 if asked is None else asked[-1])
     n_micro = max(N_MICRO, min(3 * most, MOST_MICRO if asked is None else max(MOST_MICRO, 2 * most)))
     n_micro = min(largest if used.sum() == 1 else n_micro, rows.n_rows)
     micro = micro_clusters(rows, engine, n_micro, MICRO_PASSES, seed, used.astype(np.float64))
@@ -89,9 +85,7 @@ def gather_evidence(
     if asked is not None:
         ks = np.union1d(ks, asked) if len(asked) == 1 else np.array(asked)
     fits, refits = _fit_micro(sample, layout, pairs, micro, used, n_micro, seed)
-    if smallest is None and asked is not None and len(asked) == 1:
-        smallest = 1  # a number asked for is given as it is
-    return Evidence(sample, layout, pairs, support, camps, micro, fits, refits, ks[ks > 1], n_micro, seed, smallest)
+    return Evidence(sample, layout, pairs, support, camps, micro, fits, refits, ks[ks > 1], n_micro, seed, least)
 
 
 def _fit_micro(

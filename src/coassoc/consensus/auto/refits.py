@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -83,13 +82,13 @@ class Refits:
             scores.append(rand_index(contingency(first, second)))
         return float(np.mean(scores))
 
-    def tree_stability(self, ks: np.ndarray, least: Callable[[int], float]) -> np.ndarray:
-        """The same for the cuts of average linkage, for many k."""
+    def tree_stability(self, ks: np.ndarray, least: np.ndarray) -> np.ndarray:
+        """The same for the cuts of average linkage, for many k and the smallest size of a cluster at each."""
         total = np.zeros(len(ks))
         for a, b in self.splits:
             table = contingency(a.leaf, b.leaf, (a.fits.n_leaves, b.fits.n_leaves))
-            for i, k in enumerate(ks.tolist()):
-                first, second = (half.fits.strong_tree.cut(k, least(k) * self.share) for half in (a, b))
+            for i, (k, size) in enumerate(zip(ks.tolist(), (least * self.share).tolist())):
+                first, second = (half.fits.strong_tree.cut(k, size) for half in (a, b))
                 total[i] += rand_index(grouped(table, first, second))
         return total / max(len(self.splits), 1)
 

@@ -209,7 +209,7 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any, X: A
     number = evidence.choose_k(X, leaf)
     if not len(number.ks):
         raise ValueError(f"ks={ks} holds no number of clusters that {fits.n_leaves} groups of items can form.")
-    partitions = {k: fits.fit("average", k, evidence.least(k)) for k in number.ks.tolist()}
+    partitions = {k: fits.fit("average", k) for k in number.ks.tolist()}
     counts = [evidence.micro.merged(labels, int(labels.max()) + 1) for labels in partitions.values()]
     v = np.ones(ensemble.n_partitions)
     verdict = support.warning or (

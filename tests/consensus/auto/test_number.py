@@ -1,0 +1,103 @@
+"""The number of clusters is right where members are near the truth, far finer, many, few, or find a rare group."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+
+import coassoc as ca
+from coassoc.consensus.auto.number import Neighbours
+
+
+def kmeans(X, ks, seed=0):
+    return np.stack([KMeans(int(k), n_init=1, random_state=seed + i).fit_predict(X) for i, k in enumerate(ks)], axis=1)
+
+
+def blobs(rng, sizes, apart, dim=6):
+    truth = np.repeat(np.arange(len(sizes)), sizes)
+    return apart * rng.normal(size=(len(sizes), dim))[truth] + rng.normal(size=(len(truth), dim)), truth
+
+
+def test_six_segments_from_clusterings_of_four_six_and_eight():
+    X, truth = blobs(np.random.default_rng(1), [300, 250, 200, 150, 100, 80], 2.5)
+    answer = ca.Consensus(random_state=0).fit(kmeans(X, [4, 6, 8] * 5))
+    assert answer.n_clusters_ == 6 and adjusted_rand_score(truth, answer.labels_) > 0.9
+
+
+@pytest.mark.parametrize("k", [40, pytest.param(60, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow)])
+def test_many_clear_clusters_are_all_counted(k):
+    X, truth = blobs(np.random.default_rng(k), [30] * k, 9.0)
+    answer = ca.Consensus(random_state=0).fit(kmeans(X, np.linspace(0.9 * k, 1.1 * k, 10)))
+    assert abs(answer.n_clusters_ - k) <= 0.05 * k and adjusted_rand_score(truth, answer.labels_) >= 0.95
+
+
+def test_fine_members_on_moons_give_two():
+    X, truth = make_moons(500, noise=0.05, random_state=0)
+    answer = ca.Consensus(random_state=0).fit(kmeans(X, np.arange(30) % 21 + 10))
+    assert answer.n_clusters_ == 2 and adjusted_rand_score(truth, answer.labels_) > 0.95
+    assert "fewer than any of them has" in answer.verdict_
+
+
+def test_two_members_of_five_clusters_give_no_more_than_five():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 5, 400)
+    table = np.stack([np.where(rng.random(400) < 0.2, rng.integers(0, 5, 400), truth) for _ in range(2)], axis=1)
+    assert ca.Consensus(random_state=0).fit(table).n_clusters_ <= 5
+
+
+def test_a_rare_group_that_most_fine_members_find_is_kept():
+    """25 of 2,000 items, apart in every member but the coarse ones."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(7), [500, 450, 400, 300, 200, 125, 25])
+    members = []
+    for j in range(15):
+        labels = np.where(rng.random(2000) < 0.05, rng.integers(0, 6, 2000), truth)
+        labels[truth == 6] = 5 if j < 4 else 6
+        members.append(labels)
+    table = np.stack(members, axis=1)
+    for n_clusters in ("auto", 7):
+        answer = ca.Consensus(n_clusters, random_state=0).fit(table)
+        rare = answer.labels_[truth == 6]
+        assert answer.n_clusters_ == 7 and (rare == rare[0]).all() and (answer.labels_ == rare[0]).sum() < 40
+    large = ca.Consensus(random_state=0, min_cluster_size=60).fit(table)
+    assert min(large.cluster_sizes_) >= 60
+    with pytest.warns(ConvergenceWarning, match="groups of at least min_cluster_size=60 items, 6; 6 clusters"):
+        assert ca.Consensus(7, "average", random_state=0, min_cluster_size=60).fit(table).n_clusters_ == 6
+
+
+def test_absorbed_items_are_counted_in_the_verdict():
+    truth = np.repeat(np.arange(4), [200, 200, 190, 10])
+    rng = np.random.default_rng(0)
+    table = np.stack([np.where(rng.random(600) < 0.03, rng.integers(0, 3, 600), truth) for _ in range(6)], axis=1)
+    answer = ca.Consensus(3, random_state=0, min_cluster_size=50, method="average").fit(table)
+    assert answer.n_clusters_ == 3 and "joined the nearest" in answer.verdict_
+
+
+def test_neighbours_vote_on_the_number():
+    """Members of 2 and of 4 clusters are equally many; the features have four groups."""
+    rng = np.random.default_rng(0)
+    X, truth = blobs(rng, [100] * 4, 8.0, 2)
+    table = np.stack([truth // 2 if j % 2 else truth for j in range(8)], axis=1)
+    table = np.where(rng.random(table.shape) < 0.02, rng.integers(0, 4, table.shape), table)
+    plain = ca.Consensus(random_state=0).fit(table)
+    voted = ca.Consensus(random_state=0).fit(table, features=X)
+    assert "neighbours" in voted.k_curves_ and "neighbours" not in plain.k_curves_
+    votes = voted.k_curves_["neighbours"]
+    assert votes.max() <= 1 and voted.n_clusters_ in (2, 4)
+    with pytest.raises(ValueError, match="features must have a row for each of the 400 items"):
+        ca.Consensus().fit(table, features=X[:-1])
+
+
+def test_neighbours_are_counted_by_hand():
+    X = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]])
+    neighbours = Neighbours(np.arange(6), np.array([[1, 2], [0, 2], [1, 0], [4, 5], [3, 5], [4, 3]]))
+    assert neighbours.together(np.array([0, 0, 0, 1, 1, 1])) == 1.0
+    assert neighbours.together(np.zeros(6, int)) == 0.0
+    # 7 of 12 neighbours share the cluster of their item; by chance 20 / 36 would
+    assert neighbours.together(np.array([0, 0, 1, 1, 1, 1])) == pytest.approx((8 / 12 - 20 / 36) / (16 / 36))
+    made = Neighbours.of(np.repeat(X, 3, axis=0), np.repeat(np.arange(6), 3), np.random.default_rng(0))
+    assert made.nearest.shape == (18, 10)
