@@ -183,8 +183,8 @@ def reduced(args: argparse.Namespace) -> int:
             for method in args.methods or ("density", "agreement", "eac", "eac-single", "eac-complete", "cspa"):
                 fits = []
                 for limit, max_bytes in ((0, 0), (10**9, 1 << 34)):
-                    ca.AgreementConsensus._many = ca.DensityConsensus._many = micro.LARGE = limit
-                    search._SAMPLE = n // 5
+                    ca.AgreementConsensus._sampled_above = ca.DensityConsensus._sampled_above = limit
+                    micro.SAMPLED_ABOVE, search._SAMPLE_ITEMS = limit, n // 5
                     model = eval("ca." + METHODS[method], {"ca": ca}).set_params(random_state=seed)
                     fits.append(
                         model.set_params(**{} if method in ("density", "agreement") else {"max_bytes": max_bytes}).fit(
@@ -221,7 +221,7 @@ def samples(args: argparse.Namespace) -> int:
                 continue  # a sample has 100 items for each cluster
             for seed in range(4):
                 densities = []
-                for method._many, search._SAMPLE in ((10**9, n), (0, n // 5)):
+                for method._sampled_above, search._SAMPLE_ITEMS in ((10**9, n), (0, n // 5)):
                     densities.append(method(k, random_state=seed).fit(ensemble).density_)
                 gains.append(100 * (densities[1] / densities[0] - 1))
             found.append(float(np.mean(gains[-4:])))

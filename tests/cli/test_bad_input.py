@@ -59,7 +59,7 @@ WRONG = {
     "fit good.csv -o out.npy --confidence": "--confidence needs an output of several columns | csv",
     "fit good.csv -o out.csv -m kmeans --confidence": "--confidence needs -m auto | -m kmeans",
     "fit good.csv -o out.csv --name a": "already has a column 'a' | --name",
-    "fit good.csv --save m.pkl": "name in .npz | 'm.pkl'",
+    "fit good.csv --save m.pkl": "name in .skops | 'm.pkl'",
     "fit good.csv -o x.npz --save x.npz": "the same file | choose different names",
     "compare good.csv -m kmeans,magic": "no method 'magic' | choose one of",
     "compare good.csv --plot x.gif": "--plot must be a .png, .svg or .pdf file | 'x.gif'",

@@ -149,7 +149,7 @@ def test_fit_joins_one_file_per_clustering(tmp_path, capsys):
 
 
 def test_fit_saves_a_model_that_loads(labels, tmp_path, capsys):
-    model = tmp_path / "model.npz"
+    model = tmp_path / "model.skops"
     run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "--save", model, "--order", "method")
     assert ca.load(model).predict(TABLE).shape == (70,)
 

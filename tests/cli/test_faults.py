@@ -35,7 +35,7 @@ os.fsync = fsync
 sys.exit(main(sys.argv[2:]))
 """
 COMMANDS = {
-    "fit": "fit labels.csv -k 2 --engine numpy -o out.parquet --force --save model.npz",
+    "fit": "fit labels.csv -k 2 --engine numpy -o out.parquet --force --save model.skops",
     "ensemble": "ensemble features.csv -p 3 -k 2 --n-init 1 --quiet -o out.parquet --force",
     "report": "report labels.csv -k 2 --engine numpy --no-compare -o out.html --force",
 }
@@ -77,7 +77,7 @@ def test_kill_in_flight_leaves_the_old_file_and_a_rerun_works(folder, name):
     assert main(COMMANDS[name].split()) == 0
     assert target.stat().st_size > 100 and partial_files(folder) == left
     if name == "fit":  # what was left behind is never read as data
-        assert ca.load("model.npz").labels_.shape == (40,)
+        assert ca.load("model.skops").labels_.shape == (40,)
         os.mkdir("data")
         left[0].rename(Path("data", left[0].name))
         os.rename("out.parquet", "data/part.parquet")
@@ -92,7 +92,7 @@ def test_signals_remove_partial_files(folder, how, code, said):
     done = stopped_in_flight(COMMANDS["fit"], 2, how)  # the labels are written, the model is being written
     assert done.returncode == code and f"coassoc: {said}; nothing was left half written." in done.stderr
     assert "Traceback" not in done.stderr
-    assert partial_files(folder) == [] and not Path("model.npz").exists()
+    assert partial_files(folder) == [] and not Path("model.skops").exists()
 
 
 @pytest.mark.parametrize(

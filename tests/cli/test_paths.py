@@ -92,13 +92,13 @@ def test_a_replaced_file_keeps_its_mode_and_a_link_stays_a_link(folder, mode, ca
     Path("sub/real.csv").write_text("old")
     os.chmod("sub/real.csv", mode)
     os.symlink("sub/real.csv", "out.csv")
-    assert main(["fit", "labels.csv", "-k", "2", "-o", "out.csv", "--force", "--save", "m.npz"]) == 0
+    assert main(["fit", "labels.csv", "-k", "2", "-o", "out.csv", "--force", "--save", "m.skops"]) == 0
     assert os.path.islink("out.csv") and stat.S_IMODE(os.stat("sub/real.csv").st_mode) == mode
     assert Path("sub/real.csv").read_text().count("\n") == 41
     assert sorted(os.listdir("sub")) == ["real.csv"]
     umask = os.umask(0o022)
     os.umask(umask)
-    assert stat.S_IMODE(os.stat("m.npz").st_mode) == 0o666 & ~umask  # a new file as any other
+    assert stat.S_IMODE(os.stat("m.skops").st_mode) == 0o666 & ~umask  # a new file as any other
 
 
 def test_the_temporary_file_is_as_private_as_the_final_one_and_no_data_file(folder):
@@ -172,7 +172,7 @@ def full_disk(n_bytes: int):
 @pytest.mark.parametrize(
     "words",
     ["fit labels.csv -k 2 -o out.csv", "fit labels.csv -k 2 -o out.parquet", "fit labels.csv -k 2 -o out.h5ad",
-     "fit labels.csv -k 2 --save out.npz", "report labels.csv -k 2 --no-compare -o out.html",
+     "fit labels.csv -k 2 --save out.skops", "report labels.csv -k 2 --no-compare -o out.html",
      "compare labels.csv -k 2 -m kmeans --plot out.png"],
 )  # fmt: skip
 def test_a_full_disk_leaves_the_old_file_and_names_the_users_path(folder, words, capsys):

@@ -216,7 +216,7 @@ def test_linkage_that_would_need_too_much_memory_links_micro_clusters(monkeypatc
     rng = np.random.default_rng(61)
     table = rng.integers(0, 200, (3000, 6))
     n, blocks = len(np.unique(table, axis=0)), 1 << 25
-    monkeypatch.setattr(_eac, "MANY", 100)
+    monkeypatch.setattr(_eac, "MANY_MICRO_CLUSTERS", 100)
     for method, need in (("average", 8 * n * (n - 1) // 2), ("single", n * n)):  # a byte for each pair of counts
         model = ca.EAC(3, linkage=method, max_bytes=need + blocks - 1, random_state=0).fit(table)
         asked = ca.EAC(3, linkage=method, micro_clusters=100, random_state=0).fit(table)

@@ -221,7 +221,7 @@ def test_cspa_cuts_micro_clusters_where_the_graph_of_rows_is_too_large(missing, 
     table = np.where(rng.random(table.shape) < missing, -1, table)
     table[3], copies = -1, np.arange(600) % 3
     exact = ca.CSPA(4, random_state=0).fit(table, sample_weight=copies)
-    monkeypatch.setattr(_graph, "MANY", 80)
+    monkeypatch.setattr(_graph, "MANY_MICRO_CLUSTERS", 80)
     model = ca.CSPA(4, max_bytes=1000, random_state=0).fit(table, sample_weight=copies)
     assert (exact.n_micro_clusters_, model.n_micro_clusters_, model.n_vertices_) == (0, 80, 80)
     for found in (exact, model):

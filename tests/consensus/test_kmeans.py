@@ -11,8 +11,6 @@ from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import starts
-from coassoc.consensus.lloyd import TooFewRows
 
 
 def fit(table, k=3, *, copies=None, **options):
@@ -75,27 +73,6 @@ def test_the_best_of_fifty_starts_is_nearly_always_the_exhaustive_minimum():
 # -- starts --------------------------------------------------------------------------------------------------
 
 
-def test_a_given_start_is_where_the_passes_begin(engine):
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        table = oracle.table_with_holes(rng, holes=False)
-        start = rng.integers(4, size=80)
-        start[:: 3 if seed % 2 else 100] = -1  # items without a start do not pull a center
-        km = fit(table, 4, init=start, max_iter=1, engine=engine)
-        assert (km.labels_ == oracle.Dense(table).step(start, 4)).all()
-
-
-def test_as_many_clusters_as_rows():
-    table = np.array([[0, 1], [1, 1], [2, 0], [2, 2]])
-    km = fit(table, 4)
-    assert sorted(km.labels_.tolist()) == [0, 1, 2, 3]
-    assert km.loss_ == 0.0
-    with pytest.warns(ConvergenceWarning, match=r"n_clusters=5 is larger than the number of different label rows, 4;"):
-        assert oracle.same_partition(fit(np.vstack([table, table]), 5).labels_, np.tile(km.labels_, 2))
-    with pytest.raises(ValueError, match=r"n_samples=4 should be >= n_clusters=5"):
-        fit(table, 5)
-
-
 # -- missing labels ------------------------------------------------------------------------------------------
 
 
@@ -134,19 +111,6 @@ def test_items_that_take_no_part_change_no_seed():
     for seed in range(10):
         plain, padded = fit(table, 4, random_state=seed, n_init=1), ca.KMeansConsensus(4, random_state=seed, n_init=1)
         assert (padded.fit(more, sample_weight=weight).labels_[: len(table)] == plain.labels_).all()
-
-
-@pytest.mark.parametrize("left_out", [0, 1])
-def test_a_start_that_finds_too_few_rows_is_left_out(monkeypatch, left_out):
-    table, real, numbers = oracle.table_with_holes(np.random.default_rng(0)), starts.seeded_fits, iter(range(100))
-
-    def one_short(*given):
-        return [TooFewRows(4, 2) if next(numbers) == left_out else fit for fit in real(*given)]
-
-    monkeypatch.setattr(starts, "seeded_fits", one_short)
-    km = fit(table, 4, n_init=2)
-    assert km.n_clusters_ == 4
-    assert (km.predict(table) == km.labels_).all()
 
 
 # -- manners -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from coassoc.consensus import registry
 from coassoc.engines import Numpy
 from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.gpu import DeviceEnsemble, known_rows
-from consensus.test_many_items import reduce_early
+from consensus.test_sampled_items import reduce_early
 from twins import fixtures as twin
 from twins.cases import planted
 from twins.fixtures import Watch, as_if_on_device, on_device

@@ -28,8 +28,8 @@ def test_labels_are_a_series_under_the_index_of_the_frame():
 
 def test_a_model_with_series_is_saved(tmp_path):
     model = ca.KMeansConsensus(2, random_state=0).set_output(transform="pandas").fit(FRAME)
-    model.save(tmp_path / "m.npz")
-    assert (ca.load(tmp_path / "m.npz").labels_ == LABELS).all()
+    model.save(tmp_path / "m.skops")
+    assert (ca.load(tmp_path / "m.skops").labels_ == LABELS).all()
 
 
 def test_polars_gets_polars():

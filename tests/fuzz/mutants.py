@@ -262,8 +262,8 @@ def _models(kind: str) -> list[bytes]:
 
     with tempfile.TemporaryDirectory() as folder:
         for i, model in enumerate(fitted_models()):
-            model.save(Path(folder, f"{i}.npz"))
-        return [Path(folder, f"{i}.npz").read_bytes() for i in range(len(fitted_models()))]
+            model.save(Path(folder, f"{i}.skops"))
+        return [Path(folder, f"{i}.skops").read_bytes() for i in range(len(fitted_models()))]
 
 
 # -- files that unpack to far more than their size -----------------------------------------------------------------
@@ -435,7 +435,7 @@ def _edit_h5_object(file, name: str, rng, h5py) -> None:
 def _edit_model(data: bytes, rng) -> bytes:
     members = _members(data)
     if rng.random() < 0.3:
-        name = _pick(rng, [name for name in members if name != "model.json"])
+        name = _pick(rng, [name for name in members if name.endswith(".npy")])
         array = np.load(io.BytesIO(members[name]))
         if array.size and rng.random() < 0.7:
             flat = array.reshape(-1).copy()
@@ -446,10 +446,10 @@ def _edit_model(data: bytes, rng) -> bytes:
             array = _hostile_array(rng)
         members[name] = npy(array)
     else:
-        tree = json.loads(members["model.json"])
+        tree = json.loads(members["schema.json"])
         for _ in range(rng.integers(1, 3)):
             _edit_json(tree, rng)
-        members["model.json"] = json.dumps(tree).encode()
+        members["schema.json"] = json.dumps(tree).encode()
     return zipped(members)
 
 
@@ -465,19 +465,15 @@ def _edit_json(tree, rng) -> None:
     visit(tree)
     node, key = _pick(rng, places)
     source, where = _pick(rng, places)
-    values = (None, True, 0, -1, 10**20, 2**31, 1.5, "", "x", [], {}, [[1]], {"@array": 10**6}, {"@float": "nan"})
-    values += (
-        {"@scalar": "<U500000000", "value": "x"},
-        {"@dtype": "<U9"},
-        {"class": "coassoc:Ensemble", "@object": {}},
-    )
+    values = (None, True, 0, -1, 10**20, 2**31, 1.5, "", "x", [], {}, [[1]], "9" * 5000, "ObjectNode", "TypeNode")
+    values += ("ConstructorFromReduceNode", "Ensemble", "coassoc.ensemble.ensemble", "1e999", "numpy", "void", "json")
     edit = int(rng.integers(5))
     if edit == 0:
         del node[key]
     elif edit == 1:
         node[key] = json.loads(json.dumps(source[where]))
     elif edit == 2 and isinstance(node, dict):
-        node[str(_pick(rng, ("@tuple", "@object", "class", "labels_", "engine", "__class__", "__dict__")))] = node[key]
+        node[_pick(rng, ("content", "file", "shape", "key_types", "labels_", "__class__", "__dict__"))] = node[key]
     elif edit == 3 and isinstance(node[key], int):
         node[key] += int(_pick(rng, (1, -1, 255, 2**40)))
     else:

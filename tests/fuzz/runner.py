@@ -98,20 +98,19 @@ def _check_ensemble(ens) -> tuple[str, str] | None:
 
 
 def _check_model(path: Path) -> tuple[str, str] | None:
-    """A saved model that loads must be of a known class and answer as it did before."""
+    """A saved model that loads must be one of ours; edited ones label rows or raise, and never crash."""
     import coassoc as ca
 
-    model, rows = ca.load(path), mutants.model_rows()
-    for saved in mutants.fitted_models():
-        if type(model) is type(saved) and type(model).__module__.startswith("coassoc"):
-            try:
-                same = np.array_equal(model.labels_, saved.labels_)
-                if same and hasattr(saved, "predict"):
-                    same = np.array_equal(model.predict(rows), saved.predict(rows))
-            except Exception as error:
-                return "unusable model", f"{type(error).__name__}: {str(error)[:200]}"
-            return None if same else ("other answer", type(model).__name__)
-    return "not a saved estimator", f"{type(model).__module__}.{type(model).__qualname__}"
+    model = ca.load(path)
+    if not any(type(model) is type(saved) for saved in mutants.fitted_models()):
+        return "not a saved estimator", f"{type(model).__module__}.{type(model).__qualname__}"
+    try:
+        model.predict(mutants.model_rows())
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+    return None
 
 
 # -- many files ----------------------------------------------------------------------------------------------------
@@ -203,7 +202,7 @@ def _peak_memory(*, reset: bool = False) -> int:
 
 def suffix(target: str) -> str:
     """How the name of a file for this target ends."""
-    return {"model": "npz"}.get(target, target.split("-")[0])
+    return {"model": "skops"}.get(target, target.split("-")[0])
 
 
 def main() -> None:

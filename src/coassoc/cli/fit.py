@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--confidence", action="store_true", help="also write the confidence of each item, in a column NAME_confidence"
     )
-    parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.npz), for coassoc.load")
+    parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.skops), for coassoc.load")
     scale = parser.add_argument_group("scale (files larger than memory, and folders of Parquet files)")
     group = scale.add_mutually_exclusive_group()
     group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")

@@ -152,7 +152,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         return ensemble
 
     def _check_new_rows(self, X: Any) -> Any:
-        """Check that new rows have the partitions of `fit`, under the same names; of lists, the vocabulary does."""
+        """Check that new rows have the partitions of `fit`, under the same names; lists are checked when coded."""
         check_is_fitted(self)
         if not isinstance(X, Ensemble):
             X = _check_table(X)
@@ -258,7 +258,7 @@ def fit_to(model: Any, ensemble: Ensemble) -> Any:
 
 
 def fitted_counts(model: Any, ensemble: Ensemble, labels: np.ndarray, order: np.ndarray, engine: Any) -> Counts:
-    """Counts of a fitted model, its cluster order[c] under number c; of `labels`, so numbered, for other clusterers."""
+    """Counts of the clusters of a fitted model, put in `order`; for other clusterers, counts of `labels`."""
     if isinstance(model, ConsensusEstimator):
         return Counts(model._alpha[:, order], model.cluster_sizes_[order], Layout.of(ensemble))
     return counts_of(ensemble, labels, len(order), None, engine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,6 @@ class _Leaf:
     gain: float = -math.inf  # n·ΔS of the split
 
 
-@dataclass(eq=False, repr=False)
 class BisectingConsensus(PredictMixin, ConsensusEstimator):
     r"""A tree of consensus partitions, grown by splitting leaves in two with k-means on their own rows.
 
@@ -56,12 +55,17 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Leaf to split next: largest ΔS, largest k-means loss, or most items (the paper's choice).
     n_init : int, default=1
         Starts of each two-means; the one with the lowest loss is kept.
-    max_iter
-        As for `KMeansConsensus`.
+    max_iter : int, default=300
+        Largest number of passes per start.
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
-    partition_weights, random_state, engine
-        As for `KMeansConsensus`.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
     verbose : int, default=0
         Print a line per split.
 
@@ -79,8 +83,16 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Largest number of passes of a split.
     converged_ : bool
         True when the passes of every split, or those of `refine`, ended at a fixed point.
-    n_clusters_, density_, cluster_density_, cluster_sizes_, loss_
-        As for `KMeansConsensus`.
+    n_clusters_ : int
+        Clusters of ``labels_``: fewer than asked for when the tree has fewer leaves.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
+    loss_ : float
+        k-means loss on H.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -104,17 +116,21 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     (2, 3)
     """
 
-    n_clusters: Any = None
-    _: KW_ONLY
-    max_leaves: Any = None
-    criterion: str = "gain"
-    n_init: int = 1
-    max_iter: int = 300
-    refine: Any = None
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: Any = None, *, max_leaves: Any = None, criterion: str = "gain", n_init: int = 1,
+        max_iter: int = 300, refine: Any = None, partition_weights: Any = None, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.max_leaves = max_leaves
+        self.criterion = criterion
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.refine = refine
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = None if self.n_clusters is None else check_integer(self.n_clusters, "n_clusters")
@@ -142,10 +158,10 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             self._leaf_of_item = different.scatter([leaf.rows for leaf in leaves])
             # Dask keeps the leaves on its workers, where items without a label have −1 already
             self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
-            self._leaf_counts = [leaf.counts for leaf in leaves]
             self._split_tables = grower.tables
             self.n_iter_, self.converged_ = grower.n_iter, grower.converged
-            self._store_cut(ensemble, rows, k or self.n_leaves_, v, max_iter)
+            leaf_counts = joined_counts([leaf.counts for leaf in leaves])
+            self._store_cut(ensemble, rows, leaf_counts, k or self.n_leaves_, v, max_iter)
 
     def cut(self, k: int) -> np.ndarray:
         """The partition into `k` clusters: the leaves after the first k − 1 splits.
@@ -197,8 +213,8 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             waiting += [(self.tree_.left[node], left), (self.tree_.right[node], right)]
         return _look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
 
-    def _store_cut(self, ensemble, rows: Rows, k: int, v: np.ndarray, max_iter: int) -> None:
-        counts = merged_counts(joined_counts(self._leaf_counts), self.tree_.cut(k), k)
+    def _store_cut(self, ensemble, rows: Rows, leaf_counts: Counts, k: int, v: np.ndarray, max_iter: int) -> None:
+        counts = merged_counts(leaf_counts, self.tree_.cut(k), k)
         labels, table = self.cut(k), None
         if self.refine is not None:
             fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
@@ -241,15 +257,15 @@ class _Grower:
                 density, path = float(leaf.densities[side]), (*leaf.path, side)
                 leaves[pair[side]] = _Leaf(part, split.counts.of_cluster(side), density, path)
             self.tables[node] = split.table
-            self.n_iter = max(self.n_iter, split.n_iter)  # of applied splits: those tried depend on the engine
+            self.n_iter = max(self.n_iter, split.n_iter)  # which splits are tried depends on the engine
             self.converged = self.converged and split.stop == "fixed_point"
             del leaf.rows, split.labelling  # frees their memory before the halves are tried
             if self.verbose:
                 print(f"BisectingConsensus: {len(leaves)} leaves, ΔS {leaf.gain / n:.6g}, node of {tree.size[node]}")
-        found = [leaves[node] for node in tree.leaves()]
-        for leaf in found:
+        in_order = [leaves[node] for node in tree.leaves()]
+        for leaf in in_order:
             leaf.split = None  # frees splits that were tried but not applied
-        return tree, found
+        return tree, in_order
 
     def _next(self, leaves: dict[int, _Leaf], n_splits: int) -> int | None:
         """The leaf to split next, its split already tried; None when no leaf can be split.
@@ -261,7 +277,7 @@ class _Grower:
         worth = {node: self._worth(leaf) for node, leaf in leaves.items() if leaf.split or not leaf.tried}
         order = sorted(worth, key=lambda node: (-worth[node], node))
         for at, node in enumerate(order):
-            if not leaves[node].tried:  # together with the next ones, which are most likely split too
+            if not leaves[node].tried:  # try the next leaves at the same time: they are most likely split too
                 width = self.engine.starts_at_once(leaves[node].rows)
                 self._try([leaves[other] for other in order[at : at + min(n_splits, width)]])
             if leaves[node].split is not None:

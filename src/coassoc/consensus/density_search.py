@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.objectives import KMeansObjective
 from ..metrics.labels import check_partition_weights
-from .exchange import Found
+from .exchange import SearchResult
 from .search import DensityGoal, Search, SearchConsensus, is_large
 from .starts import Starts, best_start
 
@@ -37,15 +37,28 @@ class DensityConsensus(SearchConsensus):
         Largest number of split–merge rounds from one start; 0 makes none.
     n_trials : int, default=8
         Split–merge plans tried in a round before the search ends.
-    partition_weights, random_state, engine
-        As for `KMeansConsensus`.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
     verbose : int, default=0
         Print a line per start.
 
     Attributes
     ----------
-    labels_, density_, n_clusters_, cluster_density_, cluster_sizes_, loss_
-        As for `KMeansConsensus`.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
+    loss_ : float
+        k-means loss on H.
     densities_ : list of float
         S at the better start and after each step that raised it; of a search on samples, S of all items at the end.
     n_iter_ : int
@@ -56,6 +69,8 @@ class DensityConsensus(SearchConsensus):
         Items that starts and rounds were searched on: all, or those of one sample.
     converged_ : bool
         True when no move of a single item raises S.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -83,14 +98,14 @@ class DensityConsensus(SearchConsensus):
     """
 
     _least_n_init = 0
-    _many = 1_000_000  # fewer items keep the labels of earlier versions
+    _sampled_above = 1_000_000  # fewer items keep the labels of earlier versions
     _n_samples = 5  # how much density one, three and five lose on public data sets: docs/methods/density.md
 
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)
 
-    def _starts(self, search: Search, k: int) -> list[Found]:
-        starts: list[Found] = []
+    def _starts(self, search: Search, k: int) -> list[SearchResult]:
+        starts: list[SearchResult] = []
         if search.micro is not None:
             starts.append(search.merged_start(k, "density", 0))
         if search.n_init:  # the labels of `KMeansConsensus` with the same seed

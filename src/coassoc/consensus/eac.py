@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..ensemble.threads import one_thread
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, host_ensemble, on_host
 from .linkage import LINKAGES, Merges, agglomerate, single_linkage
-from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
+from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
 from .similarity import (
     SIMILARITIES,
@@ -35,7 +34,6 @@ from .weights import resolve_cluster_weights
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
-@dataclass(eq=False, repr=False)
 class EAC(ConsensusEstimator):
     r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
 
@@ -64,21 +62,30 @@ class EAC(ConsensusEstimator):
         more. None: exact within `max_bytes`, else 1000, or 5 * `n_clusters` when that is more.
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
-    partition_weights
-        As for `KMeansConsensus`.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
         :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
-    engine, verbose
-        As for `KMeansConsensus`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the number of leaves and what they take.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
-        As for `KMeansConsensus`. Clusters are numbered by first appearance among the leaves; the label of items of
-        weight 0 whose row no other item has is −1 too.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition,
+        and for items of weight 0 whose row no other item has.
+    n_clusters_ : int
+        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
     leaf_of_item_ : ndarray of shape (n_samples,)
@@ -91,6 +98,8 @@ class EAC(ConsensusEstimator):
         Micro-clusters linked; 0 when the linkage is exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -124,18 +133,22 @@ class EAC(ConsensusEstimator):
     [0, 0, 0, 1, 1, 2]
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    linkage: str = "average"
-    enhanced: bool = False
-    similarity: str = "walk"
-    micro_clusters: Any = None
-    max_bytes: int = 1 << 31
-    partition_weights: Any = None
-    cluster_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, linkage: str = "average", enhanced: bool = False, similarity: str = "walk",
+        micro_clusters: Any = None, max_bytes: int = 1 << 31, partition_weights: Any = None,
+        cluster_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.linkage = linkage
+        self.enhanced = enhanced
+        self.similarity = similarity
+        self.micro_clusters = micro_clusters
+        self.max_bytes = max_bytes
+        self.partition_weights = partition_weights
+        self.cluster_weights = cluster_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
@@ -148,7 +161,7 @@ class EAC(ConsensusEstimator):
             if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
                 copies = check_copies(sample_weight, ensemble.n_samples)
                 if not self._link_rows(ensemble, rows, copies, v):
-                    self._link_micro_clusters(ensemble, rows, engine, v, max(MANY, 5 * k), few=True)
+                    self._link_micro_clusters(ensemble, rows, engine, v, max(MANY_MICRO_CLUSTERS, 5 * k), few=True)
             warn_if_fewer(k, self.n_leaves_)
             k = min(k, self.n_leaves_)
             labels = self.cut(k)
@@ -191,7 +204,7 @@ class EAC(ConsensusEstimator):
         square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
         if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
-            return False  # without a look at all rows, which may lie elsewhere
+            return False  # known from the sample, before all rows are fetched
         ensemble = host_ensemble(ensemble)
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
         n_bytes = self._bytes(len(weights), square, len(v))
@@ -212,15 +225,15 @@ class EAC(ConsensusEstimator):
 
     def _bytes(self, n_leaves: int, square: bool, n_partitions: int) -> int:
         """What exact linkage of so many rows needs."""
-        one = count_type(n_partitions).itemsize
-        return _BLOCKS + (n_leaves**2 * one if square else 8 * (n_leaves * (n_leaves - 1) // 2))
+        cell = count_type(n_partitions).itemsize
+        return _BLOCKS + (n_leaves**2 * cell if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
     # -- linear, over micro-clusters -----------------------------------------------------------------------
 
     def _link_micro_clusters(
         self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int, few: bool = False
     ) -> bool:
-        """Link micro-clusters; False when too few rows differ to make `m`, unless `few` will do: link rows then."""
+        """Link micro-clusters. False, with nothing linked, when fewer than `m` rows differ, unless `few` allows it."""
         seed = seed_from(self.random_state)
         micro = micro_clusters(rows, engine, m, MICRO_PASSES, seed, v, "EAC" if self.verbose else "")
         if micro.few_rows and not few:
@@ -252,7 +265,7 @@ class EAC(ConsensusEstimator):
                 f"EAC(enhanced=True) over {rows.layout.n_codes} base clusters needs {need} bytes, above "
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
-        with one_thread("blas"):  # sums of floats would otherwise depend on their number
+        with one_thread("blas"):  # sums of floats depend on the number of threads
             return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from ..engines import Rows
 from .kmeans import TableConsensus
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class ECC(TableConsensus):
     r"""Entropy-based consensus clustering: k-means on H with the Kullback–Leibler divergence.
 
@@ -30,8 +29,23 @@ class ECC(TableConsensus):
 
     Parameters
     ----------
-    n_clusters, n_init, init, max_iter, partition_weights, random_state, engine, verbose
-        As for `KMeansConsensus`.
+    n_clusters : int, default=8
+        Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
+    n_init : int, default=10
+        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
+    init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
+        How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
+    max_iter : int, default=300
+        Largest number of passes per start.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print a line per start.
     smoothing : {"additive", "floor"}, default="additive"
         How shares are smoothed, see above.
     epsilon : float, default=0.001
@@ -39,10 +53,26 @@ class ECC(TableConsensus):
 
     Attributes
     ----------
-    labels_, losses_, density_, n_clusters_, cluster_density_, cluster_sizes_, n_iter_, converged_, stop_reason_
-        As for `KMeansConsensus`.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     loss_ : float
         Penalised loss in nats (plain loss with a floor).
+    losses_ : list of float
+        Loss after each pass of the best start, strictly falling.
+    n_iter_ : int
+        Passes of the best start.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
+        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -69,8 +99,17 @@ class ECC(TableConsensus):
     [1, 1, 1, 0, 0, 0]
     """
 
-    smoothing: str = "additive"
-    epsilon: float = 1e-3
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, init: Any = "k-means++", max_iter: int = 300,
+        partition_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+        smoothing: str = "additive", epsilon: float = 1e-3,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_clusters, n_init=n_init, init=init, max_iter=max_iter, partition_weights=partition_weights,
+            random_state=random_state, engine=engine, verbose=verbose,
+        )  # fmt: skip
+        self.smoothing = smoothing
+        self.epsilon = epsilon
 
     def make_objective(self, rows: Rows, v: np.ndarray) -> ECCObjective:
         floor = check_choice(self.smoothing, "smoothing", ("additive", "floor")) == "floor"

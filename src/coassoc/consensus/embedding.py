@@ -22,15 +22,15 @@ from .micro import local_rows, sampled_codes
 MOST_LABELS = 1 << 21  # labels (items times partitions) in the sample; with fewer, all items are in it
 MOST_CODES = 4096  # base clusters up to which their overlap is an array; above, products with sparse matrices
 _REFERENCES = 32  # partitions that the uncertainty of so many base clusters is estimated from
-START_ROWS = 4096  # items of the sample on which starts are made,
-_ROWS_PER_CLUSTER = 50  # or this many for each cluster, if that is more,
+START_ROWS = 4096  # items of the sample on which starts are made, at least
+_ROWS_PER_CLUSTER = 50  # and for each cluster
 _SEED_ROWS = (1024, 4096)  # rows from which seeds are drawn: 20 for each cluster, within these limits
 _START_PASSES = 5  # after which starts are compared
 _BEST_PASSES = 100  # passes of the best start on the sample
 
 
 class Sample:
-    """Some of the items, or all if they are few, in this process. What is computed from them is the same everywhere."""
+    """Some of the items, or all if they are few, in the memory of this process; the same items on every engine."""
 
     def __init__(self, rows: Rows, rng: np.random.Generator):
         self.layout = rows.layout
@@ -150,8 +150,8 @@ class StartRows:
         assert best is not None
         return best.counts
 
-    def settled(self, objective: EmbeddingObjective, start: Counts) -> Counts:
-        """Counts where k-means on these rows ends, from the centres of `start`."""
+    def finished(self, objective: EmbeddingObjective, start: Counts) -> Counts:
+        """Counts where k-means on these rows ends, from the centers of `start`."""
         return lloyd(self.rows, objective, start, _BEST_PASSES).counts
 
 
@@ -159,7 +159,7 @@ class SphereSeeding:
     """k-means++ for spherical k-means: the loss of a point is copies * length * (1 − cosine to the nearest seed)."""
 
     def __init__(self, points: np.ndarray, copies: np.ndarray):
-        points = points.astype(np.float32)  # only to choose rows: their sums are exact again
+        points = points.astype(np.float32)  # enough to choose rows; sums over clusters come from exact counts
         lengths = lengths_of(points)[:, None]
         unit = np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0)
         self.mass = copies.astype(np.float32) * lengths[:, 0]

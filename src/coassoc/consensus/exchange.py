@@ -12,7 +12,7 @@ _LIMIT = 1 << 18  # moves fetched per call, which limits the coordinator's memor
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The partition that an exchange ended with."""
 
     labelling: Labelling
@@ -24,7 +24,7 @@ class Found:
 
 def exchange(
     rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int, limit: int = _LIMIT
-) -> Found:
+) -> SearchResult:
     """Sweep over the rows until no single move raises the objective; changes `labelling` and `state` in place.
 
     A sweep without a move has tested every row against the final state, so no single move can raise the objective.
@@ -40,4 +40,4 @@ def exchange(
                 applied += rows.apply_moves(labelling, state, moves, table.threshold)
             start = moves.stop
         converged = applied == 0
-    return Found(labelling, state.counts(), state.objective(), sweeps, converged)
+    return SearchResult(labelling, state.counts(), state.objective(), sweeps, converged)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,12 @@ def _can_predict(self: ConsensusClustering) -> bool:
     """Every base clusterer and the consensus method must be able to label new rows."""
     clusterers = check_clusterers(self.clusterer, False, 1)
     method = self.method if hasattr(self.method, "fit") else make_method(self.method or "auto")
-    lacking = [one for one in (*clusterers, method) if not hasattr(one, "predict")]
+    lacking = [model for model in (*clusterers, method) if not hasattr(model, "predict")]
     if lacking:
         raise AttributeError(f"{type(lacking[0]).__name__} has no predict, so new rows cannot be labelled.")
     return True
 
 
-@dataclass(eq=False, repr=False)
 class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     r"""Cluster features many times, then find the consensus of those clusterings.
 
@@ -64,8 +62,8 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         Number of processes that make base clusterings. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of everything.
-    engine
-        As for `KMeansConsensus`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes of the consensus run.
     verbose : int, default=0
         Print progress.
 
@@ -81,10 +79,14 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         The fitted base clusterers.
     base_features_ : list
         Features each of them saw; None is all.
-    verdict_, confidence_
-        As for `Consensus`, where the method is one.
-    n_clusters_, density_
-        As for `KMeansConsensus`; the density says nothing about true classes.
+    verdict_, confidence_ : str, ndarray of shape (n_samples,)
+        What the consensus says about itself and about each item, where the method is :class:`Consensus`.
+    n_clusters_ : int
+        Clusters that hold items.
+    density_ : float
+        Density S of the partition; it says nothing about true classes.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of features at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -111,19 +113,23 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
     1.0
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_partitions: int = 20
-    clusterer: Any = None
-    base_clusters: Any = None
-    method: Any = None
-    feature_fraction: float = 1.0
-    sample_fraction: float = 1.0
-    n_init: int = 1
-    n_jobs: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: Any = 8, *, n_partitions: int = 20, clusterer: Any = None, base_clusters: Any = None,
+        method: Any = None, feature_fraction: float = 1.0, sample_fraction: float = 1.0, n_init: int = 1,
+        n_jobs: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.n_partitions = n_partitions
+        self.clusterer = clusterer
+        self.base_clusters = base_clusters
+        self.method = method
+        self.feature_fraction = feature_fraction
+        self.sample_fraction = sample_fraction
+        self.n_init = n_init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> ConsensusClustering:
         """Make the base clusterings and find their consensus.
@@ -207,6 +213,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         clusterers = self.clusterer if isinstance(self.clusterer, (list, tuple)) else [self.clusterer]
         # scikit-learn asks for tags before `fit` checks that these are clusterers
         tags.input_tags.sparse = all(
-            one is None or (isinstance(one, BaseEstimator) and get_tags(one).input_tags.sparse) for one in clusterers
+            model is None or (isinstance(model, BaseEstimator) and get_tags(model).input_tags.sparse)
+            for model in clusterers
         )
         return tags

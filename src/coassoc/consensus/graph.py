@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, PredictMixin, host_ensemble, on_host
 from .metis import load_pymetis, partition_graph
-from .micro import MANY, MICRO_PASSES, different_in_sample, micro_clusters
+from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
 from .similarity import cluster_sums, jaccard_graph, weighted_rows
 from .starts import warn_if_fewer
 
@@ -26,7 +25,6 @@ _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser cop
 _PIECES = 20  # an average cluster has at least so many vertices, so that parts can be balanced
 
 
-@dataclass(eq=False, repr=False)
 class MCLA(PredictMixin, ConsensusEstimator):
     r"""Meta-clustering: base clusters are grouped into meta-clusters, items go where most of their labels are.
 
@@ -45,15 +43,25 @@ class MCLA(PredictMixin, ConsensusEstimator):
         Largest memory that the graph may need; more is an error.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS.
-    engine, verbose
-        As for `KMeansConsensus`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the size of the graph.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
-        As for `KMeansConsensus`.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Meta-clusters that hold items.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -73,17 +81,21 @@ class MCLA(PredictMixin, ConsensusEstimator):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> len(set(ca.MCLA(n_clusters=2, random_state=0).fit(table).labels_.tolist()))
-    2
+    >>> labels = ca.MCLA(n_clusters=2, random_state=0).fit_predict(table)
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    [0, 0, 0, 1, 1, 1]
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    at_most: bool = False
-    max_bytes: int = 1 << 31
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, at_most: bool = False, max_bytes: int = 1 << 31, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.at_most = at_most
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
@@ -111,22 +123,21 @@ class MCLA(PredictMixin, ConsensusEstimator):
             members = meta[:, None] == np.arange(k)
             tries = 0 if self.at_most else 2 * k
             members, origin, labelling = place_items(rows, members, tries, association_table)
-            found = np.flatnonzero(rows.counts(labelling).sizes)
+            filled = np.flatnonzero(rows.counts(labelling).sizes)
             # meta-clusters without items are never the best, so dropping them changes no label
-            table = association_table(members[:, found], rows.layout)
-            labelling = rows.labelling(len(found))
+            table = association_table(members[:, filled], rows.layout)
+            labelling = rows.labelling(len(filled))
             rows.assign(labelling, table)
             self._keep_model(ensemble, table)
             self._store_partition(
                 ensemble, rows.labels(labelling), rows.counts(labelling), np.ones(ensemble.n_partitions)
             )
-            label_of = {set_: label for label, set_ in enumerate(origin[found].tolist()) if set_ >= 0}
+            label_of = {set_: label for label, set_ in enumerate(origin[filled].tolist()) if set_ >= 0}
             self.meta_clusters_ = np.array([label_of.get(set_, -1) for set_ in meta.tolist()], dtype=np.int64)
             if not self.at_most:
                 warn_if_fewer(asked, self.n_clusters_, "meta-clusters that get an item")
 
 
-@dataclass(eq=False, repr=False)
 class CSPA(ConsensusEstimator):
     r"""Cluster-based similarity partitioning: METIS on the co-association graph of the items.
 
@@ -146,17 +157,29 @@ class CSPA(ConsensusEstimator):
     max_bytes : int, default=2147483648
         Largest memory that the graph of different rows may need; above, the vertices are 1000 micro-clusters, or
         5 * `n_clusters` when that is more, and the items of one stay together.
-    random_state, engine, verbose
-        As for `MCLA`.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of METIS and of the micro-clusters.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the size of the graph.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_
-        As for `KMeansConsensus`; the label of items of weight 0 is −1 too.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition, and for items of weight 0.
+    n_clusters_ : int
+        Parts that hold items.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     n_vertices_ : int
         Vertices of the graph.
     n_micro_clusters_ : int
         Micro-clusters that were the vertices; 0 when those were rows.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -173,17 +196,21 @@ class CSPA(ConsensusEstimator):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> len(set(ca.CSPA(n_clusters=2, random_state=0).fit(table).labels_.tolist()))
-    2
+    >>> labels = ca.CSPA(n_clusters=2, random_state=0).fit_predict(table)
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    [0, 0, 0, 1, 1, 1]
     """
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    equal_rows: str = "apart"
-    max_bytes: int = 1 << 31
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, equal_rows: str = "apart", max_bytes: int = 1 << 31, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.equal_rows = equal_rows
+        self.max_bytes = max_bytes
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
@@ -192,8 +219,8 @@ class CSPA(ConsensusEstimator):
         seed = _metis_seed(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             self.n_micro_clusters_ = 0
-            found = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
-            part, vertex = found or self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
+            of_rows = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
+            part, vertex = of_rows or self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
             present, part = np.unique(part, return_inverse=True)
             labels = np.where(vertex < 0, np.int32(-1), part.astype(np.int32)[vertex])
             counts = rows.counts(rows.labelling(len(present), np.maximum(labels, 0)))
@@ -227,7 +254,7 @@ class CSPA(ConsensusEstimator):
         self, rows: Rows, engine: Engine, sample_weight: Any, k: int, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same with micro-clusters in place of rows."""
-        micro = micro_clusters(rows, engine, max(MANY, 5 * k), MICRO_PASSES, seed)
+        micro = micro_clusters(rows, engine, max(MANY_MICRO_CLUSTERS, 5 * k), MICRO_PASSES, seed)
         self.n_micro_clusters_ = micro.n_leaves
         part = self._cut(micro_graph(micro.counts), micro.sizes, k, seed)
         leaf = on_host(rows.labels(micro.labelling))

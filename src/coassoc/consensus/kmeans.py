@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,21 @@ from .starts import Starts, best_start, warn_if_fewer, with_fewer_clusters
 from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
-@dataclass(eq=False, repr=False)
 class TableConsensus(PredictMixin, ConsensusEstimator):
     """Base of the methods that run k-means passes with a score table of their own."""
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_init: int = 10
-    init: Any = "k-means++"
-    max_iter: int = 300
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, init: Any = "k-means++", max_iter: int = 300,
+        partition_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.init = init
+        self.max_iter = max_iter
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def make_objective(self, rows: Rows, weights: np.ndarray) -> Objective:
         """The objective that the passes lower: write this for a method of your own.
@@ -82,13 +84,12 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
         if isinstance(self.init, str):
             return check_choice(self.init, "init", ("k-means++", "random"))
-        labels, found = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
-        if found > k:
-            raise ValueError(f"init has {found} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
+        labels, n_given = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
+        if n_given > k:
+            raise ValueError(f"init has {n_given} clusters, more than n_clusters={k}; raise n_clusters or merge some.")
         return labels
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class KMeansConsensus(TableConsensus):
     r"""Consensus partition by k-means on the one-hot form of an ensemble.
 
@@ -126,10 +127,10 @@ class KMeansConsensus(TableConsensus):
     ----------
     labels_ : ndarray of shape (n_samples,)
         Consensus labels; −1 for items without a label in any partition.
-    density_ : float
-        Density S of the partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
+    density_ : float
+        Density S of the partition.
     cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
         Density and number of items of each cluster.
     loss_ : float
@@ -139,10 +140,11 @@ class KMeansConsensus(TableConsensus):
     n_iter_ : int
         Passes of the best start.
     converged_ : bool
-        True when one more pass would leave every label unchanged. Otherwise `stop_reason_` is ``"no_gain"`` (a pass
-        would not lower the exact loss) or ``"max_iter"``.
-    stop_reason_ : str
-        ``"fixed_point"``, ``"no_gain"`` or ``"max_iter"``.
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
+        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -166,8 +168,17 @@ class KMeansConsensus(TableConsensus):
     [1, 1, 1, 0, 0, 0]
     """
 
-    refine: Any = None
-    cluster_weights: Any = None
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, init: Any = "k-means++", max_iter: int = 300,
+        partition_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+        refine: Any = None, cluster_weights: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_clusters, n_init=n_init, init=init, max_iter=max_iter, partition_weights=partition_weights,
+            random_state=random_state, engine=engine, verbose=verbose,
+        )  # fmt: skip
+        self.refine = refine
+        self.cluster_weights = cluster_weights
 
     def make_objective(self, rows: Rows, v: np.ndarray) -> Objective:
         if self.refine is not None:

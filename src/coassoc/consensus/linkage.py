@@ -90,7 +90,7 @@ def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observ
             return triangle[cells] / (weights[i] * weights[others])
         return np.divide(triangle[cells], observed[cells], out=np.zeros(len(cells)), where=observed[cells] > 0)
 
-    def look(i: int) -> None:
+    def find_nearest(i: int) -> None:
         later = alive[np.searchsorted(alive, i, side="right") :]
         row = similarities(start[i] + later, i, later)
         best[i], nearest[i] = (row.max(), later[row.argmax()]) if len(row) else (-np.inf, -1)
@@ -102,7 +102,7 @@ def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observ
         return int(np.count_nonzero(similarities(start[a] + later, a, later) == best[a])) > 1
 
     for i in range(n - 1):
-        look(i)
+        find_nearest(i)
     for step in range(n - 1):
         a = int(np.argmax(best))
         b = int(nearest[a])
@@ -120,8 +120,8 @@ def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observ
         now = similarities(start[before] + a, a, before)
         nearest[before[(now > best[before]) | ((now == best[before]) & (nearest[before] > a))]] = a
         for i in np.flatnonzero((nearest == a) | (nearest == b)).tolist():
-            look(i)
-        look(a)
+            find_nearest(i)
+        find_nearest(a)
     return Merges(first, second, similarity, n_ties)
 
 

@@ -102,9 +102,9 @@ def seeded_fits(
     `weights` are those of `seed_rows`; a single start reuses `labelling`, whatever it holds.
     """
     v = getattr(objective, "kmeans_weights", None)
-    found: list[Fit | int] | None = None
+    fits: list[Fit | int] | None = None
     if v is not None:
-        found = engine.kmeans_fits(starts, k, _n_candidates(k), weights, v, max_iter, labelling)
+        fits = engine.kmeans_fits(starts, k, _n_candidates(k), weights, v, max_iter, labelling)
 
     def over_verbs(start: Start) -> Fit | int:  # runs where the rows are, so it returns what can be sent
         try:
@@ -118,9 +118,9 @@ def seeded_fits(
             return TooFewRows(k, fit)
         return lloyd(start.rows, objective, fit, max_iter) if fit.stop == "unfinished" else fit
 
-    if found is None:
-        found = engine.side_by_side(over_verbs, starts) if labelling is None else [over_verbs(one) for one in starts]
-    return [finished(start, fit) for start, fit in zip(starts, found)]
+    if fits is None:
+        fits = engine.side_by_side(over_verbs, starts) if labelling is None else [over_verbs(start) for start in starts]
+    return [finished(start, fit) for start, fit in zip(starts, fits)]
 
 
 def _refilled(rows: Rows, labelling: Labelling, counts: Counts, objective: Objective) -> Counts:

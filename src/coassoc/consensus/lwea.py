@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from .eac import EAC
 from .embedding import Sample
 
 
-@dataclass(eq=False, repr=False)
 class LWEA(EAC):
     r"""Locally weighted evidence accumulation: average linkage in which certain base clusters count more.
 
@@ -29,17 +27,44 @@ class LWEA(EAC):
     micro_clusters : int, "auto" or None, default="auto"
         Clusters of the over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more. None, or fewer
         different rows than that: exact linkage of the different rows, if it needs no more than 2 GiB.
-    partition_weights, random_state, engine, verbose
-        As for `EAC`.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the over-segmentation and of the sample that the weights come from.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the number of leaves and what they take.
     theta : float, default=0.4
         How fast the weight of a base cluster falls with its uncertainty.
 
     Attributes
     ----------
-    labels_, linkage_, n_leaves_ and the others
-        As for `EAC`.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
+    linkage_ : ndarray of shape (n_leaves - 1, 4)
+        SciPy linkage over the leaves; heights are 1 − similarity.
+    leaf_of_item_ : ndarray of shape (n_samples,)
+        Leaf of each item, −1 for items without one.
+    leaf_sizes_ : ndarray of shape (n_leaves,)
+        Items at each leaf, copies counted.
+    n_leaves_ : int
+        Leaves: micro-clusters, or different rows in order of first appearance.
+    n_micro_clusters_ : int
+        Micro-clusters linked; 0 when the linkage is exact.
+    n_ties_ : int
+        Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -58,15 +83,15 @@ class LWEA(EAC):
     [0, 0, 0, 1, 1, 1]
     """
 
-    _: KW_ONLY
-    # settings of EAC that LWEA fixes
-    linkage: str = field(default="average", init=False)
-    enhanced: bool = field(default=False, init=False)
-    similarity: str = field(default="walk", init=False)
-    max_bytes: int = field(default=1 << 31, init=False)
-    cluster_weights: Any = field(default="uncertainty", init=False)
-    micro_clusters: Any = "auto"
-    theta: float = THETA
+    def __init__(
+        self, n_clusters: int = 8, *, micro_clusters: Any = "auto", partition_weights: Any = None,
+        random_state: Any = None, engine: Any = "auto", verbose: int = 0, theta: float = THETA,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_clusters, micro_clusters=micro_clusters, partition_weights=partition_weights, random_state=random_state,
+            engine=engine, verbose=verbose, cluster_weights="uncertainty",
+        )  # fmt: skip
+        self.theta = theta
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray:
         sample = Sample(rows, stream(seed_from(self.random_state), 0))

@@ -44,10 +44,10 @@ def partition_graph(graph: csr_matrix, weights: np.ndarray, k: int, seed: int) -
         "options": pymetis.Options(seed=int(seed) % (1 << 31)),
     }
     if hasattr(pymetis, "CSRAdjacency"):
-        found = pymetis.part_graph(k, pymetis.CSRAdjacency(starts, ends), **arguments)
+        cut_and_parts = pymetis.part_graph(k, pymetis.CSRAdjacency(starts, ends), **arguments)
     else:  # before 2025.2
-        found = pymetis.part_graph(k, xadj=starts, adjncy=ends, **arguments)
-    return np.asarray(found[1], dtype=np.int64)
+        cut_and_parts = pymetis.part_graph(k, xadj=starts, adjncy=ends, **arguments)
+    return np.asarray(cut_and_parts[1], dtype=np.int64)
 
 
 def _fit(weights: np.ndarray, index: np.dtype) -> np.ndarray:

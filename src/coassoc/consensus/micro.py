@@ -21,9 +21,9 @@ from ..ensemble.rows import distinct_rows
 from .merge import merged_counts
 from .starts import Starts, best_start, with_fewer_clusters
 
-LARGE = 100_000  # items above which micro-clusters are found on a sample
-SAMPLE = 50_000
-MANY = 1000  # micro-clusters in place of rows that are too many
+SAMPLED_ABOVE = 100_000  # items above which micro-clusters are found on a sample
+SAMPLE_ITEMS = 50_000
+MANY_MICRO_CLUSTERS = 1000  # micro-clusters in place of rows that are too many
 MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
 
 
@@ -55,11 +55,6 @@ class MicroClusters:
     def layout(self) -> Layout:
         return self.counts.layout
 
-    @property
-    def partition_of(self) -> np.ndarray:
-        """Partition of each base cluster (d,)."""
-        return np.repeat(np.arange(self.layout.n_partitions), self.layout.n_clusters)
-
     def merged(self, of_leaf: np.ndarray, k: int) -> Counts:
         """Counts of the clusters that leaves form."""
         return merged_counts(self.counts, of_leaf, k)
@@ -69,12 +64,6 @@ class MicroClusters:
         alpha = np.zeros((layout.n_codes, counts.n_clusters), np.int64)
         alpha[self.codes] = counts.alpha
         return Counts(alpha, counts.sizes, layout)
-
-    def partitions_in_given_order(self, values: np.ndarray) -> np.ndarray:
-        """Values of partitions (p,) in the order of the ensemble."""
-        given = np.empty_like(values)
-        given[self.partitions] = values
-        return given
 
 
 def micro_clusters(
@@ -88,12 +77,12 @@ def micro_clusters(
 ) -> MicroClusters:
     """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty.
 
-    Above LARGE items, the centers are found on SAMPLE items drawn at random, and all items join the nearest one. `v`
-    are partition weights; `verbose` is the name under which passes are printed.
+    Above SAMPLED_ABOVE items, centers come from SAMPLE_ITEMS items drawn at random, and all items join the nearest one.
+    `v` are partition weights; `verbose` is the name under which passes are printed.
     """
     sample, where = rows, engine
-    if rows.n_copies > LARGE:
-        targets = np.sort(stream(seed, 5).integers(rows.n_copies, size=SAMPLE))
+    if rows.n_copies > SAMPLED_ABOVE:
+        targets = np.sort(stream(seed, 5).integers(rows.n_copies, size=SAMPLE_ITEMS))
         codes = codes_of_copies(rows, targets)
         sample, where = local_rows(codes, rows.layout)
     weights = np.ones(rows.layout.n_partitions) if v is None else v
@@ -102,7 +91,7 @@ def micro_clusters(
         starts = Starts(k, 1, max_iter, seed, verbose=verbose)
         return best_start(sample, where, KMeansObjective(weights), weights, starts)
 
-    fit, found = with_fewer_clusters(one_start, n_micro, silent=True)
+    fit, n_different = with_fewer_clusters(one_start, n_micro, silent=True)
     table, labelling, counts = fit.table, fit.labelling, fit.counts
     kept = np.ones(table.n_clusters, dtype=bool) if sample is not rows else counts.sizes > 0
     while sample is not rows or not kept.all():
@@ -114,7 +103,7 @@ def micro_clusters(
         kept = counts.sizes > 0
     partitions, codes, n_clusters = _order(counts)
     ordered = Counts(np.ascontiguousarray(counts.alpha[codes]), counts.sizes, Layout.of_sizes(n_clusters))
-    return MicroClusters(labelling, table, ordered, partitions, codes, found < n_micro)
+    return MicroClusters(labelling, table, ordered, partitions, codes, n_different < n_micro)
 
 
 def sampled_codes(rows: Rows, n_items: int, rng: np.random.Generator) -> np.ndarray:
@@ -130,10 +119,10 @@ def sampled_codes(rows: Rows, n_items: int, rng: np.random.Generator) -> np.ndar
 
 
 def different_in_sample(rows: Rows, seed: int) -> np.ndarray | None:
-    """The different rows of codes among SAMPLE items; None where there are not many more items than that."""
-    if rows.n_copies <= LARGE:
+    """The different rows of codes among SAMPLE_ITEMS items; None where there are not many more items than that."""
+    if rows.n_copies <= SAMPLED_ABOVE:
         return None
-    codes = sampled_codes(rows, SAMPLE, stream(seed, 6))
+    codes = sampled_codes(rows, SAMPLE_ITEMS, stream(seed, 6))
     return codes[distinct_rows(codes)[0]]
 
 

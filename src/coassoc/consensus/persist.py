@@ -1,10 +1,11 @@
-"""Fitted models as files: arrays in an NPZ archive, the structure beside them as JSON, a digest over both."""
+"""Fitted models as files, by skops: zip archives of arrays and a JSON tree of types, without pickle."""
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import io
 import json
+import math
 import os
 import stat
 import zipfile
@@ -13,65 +14,93 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..ensemble.io.arrays import read_member, read_shape
-from ..ensemble.io.limits import Limit
+from ..engines import Engine
 from ..ensemble.io.output import replacing
-from .model_state import ARRAY_KINDS, BadModel, describe, rebuild
+from .registry import methods
 
-_KIND = "coassoc model"
-_VERSION = 2  # 1: classes by module path, no digest
-_STRUCTURE, _DIGEST = "model.json", "sha256.txt"
-_JSON_FACTOR = 48  # bytes that a byte of JSON takes as Python objects, at most
+# what fitted estimators keep beside arrays and plain values
+_PARTS = ["numpy.dtype"] + [
+    f"coassoc.{name}"
+    for name in (
+        "core.counts.ScoreTable", "ensemble.tables.Vocabulary", "ensemble.ensemble.Ensemble", "consensus.tree.Tree",
+        "consensus.linkage.Merges", "consensus.auto.estimator.NearestPartition",
+    )
+]  # fmt: skip
+# base clusterers of ConsensusClustering; skops trusts all of scikit-learn, some of which reads arrays unchecked
+_SKLEARN = tuple(f"sklearn.{name}." for name in ("cluster", "mixture", "preprocessing", "decomposition", "pipeline"))
+# kinds of nodes that skops may build, with the classes of builtins and NumPy that they may name; other classes are
+# rebuilt from their attributes only, since some constructors open files
+_PLAIN = {"int", "float", "str", "bool", "list", "tuple", "dict", "ndarray", "dtype", "RandomState", "Generator"}
+_PLAIN |= {np.dtype(code).type.__name__ for code in "?bBhHiIlLqQefdU"}
+_LOADERS = {"JsonNode", "ListNode", "TupleNode", "DictNode", "NdArrayNode", "DTypeNode", "TypeNode"}
+_LOADERS |= {"RandomStateNode", "RandomGeneratorNode"}
+_SCHEMA = "schema.json"
+_NODE_FACTOR = 64  # bytes in memory for a byte of the JSON tree, at most
+_FREE_BYTES, _EXPANSION = 1 << 28, 200  # a file may unpack to the first, or to this many times its size
 
 
 class SaveMixin:
     """`save` for estimators."""
 
     def save(self, path: Any, *, force: bool = False) -> None:
-        """Write the fitted model to a plain file without pickle; ``coassoc.load(path)`` reads it back.
+        """Write the fitted model to a file without pickle; ``coassoc.load(path)`` reads it back.
 
-        Parameters and attributes are kept; of an engine, its name.
+        Parameters and attributes are kept; of an engine, its name. Needs skops.
 
         Parameters
         ----------
         path : str or path
-            Where to; the name must end in ``.npz``.
+            Where to; the name must end in ``.skops``.
         force : bool, default=False
             Overwrite an existing file.
         """
         check_is_fitted(self)
         check_model_path(path)
-        arrays: list[np.ndarray] = []
-        structure = {"kind": _KIND, "version": _VERSION, "model": describe(self, arrays, type(self).__name__)}
-        digest = hashlib.sha256()
-        with replacing(path, force=force) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in _members(structure, arrays):
-                with archive.open(name, "w", force_zip64=True) as member:
-                    member.write(data)
-                _add(digest, name, data)
-            archive.writestr(_DIGEST, digest.hexdigest())
+        data = _skops().dumps(_portable(self), compression=zipfile.ZIP_DEFLATED)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            refused = _untrusted(_classes_in(archive, math.inf))
+        if refused:
+            raise TypeError(f"{type(self).__name__} holds {refused}, which a model file cannot hold; {_WAY_OUT}")
+        with replacing(path, force=force) as partial:
+            partial.write_bytes(data)
 
 
-def _members(structure: Any, arrays: list[np.ndarray]) -> Iterator[tuple[str, Any]]:
-    """Name and content of each member of a model file, the digest apart."""
-    yield _STRUCTURE, json.dumps(structure, ensure_ascii=False).encode()
-    for i, array in enumerate(arrays):
-        member = io.BytesIO()
-        np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
-        yield f"array_{i}.npy", member.getbuffer()
+_WAY_OUT = (
+    "methods of coassoc, those of coassoc.consensus.registry.register, and clusterers, mixtures and scalers of "
+    "scikit-learn can be saved."
+)
 
 
-def _add(digest: Any, name: str, data: Any) -> None:
-    digest.update(f"{name} {len(data)}\n".encode())
-    digest.update(data)
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError:
+        raise ImportError("saved models need skops: pip install 'coassoc[models]'.") from None
+    return skops.io
+
+
+def _portable(model: Any) -> Any:
+    """A shallow copy with the names of engines in place of engines, and arrays in place of Series."""
+    model = copy.copy(model)
+    for name, value in vars(model).items():
+        if isinstance(value, Engine):  # other engines may be absent where the model is loaded
+            value = value.name if value.name in ("numpy", "native") else "auto"
+        elif isinstance(value, BaseEstimator):
+            value = _portable(value)
+        elif hasattr(value, "to_numpy"):
+            value = value.to_numpy()
+        setattr(model, name, value)
+    return model
 
 
 def check_model_path(path: Any) -> None:
-    """Refuse a name that says the file is something other than a model."""
-    if Path(path).suffix.lower() != ".npz":
-        raise ValueError(f"a model is saved as an archive of arrays; give it a name in .npz, got {str(path)!r}.")
+    """Refuse a name that says the file is something other than a model, and saving without skops."""
+    _skops()
+    if Path(path).suffix.lower() != ".skops":
+        raise ValueError(f"a model is saved by skops; give it a name in .skops, got {str(path)!r}.")
 
 
 def load(path: Any, *, max_bytes: int | None = None) -> Any:
@@ -80,8 +109,7 @@ def load(path: Any, *, max_bytes: int | None = None) -> Any:
     Parameters
     ----------
     path : str or path
-        The file. It is data, not a program: nothing in it is executed, and it can name no other file. A file that was
-        changed after it was saved is refused.
+        The file. It is data, not a program: nothing in it is executed, and it can name no other file.
     max_bytes : int or None, default=None
         Refuse a file that unpacks to more. None is 256 MiB, or 200 times the file's size if that is more.
 
@@ -96,69 +124,109 @@ def load(path: Any, *, max_bytes: int | None = None) -> Any:
     >>> import coassoc as ca
     >>> model = ca.KMeansConsensus(2, random_state=0).fit([[0, 1], [0, 1], [1, 0], [1, 0]])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(pathlib.Path(folder, "model.npz"))
-    ...     again = ca.load(pathlib.Path(folder, "model.npz"))
+    ...     model.save(pathlib.Path(folder, "model.skops"))
+    ...     again = ca.load(pathlib.Path(folder, "model.skops"))
     >>> bool((again.predict([[0, 1], [1, 0]]) == model.predict([[0, 1], [1, 0]])).all())
     True
     """
-    path = Path(path)
+    skops, path = _skops(), Path(path)
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError(f"{path} is not a regular file; name a model saved by coassoc.")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _load(archive, path, max_bytes)
-    except _Refused as error:
-        raise ValueError(str(error)) from None
-    except Exception as error:  # whatever a damaged file leads to: the parsers below raise a dozen kinds
-        if isinstance(error, OSError) and error.filename is not None:
-            raise
-        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        raise ValueError(f"{path} is a damaged model file ({reason}); save the model again.") from None
-
-
-class _Refused(ValueError):
-    """The file is whole but not a model for this version."""
-
-
-def _load(archive: zipfile.ZipFile, path: Path, max_bytes: int | None) -> Any:
-    members = {info.filename: info for info in archive.infolist()}
-    if _STRUCTURE not in members:
-        raise _Refused(f"{path} is not a model saved by coassoc; use read_ensemble for label files.")
-    needed = sum(info.file_size for info in members.values()) + _JSON_FACTOR * members[_STRUCTURE].file_size
-    try:
-        Limit.of([path], max_bytes).check(needed, "its arrays")
-    except ValueError as error:
-        raise _Refused(str(error)) from None
-    names = [_STRUCTURE, *(f"array_{i}.npy" for i in range(len(members) - 1 - (_DIGEST in members)))]
-    if len(members) != len(archive.infolist()) or set(members) - {_DIGEST} != set(names):
-        raise BadModel("it has members that do not belong to a model")
-    if _DIGEST in members:  # detects edits; it does not prove who wrote the file
-        digest = hashlib.sha256()
-        for name in names:
-            _add(digest, name, archive.read(name))
-        if archive.read(_DIGEST) != digest.hexdigest().encode():
-            raise BadModel("its content does not match its digest: it was changed after it was saved")
-    structure = json.loads(archive.read(_STRUCTURE))
-    if not isinstance(structure, dict) or structure.get("kind") != _KIND:
-        raise _Refused(f"{path} is not a model saved by coassoc; use read_ensemble for label files.")
-    version: Any = structure.get("version")
-    if version not in range(1, _VERSION + 1):
-        raise _Refused(f"{path} has version {version!r}, this coassoc reads 1 to {_VERSION}; update coassoc.")
-    if version > 1 and _DIGEST not in members:
-        raise BadModel("its digest is missing")
-    model = rebuild(structure["model"], [_array(archive, members[name], path) for name in names[1:]])
-    if not isinstance(model, SaveMixin):
-        raise BadModel(f"it holds a {type(model).__name__}, not a fitted estimator")
+    allowed = max(_FREE_BYTES, _EXPANSION * path.stat().st_size) if max_bytes is None else max_bytes
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                classes = _classes_in(archive, allowed)
+            refused = _untrusted(classes)
+            model = None if refused else skops.load(file, trusted=_trusted(classes))
+            if not refused:
+                _check_sizes(model)
+        except _TooLarge as error:
+            raise ValueError(f"{path}: {error}") from None
+        except Exception as error:  # of the parsers of zip, JSON and arrays, which raise a dozen kinds
+            reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+            raise ValueError(f"{path} is no model saved by coassoc, or damaged ({reason}); save it again.") from error
+    if refused:
+        raise ValueError(f"{path} holds {refused}, which coassoc.load does not build; {_WAY_OUT}")
     return model
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.ndarray:
-    shape, dtype = read_shape(archive, info, path)  # checks the declared size against the member's
-    if dtype.kind not in ARRAY_KINDS or not dtype.isnative or not dtype.itemsize or len(shape) > 4:
-        raise BadModel(f"{info.filename} has dtype {dtype} and shape {shape}")
-    if 0 in shape and max(shape) > 1 << 20:
-        raise BadModel(f"{info.filename} has shape {shape}")
-    found = np.asarray(read_member(archive, info, path), order="C")
-    if dtype.kind == "U" and found.size and found.reshape(-1).view(np.uint32).max() > 0x10FFFF:
-        raise BadModel(f"{info.filename} holds characters that do not exist")
-    return found
+class _TooLarge(ValueError):
+    """The file unpacks to more than allowed."""
+
+
+def _classes_in(archive: zipfile.ZipFile, allowed: float) -> set[str]:
+    """Classes that a model file names, those of plain values left out; checks what unpacking it takes."""
+    sizes = {info.filename: info.file_size for info in archive.infolist()}
+    classes: set[str] = set()
+    needed = _NODE_FACTOR * sizes[_SCHEMA]
+
+    def check_limit() -> None:
+        if needed > allowed:
+            raise _TooLarge(
+                f"it declares {needed:,} bytes in memory, more than the {allowed:,} allowed; if you trust it, pass "
+                f"max_bytes={needed}."
+            )
+
+    def visit(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal needed
+        if "__loader__" in node:
+            loader, module, name = node["__loader__"], node["__module__"], node["__class__"]
+            plain = module.partition(".")[0] in ("builtins", "numpy") and name in _PLAIN
+            if loader not in (_LOADERS if plain else ("ObjectNode", "TupleNode")):
+                classes.add(f"{module}.{name} ({loader})")  # never trusted
+            elif not plain:
+                classes.add(f"{module}.{name}")
+            if "file" in node:  # read again for each node that names it
+                needed += sizes[node["file"]]
+                check_limit()
+                _check_array(archive, node["file"], sizes[node["file"]])
+        return node
+
+    check_limit()
+    json.loads(archive.read(_SCHEMA), object_hook=visit)
+    return classes
+
+
+def _check_array(archive: zipfile.ZipFile, name: str, size: int) -> None:
+    """Check the shape that an array declares against the bytes it has: NumPy takes the memory before it reads."""
+    with archive.open(name) as member:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(member)
+        fits = dtype.itemsize and dtype.itemsize * math.prod(shape) == size - member.tell()
+        if not fits or max(shape, default=0) > size:
+            raise ValueError(f"{name} declares shape {shape} of {dtype} and has {size} bytes")
+
+
+def _trusted(classes: set[str]) -> list[str]:
+    """Names of our classes among `classes`; the modules of other methods are not imported."""
+    used = [m.estimator for m in methods().values() if any(name.endswith(f".{m.class_name}") for name in classes)]
+    return _PARTS + [f"{estimator.__module__}.{estimator.__name__}" for estimator in used]
+
+
+def _untrusted(classes: set[str]) -> str:
+    """The classes that are not built from a file, as a list in words."""
+    known = _trusted(classes)
+    known += [name for name in classes if name.startswith(_SKLEARN) and not name.endswith(")")]
+    return ", ".join(sorted(classes.difference(known)))
+
+
+def _check_sizes(model: Any) -> None:
+    """Check what memory at `predict` follows from, and lengths that compiled code of scikit-learn takes on trust."""
+    if not isinstance(model, SaveMixin):
+        raise ValueError(f"it holds a {type(model).__name__}, not a fitted estimator")
+    for part in _nested(model):
+        if hasattr(part, "_vocabulary") and part._vocabulary.n_clusters.sum() != len(part._alpha):
+            raise ValueError("the base clusters of _vocabulary do not fit the counts")
+        if hasattr(part, "cluster_centers_") and np.shape(part.cluster_centers_)[1:] != (part.n_features_in_,):
+            raise ValueError("cluster_centers_ does not fit n_features_in_")
+
+
+def _nested(value: Any) -> Iterator[Any]:
+    """An estimator and those in its attributes."""
+    if isinstance(value, BaseEstimator):
+        yield value
+        value = list(vars(value).values())
+    for item in value if isinstance(value, (list, tuple)) else ():
+        yield from _nested(item)

@@ -151,24 +151,24 @@ def compared_methods() -> dict[str, tuple[Method, Settings]]:
 
 def _by_name() -> dict[str, tuple[Method, Settings]]:
     """Every name of a method: short names, variants, classes."""
-    taken = [method for method in methods().values() if method.takes == "labels"]
-    found: dict[str, tuple[Method, Settings]] = {}
-    for method in taken:
-        found |= {method.name: (method, {})} | {name: (method, own) for name, own in method.compared.items()}
-    return found | {method.class_name: (method, {}) for method in taken}
+    offered = [method for method in methods().values() if method.takes == "labels"]
+    by_name: dict[str, tuple[Method, Settings]] = {}
+    for method in offered:
+        by_name |= {method.name: (method, {})} | {name: (method, own) for name, own in method.compared.items()}
+    return by_name | {method.class_name: (method, {}) for method in offered}
 
 
 def named_method(name: str) -> tuple[Method, Settings]:
     """The method with this short name, variant or class name, in any case, or ``package.module:Estimator``."""
     if ":" in str(name):
         return own_method(import_estimator(name), name), {}
-    found = {key.lower(): value for key, value in _by_name().items()}
-    if str(name).lower() not in found:
+    by_name = {key.lower(): value for key, value in _by_name().items()}
+    if str(name).lower() not in by_name:
         names = method_names()
         close = get_close_matches(str(name).lower(), names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(names)}."
         raise ValueError(f"method: there is no method {name!r}; {hint}")
-    return found[str(name).lower()]
+    return by_name[str(name).lower()]
 
 
 def find_method(name: str) -> Method:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..engines import Engine, Fit, Labelling, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing
 from .base import ConsensusEstimator, PredictMixin
-from .exchange import Found, exchange
+from .exchange import SearchResult, exchange
 from .lloyd import TooFewRows, lloyd, seed_rows
 from .merge import PairSums, joined_counts, merge_clusters
 from .micro import local_rows, sampled_codes
@@ -26,11 +26,11 @@ from .starts import with_fewer_clusters
 
 _SPLIT_STARTS = 2  # two-means starts for each cluster
 _SPLIT_PASSES = 50
-_LARGE = 100_000  # rows above which the search saves passes; see `is_large`
+_SAVE_PASSES_ABOVE = 100_000  # rows above which the search saves passes; see `is_large`
 _TRIAL_SWEEPS = 4
 _LARGE_TRIALS = 4
-_SAMPLE, _PER_CLUSTER = 20_000, 100  # items that many rows are searched on: so many, or so many for each cluster
-_WORTH = 1e-9  # relative gain below which a split and merge is not kept
+_SAMPLE_ITEMS, _SAMPLE_PER_CLUSTER = 20_000, 100  # items of a sample: the first, or the second for each cluster
+_LEAST_GAIN = 1e-9  # relative gain below which a split and merge is not kept
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _best_merge(gains: np.ndarray, split: int, gain: float = 0.0) -> Plan:
 
 
 def _ranked(plans: list[Plan]) -> list[Plan]:
-    return sorted((plan for plan in plans if plan.net > -math.inf), key=lambda one: (-one.net, one.split, one.into))
+    return sorted((plan for plan in plans if plan.net > -math.inf), key=lambda plan: (-plan.net, plan.split, plan.into))
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ class DensityGoal:
 
     def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
         """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
-        k, found = counts.n_clusters, []
+        k, plans = counts.n_clusters, []
         sums = PairSums(joined_counts([counts, *pieces.values()]), self.v)
         values, losses = sums.values(), sums.merge_losses()
         for position, c in enumerate(pieces):
             after = np.arange(k + 1)
             after[c], after[k] = first, second = k + 2 * position, k + 2 * position + 1
             gain = float(values[first] + values[second] - values[c])
-            found.append(_best_merge(-losses[np.ix_(after, after)], c, gain))
-        return _ranked(found)
+            plans.append(_best_merge(-losses[np.ix_(after, after)], c, gain))
+        return _ranked(plans)
 
 
 @dataclass(frozen=True)
@@ -109,22 +109,22 @@ class AgreementGoal:
         return min(1.0, objective / math.fsum(self.v.tolist()))
 
     def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        """As for `DensityGoal`; with `at_most` also merges alone, and splits alone."""
-        state, k, found = self.state(counts), counts.n_clusters, []
+        """Best plan for each cluster that can be split; with `at_most` also merges alone, and splits alone."""
+        state, k, plans = self.state(counts), counts.n_clusters, []
         merged, now = _pair_changes(counts, counts, state.bits), state.objective()
         if self.at_most:
-            found.append(_best_merge(self._value(state, merged) - now, -1))
+            plans.append(_best_merge(self._value(state, merged) - now, -1))
         for c, halves in pieces.items():
             split = -_pair_changes(halves.of_cluster(0), halves.of_cluster(1), state.bits)[:, 0]
             if self.at_most and spare > 0:
-                found.append(Plan(float(self._value(state, split)[0] - now), c, -1, -1))
+                plans.append(Plan(float(self._value(state, split)[0] - now), c, -1, -1))
             # pairs after the split: cluster c is now the first half, cluster k the second
             changes = np.zeros((2, k + 1, k + 1, merged.shape[-1]), np.int64)
             changes[:, :k, :k] = merged
             changes[:, [c, k], :k] = to_halves = _pair_changes(halves, counts, state.bits)
             changes[:, :k, [c, k]] = to_halves.transpose(0, 2, 1, 3)
-            found.append(_best_merge(self._value(state, changes + split[:, None]) - now, c))
-        return _ranked(found)
+            plans.append(_best_merge(self._value(state, changes + split[:, None]) - now, c))
+        return _ranked(plans)
 
     def _value(self, state: AgreementState, changes: np.ndarray) -> np.ndarray:
         """The objective after changes (2, ..., p) of Σ h(α) and Σ h(n_Cj)."""
@@ -152,12 +152,12 @@ class Search:
     max_rounds: int
     n_trials: int
 
-    def climb(self, labelling: Labelling, max_sweeps: int | None = None) -> Found:
+    def climb(self, labelling: Labelling, max_sweeps: int | None = None) -> SearchResult:
         """Exchange from the given labels, in place."""
         state = self.goal.state(self.rows.counts(labelling))
         return exchange(self.rows, labelling, state, max_sweeps or self.max_iter)
 
-    def merged_start(self, k: int, criterion: str, restart: int) -> Found:
+    def merged_start(self, k: int, criterion: str, restart: int) -> SearchResult:
         """Over-segment into `micro` clusters, merge on counts down to `k`, exchange."""
         n_micro = min(self.micro or k, self.rows.n_rows)
         labelling, counts = over_segment(self.rows, self.goal.v, n_micro, k, self.max_iter, self.seed, restart)
@@ -165,31 +165,34 @@ class Search:
         return self.climb(merged)
 
 
-@dataclass(eq=False, repr=False)
 class SearchConsensus(PredictMixin, ConsensusEstimator):
-    """Base of the estimators that search: starts, split and merge from each, the best result."""
+    """Base of the estimators that search from several starts, by splitting and merging, and keep the best result."""
 
     _least_n_init = 1
-    _many: ClassVar[int]  # items above which starts and rounds are searched on samples
+    _sampled_above: ClassVar[int]  # items above which starts and rounds are searched on samples
     _n_samples = 1
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_init: int = 10
-    micro_clusters: Any = "auto"
-    init: Any = None
-    max_iter: int = 300
-    max_rounds: int = 50
-    n_trials: int = 8
-    partition_weights: Any = None
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, micro_clusters: Any = "auto", init: Any = None,
+        max_iter: int = 300, max_rounds: int = 50, n_trials: int = 8, partition_weights: Any = None,
+        random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.micro_clusters = micro_clusters
+        self.init = init
+        self.max_iter = max_iter
+        self.max_rounds = max_rounds
+        self.n_trials = n_trials
+        self.partition_weights = partition_weights
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _goal(self, v: np.ndarray) -> DensityGoal | AgreementGoal:
         raise NotImplementedError
 
-    def _starts(self, search: Search, k: int) -> list[Found]:
+    def _starts(self, search: Search, k: int) -> list[SearchResult]:
         """Partitions to search from; TooFewRows when the rows cannot form `k` clusters."""
         raise NotImplementedError
 
@@ -217,10 +220,10 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
             self.n_iter_, self.converged_ = best.n_sweeps, best.converged
             self._store_scores([search.goal.score(step, rows.n_copies) for step in steps])
 
-    def _from_samples(self, search: Search, k: int) -> tuple[Found, list[float]] | None:
-        """A search on samples, improved on all rows, as `_from_starts`; None where all rows are to be searched."""
-        rows, n_items = search.rows, max(_SAMPLE, _PER_CLUSTER * k)
-        if rows.n_copies <= max(self._many, n_items):
+    def _from_samples(self, search: Search, k: int) -> tuple[SearchResult, list[float]] | None:
+        """A result from samples, improved on all rows, and its objective; None where all rows must be searched."""
+        rows, n_items = search.rows, max(_SAMPLE_ITEMS, _SAMPLE_PER_CLUSTER * k)
+        if rows.n_copies <= max(self._sampled_above, n_items):
             return None
         best: Fit | None = None
         labelling = None
@@ -228,12 +231,12 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
             sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed + draw, 3)), rows.layout)
             there = replace(search, rows=sample, engine=engine, seed=search.seed + draw, fewer=True)
             try:
-                found, _ = self._from_starts(there, k)
+                on_sample, _ = self._from_starts(there, k)
             except TooFewRows:
                 return None
-            if found.counts.n_clusters < k and not search.fewer:  # rare rows are not in the sample
+            if on_sample.counts.n_clusters < k and not search.fewer:  # rare rows are not in the sample
                 return None
-            fit = lloyd(rows, search.goal.passes(), found.counts, search.max_iter, labelling)
+            fit = lloyd(rows, search.goal.passes(), on_sample.counts, search.max_iter, labelling)
             labelling = fit.labelling
             if best is None or fit.loss < best.loss:
                 best = fit
@@ -244,13 +247,13 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
         end = without_empty(rows, search.climb(labelling))
         return end, [end.objective]
 
-    def _from_starts(self, search: Search, k: int) -> tuple[Found, list[float]]:
+    def _from_starts(self, search: Search, k: int) -> tuple[SearchResult, list[float]]:
         """The best result of the searches from all starts, and its objective after each step."""
         starts, k = with_fewer_clusters(lambda k: self._starts(search, k), k, silent=search.fewer)
         return self._best_of(search, starts, k)
 
-    def _best_of(self, search: Search, starts: list[Found], k: int) -> tuple[Found, list[float]]:
-        best: Found | None = None
+    def _best_of(self, search: Search, starts: list[SearchResult], k: int) -> tuple[SearchResult, list[float]]:
+        best: SearchResult | None = None
         for number, start in enumerate(starts):
             end, steps, rounds = split_merge(search, without_empty(search.rows, start), k)
             self.n_rounds_ += rounds
@@ -263,11 +266,11 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
         assert best is not None
         return best, best_steps
 
-    def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> Found:
-        labels, n_found = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
-        if n_found > k or (n_found < k and not fewer):
-            raise ValueError(f"init must have n_clusters={k} clusters, got {n_found}.")
-        return search.climb(search.rows.labelling(n_found, fill_missing(labels, 0)))
+    def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> SearchResult:
+        labels, n_given = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
+        if n_given > k or (n_given < k and not fewer):
+            raise ValueError(f"init must have n_clusters={k} clusters, got {n_given}.")
+        return search.climb(search.rows.labelling(n_given, fill_missing(labels, 0)))
 
     def _store_scores(self, scores: list[float]) -> None:
         """Keep the score at the start and after each step that raised it."""
@@ -290,7 +293,7 @@ def over_segment(
     return fit.labelling, fit.counts
 
 
-def split_merge(search: Search, found: Found, k: int) -> tuple[Found, list[float], int]:
+def split_merge(search: Search, current: SearchResult, k: int) -> tuple[SearchResult, list[float], int]:
     """Split one cluster and merge two, then exchange, while the objective rises.
 
     Also gives the objective at the start and after each round that raised it, and the number of rounds.
@@ -300,46 +303,46 @@ def split_merge(search: Search, found: Found, k: int) -> tuple[Found, list[float
     with fewer sweeps each.
     """
     rows, rounds, n_trials, sweeps = search.rows, 0, search.n_trials, search.max_iter
-    steps = [found.objective]
+    steps = [current.objective]
     if is_large(rows):
         n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(sweeps, _TRIAL_SWEEPS)
     while rounds < search.max_rounds:
         rounds += 1
-        n_now = found.counts.n_clusters
-        fine, halves = _halves(search, found, rounds)
-        plans = search.goal.plans(found.counts, halves, k - n_now)
+        n_now = current.counts.n_clusters
+        fine, halves = _halves(search, current, rounds)
+        plans = search.goal.plans(current.counts, halves, k - n_now)
         for plan in plans[:n_trials]:
             tried = search.climb(rows.renumbered(fine, *_carried_out(plan, halves, n_now)), sweeps)
-            if tried.objective > found.objective * (1.0 + _WORTH):
+            if tried.objective > current.objective * (1.0 + _LEAST_GAIN):
                 if not tried.converged and sweeps < search.max_iter:
                     tried = search.climb(tried.labelling)
-                found = without_empty(rows, tried)
-                steps.append(found.objective)
+                current = without_empty(rows, tried)
+                steps.append(current.objective)
                 break
         else:
             break
-    return found, steps, rounds
+    return current, steps, rounds
 
 
 def is_large(rows: Rows) -> bool:
     """Whether there are so many rows that passes should be saved."""
-    return rows.n_rows > _LARGE
+    return rows.n_rows > _SAVE_PASSES_ABOVE
 
 
-def _halves(search: Search, found: Found, rounds: int) -> tuple[Labelling, dict[int, Counts]]:
+def _halves(search: Search, current: SearchResult, rounds: int) -> tuple[Labelling, dict[int, Counts]]:
     """Every cluster split in two where it can be.
 
     Returns for each row its leaf, and for each split cluster the counts of its two leaves; the leaves come in the
     order of the clusters, and an unsplit one has a single leaf.
     """
     rows, goal = search.rows, search.goal
-    parts = rows.split(found.labelling)
-    weights = seeding_weights(goal.v, found.counts)
+    parts = rows.split(current.labelling)
+    weights = seeding_weights(goal.v, current.counts)
     objective = KMeansObjective(goal.v)
 
-    def two(task: tuple[int, Rows]) -> Found | None:
+    def two(task: tuple[int, Rows]) -> SearchResult | None:
         c, part = task
-        best: Found | None = None
+        best: SearchResult | None = None
         if part.n_copies < 2 * goal.least:
             return None
         for restart in range(_SPLIT_STARTS):
@@ -350,9 +353,9 @@ def _halves(search: Search, found: Found, rounds: int) -> tuple[Labelling, dict[
             fit = lloyd(part, objective, Counts.of_rows(seeds, part.layout), _SPLIT_PASSES)
             if (fit.counts.sizes < goal.least).any():
                 continue
-            found = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
-            if best is None or found.objective > best.objective:
-                best = found
+            pair = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
+            if best is None or pair.objective > best.objective:
+                best = pair
         return best
 
     pairs = search.engine.side_by_side(two, list(enumerate(parts)))
@@ -377,17 +380,17 @@ def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray
     return number, n_after
 
 
-def without_empty(rows: Rows, found: Found) -> Found:
+def without_empty(rows: Rows, result: SearchResult) -> SearchResult:
     """The same partition without its empty clusters."""
-    counts = found.counts
+    counts = result.counts
     kept = counts.sizes > 0
     if kept.all():
-        return found
+        return result
     # rows with multiplicity 0 may have the number of an empty cluster
     number = np.maximum(np.cumsum(kept) - 1, 0).astype(np.int32)
     smaller = Counts(np.ascontiguousarray(counts.alpha[:, kept]), counts.sizes[kept], counts.layout)
-    labelling = rows.renumbered(found.labelling, number, smaller.n_clusters)
-    return replace(found, labelling=labelling, counts=smaller)
+    labelling = rows.renumbered(result.labelling, number, smaller.n_clusters)
+    return replace(result, labelling=labelling, counts=smaller)
 
 
 def _pair_changes(left: Counts, right: Counts, bits: int) -> np.ndarray:

@@ -22,16 +22,47 @@ class SEC(TableConsensus):
 
     Parameters
     ----------
-    n_clusters, n_init, init, max_iter, partition_weights, random_state, engine, verbose
-        As for `KMeansConsensus`; ``init="random", n_init=1`` fits the paper's figures on its small sets.
+    n_clusters : int, default=8
+        Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
+    n_init : int, default=10
+        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
+    init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
+        How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
+    max_iter : int, default=300
+        Largest number of passes per start.
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other partitions.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print a line per start.
 
     Attributes
     ----------
-    labels_, losses_, density_, n_clusters_, cluster_density_, cluster_sizes_, n_iter_, converged_, stop_reason_
-        As for `KMeansConsensus`.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     loss_ : float
         Normalised cut :math:`k - \sum_C \sum_f \alpha_f^2 / w(C)`; the weighted k-means cost differs from it by a
         constant of the ensemble.
+    losses_ : list of float
+        Loss after each pass of the best start, strictly falling.
+    n_iter_ : int
+        Passes of the best start.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
+        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -40,7 +71,8 @@ class SEC(TableConsensus):
     Notes
     -----
     Time and memory are those of :class:`KMeansConsensus`. Large base clusters weigh more: the normalised cut favours
-    clusters of equal total degree, not of equal density.
+    clusters of equal total degree, not of equal density. ``init="random", n_init=1`` fits the paper's figures on its
+    small sets.
 
     References
     ----------

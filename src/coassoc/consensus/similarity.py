@@ -137,8 +137,8 @@ def row_similarities(
                 seen = (left != layout.n_clusters[j])[:, None] & (right != layout.n_clusters[j])
                 pairs += seen.view(np.uint8) if counting else v[j] * seen
             if counting:
-                same = left[:, None] == right
-                total += (same & seen if has_missing else same).view(np.uint8)
+                equal = left[:, None] == right
+                total += (equal & seen if has_missing else equal).view(np.uint8)
             else:
                 total += np.take(tables[j][left], right, axis=1)
         values = np.divide(total, pairs, out=np.zeros(total.shape), where=pairs > 0) if has_missing else total
@@ -160,10 +160,10 @@ def row_counts(codes: np.ndarray) -> np.ndarray:
     rows = max(1, _BLOCK // max(1, n))
     for a in range(0, n, rows):
         block = counts[a : a + rows]
-        same = np.empty(block.shape, dtype=bool)
+        equal = np.empty(block.shape, dtype=bool)
         for column in columns:
-            np.equal(column[a : a + rows, None], column[None, :], out=same)
-            np.add(block, same.view(np.uint8), out=block)
+            np.equal(column[a : a + rows, None], column[None, :], out=equal)
+            np.add(block, equal.view(np.uint8), out=block)
     return counts
 
 

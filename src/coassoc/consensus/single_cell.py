@@ -82,15 +82,15 @@ def matching_keys(adata: Any, keys: str | Sequence[str]) -> list[str]:
     if not (hasattr(adata, "obs") and hasattr(adata, "uns")):
         raise TypeError(f"adata must be an AnnData object, got {type(adata).__name__}; for frames, use Consensus.")
     known = [str(name) for name in adata.obs.columns]
-    found: list[str] = []
+    names: list[str] = []
     for pattern in [keys] if isinstance(keys, str) else list(keys):
         matches = [name for name in known if name == pattern or fnmatchcase(name, pattern)]
         if not matches:
             raise ValueError(f"keys: .obs has no column {pattern!r}; it has {', '.join(known) or 'none'}.")
-        found += matches
-    if not found:
+        names += matches
+    if not names:
         raise ValueError("keys must name at least one column of .obs, got none.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 def cells_ensemble(adata: Any, names: Sequence[str]) -> Ensemble:
@@ -98,7 +98,7 @@ def cells_ensemble(adata: Any, names: Sequence[str]) -> Ensemble:
     columns: list[Any] = []
     for name in names:
         column = adata.obs[name]
-        numbers = [label_of(str(one)) for one in column.cat.categories] if hasattr(column, "cat") else [None]
+        numbers = [label_of(str(category)) for category in column.cat.categories] if hasattr(column, "cat") else [None]
         whole = all(isinstance(number, int) for number in numbers)
         columns.append(Dictionary(column.cat.codes.to_numpy(), np.array(numbers, dtype=np.int64)) if whole else column)
     ensemble = Ensemble.from_partitions(columns, names=names)

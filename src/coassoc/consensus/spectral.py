@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -26,17 +25,19 @@ from .starts import warn_if_fewer, with_fewer_clusters
 _MAX_BYTES = 1 << 34  # ECPCS refuses similarities of base clusters beyond this
 
 
-@dataclass(eq=False, repr=False)
 class SpectralConsensus(PredictMixin, ConsensusEstimator):
     """Shared by the methods that embed items by the eigenvectors of base clusters: k-means by score tables."""
 
-    n_clusters: int = 8
-    _: KW_ONLY
-    n_init: int = 10
-    max_iter: int = 10
-    random_state: Any = None
-    engine: Any = "auto"
-    verbose: int = 0
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, max_iter: int = 10, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         """Vectors (d, q) whose sum over its labels embeds an item."""
@@ -54,10 +55,10 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
                 starts = sample.starts(rows, k, stream(seed, 2))
                 vectors = starts.even(self._embedding(sample, k, stream(seed, 1)))
                 objective = EmbeddingObjective(round_vectors(vectors, rows.whole_counts().alpha[:, 0]))
-                start = starts.settled(objective, self._start(starts, objective, k, n_init, seed))
+                start = starts.finished(objective, self._start(starts, objective, k, n_init, seed))
                 return lloyd(rows, objective, start, max_iter)
 
-            # one thread: sums of floats would otherwise depend on how many there are
+            # sums of floats depend on the number of threads
             with one_thread("blas"):
                 best, differ = with_fewer_clusters(fit, k, silent=True)
             self._keep_model(ensemble, best.table)
@@ -72,11 +73,10 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
             warn_if_fewer(k, self.n_clusters_, what)
 
     def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
-        """Counts whose centres k-means on the sample begins with."""
+        """Counts whose centers k-means on the sample begins with."""
         return starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
 
 
-@dataclass(eq=False, repr=False)
 class HBGF(SpectralConsensus):
     r"""Consensus by cutting the bipartite graph of items and base clusters.
 
@@ -89,31 +89,46 @@ class HBGF(SpectralConsensus):
 
     Parameters
     ----------
-    n_clusters
-        As for `KMeansConsensus`.
+    n_clusters : int, default=8
+        Number of clusters in the consensus.
     n_init : int, default=10
-        Starts of k-means on a sample of the items, of which the best goes on to all items (`ECPCS`: on the base
-        clusters).
+        Starts of k-means on a sample of the items, of which the best goes on to all items.
     max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
         eigenvectors may differ in the last bits elsewhere.
-    engine
-        As for `KMeansConsensus`.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
     verbose : int, default=0
         Print the size of the sample, the passes over all items and the loss.
 
     Attributes
     ----------
-    labels_, n_clusters_, density_, cluster_density_, cluster_sizes_, losses_, n_iter_, converged_, stop_reason_
-        As for `KMeansConsensus`; passes are those over all items.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_ : float
         −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
+        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
     n_sampled_ : int
         Items from which the graph of base clusters was made.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -149,7 +164,6 @@ class HBGF(SpectralConsensus):
         return vectors
 
 
-@dataclass(eq=False, repr=False)
 class LWGP(SpectralConsensus):
     r"""Locally weighted graph partitioning: `HBGF` with uncertain base clusters weighted down.
 
@@ -158,17 +172,50 @@ class LWGP(SpectralConsensus):
 
     Parameters
     ----------
-    n_clusters, n_init, max_iter, random_state, engine, verbose
-        As for `HBGF`.
+    n_clusters : int, default=8
+        Number of clusters in the consensus.
+    n_init : int, default=10
+        Starts of k-means on a sample of the items, of which the best goes on to all items.
+    max_iter : int, default=10
+        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the size of the sample, the passes over all items and the loss.
     theta : float, default=0.4
         How fast the weight of a base cluster falls with its uncertainty.
 
     Attributes
     ----------
-    labels_, n_clusters_, eigenvalues_, loss_ and the others
-        As for `HBGF`.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
+    eigenvalues_ : ndarray of shape (n_clusters,)
+        Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
+        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -186,12 +233,20 @@ class LWGP(SpectralConsensus):
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.LWGP(n_clusters=2, random_state=0).fit([[0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]).cluster_sizes_.max()
-    np.int64(3)
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> labels = ca.LWGP(n_clusters=2, random_state=0).fit_predict(table)
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    [0, 0, 0, 1, 1, 1]
     """
 
-    _: KW_ONLY
-    theta: float = THETA
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, max_iter: int = 10, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0, theta: float = THETA,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, random_state=random_state, engine=engine, verbose=verbose,
+        )  # fmt: skip
+        self.theta = theta
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         self.cluster_weights_ = u = sample.uncertainty(self.theta)
@@ -199,7 +254,6 @@ class LWGP(SpectralConsensus):
         return u[:, None] * vectors
 
 
-@dataclass(eq=False, repr=False)
 class ECPCS(SpectralConsensus):
     r"""Consensus from random walks over base clusters.
 
@@ -213,15 +267,48 @@ class ECPCS(SpectralConsensus):
 
     Parameters
     ----------
-    n_clusters, n_init, max_iter, random_state, engine, verbose
-        As for `HBGF`.
+    n_clusters : int, default=8
+        Number of clusters in the consensus.
+    n_init : int, default=10
+        Starts of k-means on the base clusters.
+    max_iter : int, default=10
+        Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
+        eigenvectors may differ in the last bits elsewhere.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print the size of the sample, the passes over all items and the loss.
     steps : int, default=20
         Length t of the walks.
 
     Attributes
     ----------
-    labels_, n_clusters_, eigenvalues_, loss_ and the others
-        As for `HBGF`.
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    density_ : float
+        Density S of the partition.
+    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
+        Density and number of items of each cluster.
+    eigenvalues_ : ndarray of shape (n_clusters,)
+        Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
+    loss_ : float
+        −Σ over clusters of the length of their summed embedding; lower is better.
+    losses_ : list of float
+        Loss after each pass over all items, strictly falling.
+    n_iter_ : int
+        Passes over all items.
+    converged_ : bool
+        True when one more pass would leave every label unchanged.
+    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
+        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
+    n_sampled_ : int
+        Items from which the graph of base clusters was made.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of partitions at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -240,12 +327,20 @@ class ECPCS(SpectralConsensus):
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.ECPCS(n_clusters=2, random_state=0).fit([[0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]).cluster_sizes_.max()
-    np.int64(3)
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> labels = ca.ECPCS(n_clusters=2, random_state=0).fit_predict(table)
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    [0, 0, 0, 1, 1, 1]
     """
 
-    _: KW_ONLY
-    steps: int = 20
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, max_iter: int = 10, random_state: Any = None,
+        engine: Any = "auto", verbose: int = 0, steps: int = 20,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_clusters, n_init=n_init, max_iter=max_iter, random_state=random_state, engine=engine, verbose=verbose,
+        )  # fmt: skip
+        self.steps = steps
 
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
         steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes

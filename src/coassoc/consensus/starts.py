@@ -54,13 +54,13 @@ def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, 
         return lloyd(rows, objective, first, starts.max_iter, shared)
 
     for first in range(0, len(restarts), at_once):
-        some = restarts[first : first + at_once]
+        batch = restarts[first : first + at_once]
         if seeded:
-            planned = [Start(rows, stream(starts.seed, restart)) for restart in some]
+            planned = [Start(rows, stream(starts.seed, restart)) for restart in batch]
             fits = seeded_fits(engine, planned, objective, k, weights, starts.max_iter, shared)
         else:
-            fits = engine.side_by_side(run, some)
-        for restart, fit in zip(some, fits):
+            fits = engine.side_by_side(run, batch)
+        for restart, fit in zip(batch, fits):
             if isinstance(fit, TooFewRows):
                 if short is None or fit.n_different > short.n_different:
                     short = fit
@@ -93,20 +93,21 @@ def with_fewer_clusters(fit: Callable[[int], T], n_clusters: int, *, silent: boo
     k = n_clusters
     while True:
         try:
-            found = fit(k)
+            result = fit(k)
         except TooFewRows as short:
             k = short.n_different
         else:
             if not silent:
                 warn_if_fewer(n_clusters, k)
-            return found, k
+            return result, k
 
 
-def warn_if_fewer(n_clusters: int, found: int, what: str = "different label rows") -> None:
+def warn_if_fewer(n_clusters: int, n_different: int, what: str = "different label rows") -> None:
     """Warn, as scikit-learn does, when there are fewer different rows than clusters asked for."""
-    if found < n_clusters:
+    if n_different < n_clusters:
         warnings.warn(
-            f"n_clusters={n_clusters} is larger than the number of {what}, {found}; {found} clusters are returned.",
+            f"n_clusters={n_clusters} is larger than the number of {what}, {n_different}; "
+            f"{n_different} clusters are returned.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -31,6 +31,18 @@ class Tree:
     density: list[float] = field(default_factory=list)
     gain: list[float] = field(default_factory=list)
 
+    def __getstate__(self) -> dict[str, np.ndarray]:
+        return {name: np.array(getattr(self, name)) for name in ("rank", "size", "density", "gain")}
+
+    def __setstate__(self, state: dict[str, np.ndarray]) -> None:
+        """Make the splits again, so that no file can hold links that go round in circles."""
+        rank, size, density, gain = (state[name].tolist() for name in ("rank", "size", "density", "gain"))
+        vars(self).update(vars(Tree()))
+        self.add(-1, size[0], density[0])
+        for node in np.argsort(rank, kind="stable")[rank.count(0) :].tolist():
+            pair = slice(len(self.parent), len(self.parent) + 2)
+            self.split(node, gain[node], size[pair], density[pair])
+
     def add(self, parent: int, size: int, density: float) -> int:
         """A new leaf."""
         self.parent.append(parent)
@@ -66,14 +78,14 @@ class Tree:
     def leaves(self, k: int | None = None) -> list[int]:
         """Nodes that are leaves when only the first k − 1 splits are made, from left to right."""
         last = self.n_splits if k is None else k - 1
-        found, stack = [], [0]
+        reached, stack = [], [0]
         while stack:
             node = stack.pop()
             if 0 < self.rank[node] <= last:
                 stack += [self.right[node], self.left[node]]
             else:
-                found.append(node)
-        return found
+                reached.append(node)
+        return reached
 
     def cut(self, k: int) -> np.ndarray:
         """For each final leaf, from left to right, its cluster among the first k leaves."""

@@ -11,9 +11,7 @@ import numpy as np
 from ..core.checks import check_choice
 from ..core.counts import Counts
 from ..engines import Rows
-from ..metrics.weights import THETA, check_cluster_weights, uncertainty_from_overlap
-
-__all__ = ["THETA", "ClusterWeightObjective", "resolve_cluster_weights", "uncertainty_from_overlap"]
+from ..metrics.weights import check_cluster_weights, uncertainty_from_overlap
 
 
 def resolve_cluster_weights(weights: Any, rows: Rows) -> np.ndarray | None:

@@ -78,8 +78,6 @@ def make_ensemble(
     ``SeedSequence(random_state, spawn_key=(j,))`` and numeric libraries run on one thread per partition, so the
     ensemble is the same for any `n_jobs`.
 
-    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
-
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)

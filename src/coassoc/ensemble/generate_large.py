@@ -40,8 +40,6 @@ def make_ensemble_large(
     The labels are those of ``make_ensemble(X, fit_sample=fit_sample, ...)`` with the same seed, without ever holding
     more than the samples and one block. Two passes over the features: one picks the sampled rows, one labels.
 
-    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
-
     Parameters
     ----------
     features : path

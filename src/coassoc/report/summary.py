@@ -158,7 +158,6 @@ def summarize(
     Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
     partitions agree beyond chance, and how many clusters they suggest.
     """
-    # More than 8 parameters: each is a choice of its own, and all but the first have defaults.
     # More than 60 lines: one part of the report after the other.
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)

@@ -153,8 +153,8 @@ def test_names_of_clusters_and_order_of_partitions_do_not_matter(missing, method
 
 def test_a_large_ensemble_is_reduced_on_a_sample(monkeypatch):
     table, truth = planted(n=3000)
-    monkeypatch.setattr("coassoc.consensus.micro.LARGE", 1000)
-    monkeypatch.setattr("coassoc.consensus.micro.SAMPLE", 800)
+    monkeypatch.setattr("coassoc.consensus.micro.SAMPLED_ABOVE", 1000)
+    monkeypatch.setattr("coassoc.consensus.micro.SAMPLE_ITEMS", 800)
     answer = fit(table)
     assert adjusted_rand_score(truth, answer.labels_) > 0.95 and answer.n_clusters_ == 4
     assert same(answer, fit(table, engine="numpy")) and same(
@@ -252,8 +252,8 @@ def test_items_without_labels_take_no_part():
 def test_a_saved_answer_is_the_same(tmp_path, method):
     table, _ = planted(missing=0.05)
     answer = fit(table, method=method)
-    answer.save(tmp_path / "answer.npz")
-    again = ca.load(tmp_path / "answer.npz")
+    answer.save(tmp_path / "answer.skops")
+    again = ca.load(tmp_path / "answer.skops")
     assert same(answer, again) and (again.predict(table) == answer.predict(table)).all()
     for a, b in zip(answer.alternatives_, again.alternatives_, strict=True):
         assert repr(a) == repr(b) and (a.labels == b.labels).all()

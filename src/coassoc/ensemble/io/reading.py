@@ -38,8 +38,6 @@ def read_ensemble(
 
     The page on files has every rule: which cells are missing, which columns are ids, what a header is.
 
-    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
-
     Parameters
     ----------
     path : str, path or list of them

@@ -4,15 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 import coassoc as ca
 import oracle
 from coassoc.consensus import search
-from coassoc.consensus.merge import PairSums, merge_clusters, merged_counts
+from coassoc.consensus.merge import merge_clusters
 from coassoc.consensus.search import AgreementGoal, DensityGoal, over_segment
 from coassoc.core.counts import Counts
 from coassoc.core.moves import AgreementObjective
@@ -129,68 +125,6 @@ def test_starting_from_labels_keeps_or_raises_their_score():
     assert agreed.ensemble_nmi_ >= ca.ensemble_nmi(ens, truth)
 
 
-# -- merging on counts ---------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), missing=st.booleans())
-def test_merge_losses_are_what_the_density_loses(seed, missing):
-    rng = np.random.default_rng(seed)
-    table = rng.integers(-1 if missing else 0, 3, size=(20, 3))
-    table[(table < 0).all(axis=1)] = 0
-    labels = rng.integers(0, 4, size=20)
-    labels[:4] = np.arange(4)
-    ens = ca.Ensemble(table)
-    v = rng.random(3) + 0.1
-    v *= 3 / v.sum()
-    rows = ca.engines.Numpy().load(ens)
-    counts = rows.counts(rows.labelling(4, labels.astype(np.int32)))
-    losses = PairSums(counts, v).merge_losses()
-    before = ca.density(ens, labels, partition_weights=v)
-    for a, b in itertools.combinations(range(4), 2):
-        after = ca.density(ens, np.where(labels == b, a, labels), partition_weights=v)
-        assert losses[a, b] == pytest.approx(20 * (before - after), abs=1e-9)
-
-
-def test_sums_follow_a_merge():
-    ens, _ = blocks(9, n=50)
-    rows = ca.engines.Numpy().load(ens)
-    counts = rows.counts(rows.labelling(5, (np.arange(50) % 5).astype(np.int32)))
-    sums = PairSums(counts, np.ones(8))
-    sums.merge(1, 3)
-    fresh = PairSums(merged_counts(counts, np.array([0, 1, 2, 1, 3]), 4), np.ones(8))
-    kept = [0, 1, 2, 4]
-    assert sums.values()[kept] == pytest.approx(fresh.values())
-    assert sums.merge_losses()[np.ix_(kept, kept)] == pytest.approx(fresh.merge_losses())
-    assert sums.average_distances()[np.ix_(kept, kept)] == pytest.approx(fresh.average_distances())
-
-
-def test_average_merging_equals_linkage_of_singletons():
-    ens = ca.Ensemble(np.random.default_rng(6).integers(0, 4, size=(14, 7)))
-    rows = ca.engines.Numpy().load(ens)
-    counts = rows.counts(rows.labelling(14, np.arange(14, dtype=np.int32)))
-    v = np.random.default_rng(7).random(7)  # random weights leave no ties
-    v *= 7 / v.sum()
-    together = sum(v[j] * (ens.codes[:, j, None] == ens.codes[:, j]) for j in range(7)) / 7
-    distances = 1.0 - together
-    np.fill_diagonal(distances, 0.0)
-    tree = linkage(squareform(distances, checks=False), "average")
-    assert np.diff(tree[:, 2]).min() > 1e-9
-    group = merge_clusters(counts, v, 5, "average")
-    assert ca.nmi(group, fcluster(tree, 5, "maxclust")) == 1.0
-
-
-def test_merged_counts_are_counts_of_the_merged_labels():
-    ens, _ = blocks(7, n=60)
-    labels = 1 + (np.arange(60) % 9).astype(np.int32)  # cluster 0 is empty
-    rows = ca.engines.Numpy().load(ens)
-    counts = rows.counts(rows.labelling(10, labels))
-    group = merge_clusters(counts, np.ones(8), 4, "density")
-    merged = merged_counts(counts, group, 4)
-    direct = rows.counts(rows.labelling(4, group[labels]))
-    assert (merged.alpha == direct.alpha).all() and (merged.sizes == direct.sizes).all()
-
-
 @pytest.mark.parametrize("goal", [DensityGoal, AgreementGoal])
 def test_plans_promise_what_they_bring(goal):
     ens, _ = blocks(8, n=80)
@@ -223,7 +157,8 @@ def test_many_items_are_searched_on_samples(method, score, loses, engine, monkey
     method = getattr(ca, method)
     whole = method(6, random_state=0).fit(table)
     assert whole.n_sampled_ == 900
-    for owner, name, value in ((method, "_many", 500), (search, "_SAMPLE", 500), (search, "_PER_CLUSTER", 1)):
+    monkeypatch.setattr(method, "_sampled_above", 500)
+    for owner, name, value in ((search, "_SAMPLE_ITEMS", 500), (search, "_SAMPLE_PER_CLUSTER", 1)):
         monkeypatch.setattr(owner, name, value)
     found = method(6, random_state=0, engine=engine).fit(table)
     assert found.n_sampled_ == 500 and found.n_clusters_ == 6 and found.converged_
@@ -239,7 +174,8 @@ def test_many_items_are_searched_on_samples(method, score, loses, engine, monkey
 
 def test_density_keeps_the_best_of_its_samples(monkeypatch):
     ens, _ = blocks(1, n=2000, noise=0.5)
-    for owner, name, value in ((ca.DensityConsensus, "_many", 0), (search, "_SAMPLE", 40), (search, "_PER_CLUSTER", 1)):
+    monkeypatch.setattr(ca.DensityConsensus, "_sampled_above", 0)
+    for owner, name, value in ((search, "_SAMPLE_ITEMS", 40), (search, "_SAMPLE_PER_CLUSTER", 1)):
         monkeypatch.setattr(owner, name, value)
     found = ca.DensityConsensus(6, random_state=0).fit(ens)
     monkeypatch.setattr(ca.DensityConsensus, "_n_samples", 1)

@@ -17,9 +17,11 @@ from coassoc.consensus import eac, embedding, graph, micro, registry, search
 def reduce_early(monkeypatch):
     """Samples and micro-clusters of sizes that take no time."""
     for module, name, value in (
-        (micro, "LARGE", 60), (micro, "SAMPLE", 50), (search, "_SAMPLE", 50), (search, "_PER_CLUSTER", 8),
-        (ca.AgreementConsensus, "_many", 60), (ca.DensityConsensus, "_many", 60), (embedding, "MOST_LABELS", 500),
-        (embedding, "START_ROWS", 40), (embedding, "MOST_CODES", 30), (eac, "MANY", 25), (graph, "MANY", 25),
+        (micro, "SAMPLED_ABOVE", 60), (micro, "SAMPLE_ITEMS", 50), (search, "_SAMPLE_ITEMS", 50),
+        (search, "_SAMPLE_PER_CLUSTER", 8), (ca.AgreementConsensus, "_sampled_above", 60),
+        (ca.DensityConsensus, "_sampled_above", 60), (embedding, "MOST_LABELS", 500),
+        (embedding, "START_ROWS", 40), (embedding, "MOST_CODES", 30),
+        (eac, "MANY_MICRO_CLUSTERS", 25), (graph, "MANY_MICRO_CLUSTERS", 25),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -118,8 +120,8 @@ def measure(name):
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patched:
         reduce_early(patched)
-        patched.setattr(micro, "LARGE", 3000)
-        patched.setattr(micro, "SAMPLE", 2000)
+        patched.setattr(micro, "SAMPLED_ABOVE", 3000)
+        patched.setattr(micro, "SAMPLE_ITEMS", 2000)
         left_out = () if find_spec("pymetis") else ("mcla", "cspa")
         kernels = find_spec("coassoc._kernels") is not None
         print(json.dumps({name: measure(name) for name in BYTES_PER_ITEM if kernels and name not in left_out}))
