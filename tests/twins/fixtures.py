@@ -5,21 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coassoc.consensus import (
-    answer,
-    base,
-    bisecting,
-    eac,
-    embedding,
-    graph,
-    kmeans,
-    lloyd,
-    micro,
-    search,
-    similarity,
-    spectral,
-    starts,
-)
+from coassoc.consensus import base, bisecting, eac, embedding, kmeans, lloyd, micro, search, similarity, spectral, starts
+from coassoc.consensus.auto import estimator
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
@@ -109,8 +96,8 @@ def as_if_on_device(make, patch, device):
     if make.kind is not Twin:
         return
     patch.setattr(_cuda_device, "device_of", lambda array: device)
-    for module in (answer, base, bisecting, labels):
+    for module in (base, bisecting, estimator, labels):
         patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
-    guarded = (answer, base, bisecting, contract, eac, embedding, graph, kmeans, labels, lloyd, micro, search)
+    guarded = (base, bisecting, contract, eac, embedding, estimator, kmeans, labels, lloyd, micro, search)
     for module in (*guarded, similarity, spectral, starts):
         patch.setattr(module, "np", Guard())
