@@ -250,15 +250,15 @@ def test_moves_proposed_and_applied(engine, state):
         for limit in (3, 50, 10_000):
             table = live[0].table()
             expected = theirs.propose_moves(yours, table, start, limit)
-            found = ours.propose_moves(mine, table, start, limit)
+            moves = ours.propose_moves(mine, table, start, limit)
             for name in ("indices", "sources", "targets", "codes", "copies", "stop"):
-                np.testing.assert_array_equal(getattr(found.to_host(), name), getattr(expected, name), err_msg=name)
+                np.testing.assert_array_equal(getattr(moves, name), getattr(expected, name), err_msg=name)
             applied = theirs.apply_moves(yours, live[0], expected, table.threshold)
-            assert ours.apply_moves(mine, live[1], found, table.threshold) == applied
+            assert ours.apply_moves(mine, live[1], moves, table.threshold) == applied
             equal(ours.labels(mine), theirs.labels(yours))
             equal(ours.counts(mine).alpha, live[0].alpha)
             equal(live[1].alpha, live[0].alpha)
-            start, made = found.stop if found.stop < theirs.n_rows else 0, made + applied
+            start, made = moves.stop if moves.stop < theirs.n_rows else 0, made + applied
         assert ours.assign(mine, scores) == theirs.assign(yours, scores)  # rows that moved are scored again
         equal(ours.labels(mine), theirs.labels(yours))
     assert made > 0

@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coassoc.consensus import base, bisecting, eac, embedding, kmeans, lloyd, micro, search, similarity, spectral, starts
+from coassoc.consensus import (
+    base,
+    bisecting,
+    eac,
+    embedding,
+    kmeans,
+    lloyd,
+    micro,
+    search,
+    similarity,
+    spectral,
+    starts,
+)
 from coassoc.consensus.auto import estimator
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
@@ -19,7 +31,7 @@ from twins.device import NumpyDevice, OnDevice
 class Twin(Cuda):
     """The CUDA engine on the NumPy twin of a GPU."""
 
-    skip, piece_rows = True, 8192  # so that bounds and pieces are tested on few rows, too
+    skip = True  # so that bounds are tested on few rows, too
 
     def __init__(self, *arguments, twin=None, **options):
         super().__init__(*arguments, **options)
@@ -36,9 +48,9 @@ def engines(request):
         pytest.skip("no CUDA device, or no CuPy")
     kind = Twin if request.param == "twin" else Cuda
 
-    def maker(skip=True, piece_rows=8192, **options):
+    def maker(skip=True, **options):
         engine = kind(**options)
-        engine.skip, engine.piece_rows = skip, piece_rows
+        engine.skip = skip
         return engine
 
     maker.kind = kind
@@ -53,21 +65,18 @@ def on_device(make, host):
 
 
 class Watch:
-    """Records the bytes of every copy between a device and the host, and the number of moves settled per call."""
+    """Records the bytes of every copy between a device and the host."""
 
     def __init__(self, device, patch):
-        self.fetched, self.sent, self.moves = [], [], []
+        self.fetched, self.sent = [], []
         for name, noted in (("get", self.fetched), ("put", self.sent)):
-            patch.setattr(device, name, self._noting(getattr(device, name), noted, lambda array: array.nbytes))
-        patch.setattr(
-            device, "settle_moves", self._noting(device.settle_moves, self.moves, lambda _, moves: len(moves))
-        )
+            patch.setattr(device, name, self._noting(getattr(device, name), noted))
 
     @staticmethod
-    def _noting(cross, noted, size):
-        def crossing(*args):
-            noted.append(size(*args[:2]))
-            return cross(*args)
+    def _noting(cross, noted):
+        def crossing(array):
+            noted.append(array.nbytes)
+            return cross(array)
 
         return crossing
 

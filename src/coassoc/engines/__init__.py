@@ -61,6 +61,6 @@ def _fastest(ensemble: Loadable | None) -> Engine:
         preferred = ensemble.preferred_engine()
         if preferred is not None:
             return preferred
-        if ensemble.n_samples >= CUDA_PAYS and has_device():
-            return Cuda()
+        if ensemble.n_samples >= CUDA_PAYS and has_device() and (cuda := Cuda()).fits(ensemble.codes):
+            return cuda
     return native_or_none() or Numpy()
