@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
+from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.mixture import GaussianMixture
 
 import coassoc as ca
@@ -98,7 +98,7 @@ def test_sparse_features_give_the_partitions_of_dense_ones():
 
 
 def test_mini_batch_and_float32(X):
-    ens = ca.make_ensemble(X.astype(np.float32), 3, 3, mini_batch=True, n_init=1, random_state=0)
+    ens = ca.make_ensemble(X.astype(np.float32), 3, 3, clusterer=MiniBatchKMeans(n_init=1), random_state=0)
     assert ens.n_partitions == 3 and (ens.n_clusters <= 3).all()
 
 
@@ -127,7 +127,6 @@ def test_seeds_accept_sequences_and_generators():
         ({"fit_sample": 50, "sample_fraction": 0.5}, "give only one"),
         ({"clusterer": []}, "at least one clusterer"),
         ({"clusterer": AgglomerativeClustering(), "fit_sample": 50}, "has no predict"),
-        ({"clusterer": KMeans(), "mini_batch": True}, "cannot be given with clusterer"),
         ({"random_state": -1}, "random_state must not be negative"),
         ({"n_init": 0}, "n_init must be"),
         ({"n_clusters": "many"}, "n_clusters must be None"),

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from
-from ..core.threads import one_thread
 from ..engines import Engine, Rows
+from ..engines.threads import one_thread
 from ..ensemble import Ensemble
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, host_ensemble, on_host

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.checks import check_integer, seed_from, stream
 from ..core.counts import Counts
 from ..core.objectives import EmbeddingObjective, lengths_of, round_vectors
-from ..core.threads import one_thread
 from ..engines import Fit
+from ..engines.threads import one_thread
 from ..metrics.weights import THETA
 from .base import ConsensusEstimator, PredictMixin
 from .embedding import Sample, StartRows, graph_vectors

@@ -11,8 +11,8 @@ import numpy as np
 from ...core.checks import check_integer, seed_from, stream
 from ...core.counts import Counts, Layout
 from ...core.objectives import KMeansObjective, fix_table
-from ...core.threads import one_thread
 from ...engines import Engine, Rows
+from ...engines.threads import one_thread
 from ...ensemble import Ensemble
 from ...ensemble.ensemble import is_on_gpu
 from ...metrics.counting import member_tables

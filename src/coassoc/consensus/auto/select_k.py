@@ -14,8 +14,8 @@ from sklearn.utils import check_array
 
 from ...core.checks import check_choice, check_integer, seed_from, stream
 from ...core.densities import cluster_densities, mean_density
-from ...core.threads import one_thread
 from ...engines import resolve
+from ...engines.threads import one_thread
 from ...ensemble import Ensemble, check_ensemble, make_ensemble
 from ...metrics.densities import density as density_metric
 from ...metrics.stability import cluster_stability

@@ -30,6 +30,7 @@ _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the 
 _PROPOSE_ROWS = 1 << 21  # rows examined in one launch of `propose_rows`
 _SHARE_ROWS = 1 << 26  # rows whose shares in a weighted overlap are in memory at once
 _MAX_CLUSTERS = 65_535
+CUDA_PAYS = 1_000_000  # items from which a GPU is faster, copy included; on an H200 beside 16 cores, see docs/gpu.md
 
 
 class Cuda(Engine):
@@ -76,7 +77,7 @@ class Cuda(Engine):
         codes, on_host = ensemble.codes, not device.owns(ensemble.codes)
         if on_host:
             if not self.fits(codes):
-                raise MemoryError(_memory_message(*codes.shape, codes.dtype.itemsize, device.free_bytes()))
+                raise MemoryError(_memory_message(codes, device.free_bytes()))
             codes = device.put(np.ascontiguousarray(codes))
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
@@ -86,7 +87,7 @@ class Cuda(Engine):
 
     def fits(self, codes: np.ndarray) -> bool:
         """Whether codes of the host, and what a fit keeps for each item, fit in the free memory of the GPU."""
-        return len(codes) * (codes.shape[1] * codes.dtype.itemsize + 2) + _SPARE_BYTES <= self.open().free_bytes()
+        return _bytes_needed(codes) <= self.open().free_bytes()
 
 
 class CudaLabelling(Labelling):
@@ -305,8 +306,7 @@ class CudaRows(Rows):
         try:
             return self.device.empty(shape, dtype)
         except MemoryError as error:
-            n, p, size = self.n_rows, self.layout.n_partitions, self.codes.dtype.itemsize
-            raise MemoryError(_memory_message(n, p, size, self.device.free_bytes())) from error
+            raise MemoryError(_memory_message(self.codes, self.device.free_bytes())) from error
 
 
 def _copies_on_device(device: Any, ensemble: Any, multiplicity: Any) -> tuple[Any, int]:
@@ -335,10 +335,14 @@ def _label_type(k: int) -> np.dtype:
     return smallest_unsigned(k)
 
 
-def _memory_message(n: int, p: int, itemsize: int, free: int) -> str:
-    need = n * (p * itemsize + 2) + _SPARE_BYTES
+def _bytes_needed(codes: Any) -> int:
+    return len(codes) * (codes.shape[1] * codes.dtype.itemsize + 2) + _SPARE_BYTES
+
+
+def _memory_message(codes: Any, free: int) -> str:
+    n, p = codes.shape
     return (
-        f"the GPU has {free} bytes free, but {n} items of {p} codes need about {need}: n (p b + l + g) + "
-        f"{_SPARE_BYTES} with b = {itemsize} bytes per code, l = 1 or 2 per label, g = 1 per gap or distance; "
-        "use engine='native', or engine='dask' with several GPUs."
+        f"the GPU has {free} bytes free, but {n} items of {p} codes need about {_bytes_needed(codes)}: n (p b + l + g) "
+        f"+ {_SPARE_BYTES} with b = {codes.dtype.itemsize} bytes per code, l = 1 or 2 per label, g = 1 per gap or "
+        "distance; use engine='native', or engine='dask' with several GPUs."
     )

@@ -91,8 +91,7 @@ class _Plan:
         n, wide = len(codes), bool(missing.any())  # wide: distances of 2 bytes instead of 1
         labels, seeding = _STATE.get(self.engine.name, (8, 16))
         seeding += wide
-        self.warm = n * max(labels, seeding) <= engine.memory
-        self.tight = n * (labels + seeding) > engine.memory  # drop the labels of the last start before seeding
+        self.warm = n * (labels + seeding) <= engine.memory  # the last start is labelled while the next is seeded
         self.keep_distances = self.warm or n * (1 + wide) * _LEAN_SEEDING.get(self.engine.name, 16) <= engine.memory
         if self.warm:  # mapped codes need no memory of their own: few, long chunks
             rows = min(max(n // 16, 1 << 20), 1 << 24)
@@ -142,12 +141,6 @@ class StreamChunks(Chunks):
     def _trim(self) -> None:
         if self.codes.nbytes > _TRIM_BYTES:
             trim()
-
-    def begin_seeding(self) -> None:
-        if self.plan.tight:
-            for labelling in list(self.labellings):
-                if labelling.recomputable:
-                    self.forget(labelling.key)
 
     def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
         """Labels as int32; the state of a chunk is dropped once they are copied, if it can be computed again."""
