@@ -186,8 +186,8 @@ class CupyDevice(DeviceMemory):
 
     def propose_job(self, table, pad, starts, n_clusters) -> tuple:
         """The tables of a frozen state on the GPU."""
-        same = {name: getattr(table, name) for name in ("bits", "vanish", "least", "threshold", "unit")}
-        settings = _struct(_MOVING, p=len(starts), k=len(table.sizes), **same)
+        numbers = {name: getattr(table, name) for name in ("bits", "vanish", "least", "threshold", "unit")}
+        settings = _struct(_MOVING, p=len(starts), k=len(table.sizes), **numbers)
         arrays = [starts, n_clusters.astype(np.uint32)]
         tables = [pad(table.alpha), table.cells, table.sizes]
         if table.kind == "density":

@@ -16,7 +16,7 @@ from ...core.counts import Layout
 from ..compiled import kernels as _kernels
 from ..compiled import why_missing as _why_not
 from ..contract import Engine, Fit, Labelling, Loadable, Rows, Start, missing_in, participating_copies
-from .rows import NativeRows
+from .native_rows import NativeRows
 
 _LARGE_ROWS = 1 << 19  # one start on so many rows keeps every thread busy; several at a time only need more memory
 _STOPS = ("fixed_point", "no_gain", "max_iter", "unfinished")  # in the order of native/kmeans.h
