@@ -160,7 +160,6 @@ def passes(_):
 def starts(rows, n, *sizes):
     many = [Start(rows, np.random.default_rng(seed)) for seed in range(n)]
     engine.kmeans_fits(many, *sizes[:2], np.ones(10, int), np.ones(10), sizes[2])
-many = dict(n_init=10**6, engine=engine, random_state=0)
 starts(engine.load(ensemble), 1, 2, 2, 2)
 os.write(1, b"ready\\n")
 {call}
@@ -178,7 +177,6 @@ LONG_SEEDING = "starts(rows, 60, 20_000, 9, 1)"
         ("engine.side_by_side(passes, [0, 1])", "n_threads=2"),
         ("starts(engine.load(ensemble), 3000, 400, 5, 100)", "n_threads=3"),
         (LONG_SEEDING, "n_threads=1"),
-        ("ca.BisectingConsensus(max_leaves=2, **many).fit(ensemble)", "n_threads=1"),
     ],
 )
 def test_ctrl_c_stops_work_of_hours(call, arguments):

@@ -45,9 +45,9 @@ def test_seed_decides_and_first_partitions_do_not_depend_on_how_many_follow(X):
 
 
 def test_default_range_runs_from_two_or_the_classes_to_the_root_of_n(X):
-    low = ca.make_ensemble(X, 60, n_init=1, random_state=0).n_clusters
+    low = ca.make_ensemble(X, 40, n_init=1, random_state=0).n_clusters
     assert low.min() == 2 and low.max() == 10  # floor(sqrt(120)) = 10
-    high = ca.make_ensemble(X, 40, n_classes=8, n_init=1, random_state=0).n_clusters
+    high = ca.make_ensemble(X, 12, n_classes=8, n_init=1, random_state=0).n_clusters
     assert set(high.tolist()) == {8, 9, 10}
     assert (ca.make_ensemble(X, 3, n_classes=15, n_init=1, random_state=0).n_clusters == 15).all()
 
