@@ -1,4 +1,4 @@
-"""The verbs on one GPU: rows, labels and gaps stay there; only tables, counts and scalars cross.
+"""The verbs on one GPU, which holds rows, labels and gaps; tables, counts, scalars and proposed moves are copied.
 
 This module is the host side and contains no CUDA. It works through a small device object, `CupyDevice` on a GPU and
 `NumpyDevice` in tests, whose methods have the names of the kernels. Labels are those of `Numpy`, bit for bit:
