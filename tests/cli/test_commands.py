@@ -71,7 +71,7 @@ def test_fit_json_says_everything_and_matches_the_library(labels, tmp_path, caps
     assert told["method"] == "KMeansConsensus"
     chance = told["chance"]
     assert chance["exceeded"] is True and chance["warning"] is None
-    assert chance["agreeing_partitions"] == 5 and chance["p_value"] < 1e-3
+    assert chance["used_clusterings"] == 5 and chance["p_value"] < 1e-3
     assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.csv"]
 
 

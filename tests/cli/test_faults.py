@@ -17,7 +17,9 @@ from coassoc.cli import main
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and streams of POSIX")
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-TABLE = np.random.default_rng(0).integers(0, 3, size=(40, 1)) + np.zeros((1, 4), dtype=int)
+RNG = np.random.default_rng(0)
+TRUTH = RNG.integers(0, 3, size=(40, 1))
+TABLE = np.where(RNG.random((40, 4)) < 0.1, RNG.integers(0, 3, size=(40, 4)), TRUTH)  # not all the same: no warning
 # the n-th fsync, which a written file must pass before it counts, says so and never returns
 HANG = """
 import os, sys, time
