@@ -127,8 +127,13 @@ def whole_fit(ensemble, engine, k: int = K, seed: int = 0, max_iter: int = 50) -
         "seconds": done - begin, "seeding": seeded - begin, "n_iter": fit.n_iter, "stop": fit.stop,
         "passes": passes, "counts_ms": sum(ms for name, ms, _ in rows.log if name == "counts"),
         "loss": fit.loss, "fit": fit, "rows": rows._rows,
-        "peak_bytes": device.held_bytes() if device else 0,
+        "peak_bytes": held_bytes(device) if device else 0,
     }  # fmt: skip
+
+
+def held_bytes(device) -> int:
+    """GPU memory held by this process, including blocks kept for reuse."""
+    return sum(int(pool.total_bytes()) for pool in device.pools)
 
 
 def settled_passes(outcome: dict, skip: bool) -> float:
@@ -197,7 +202,7 @@ def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
     cupy.cuda.Device().synchronize()
     seconds = time.perf_counter() - begin
     assert isinstance(model.labels_, cupy.ndarray)
-    log, held = engine.rows.log, engine.rows.device.held_bytes()
+    log, held = engine.rows.log, held_bytes(engine.rows.device)
     engine.rows = None  # else the rows would hold the engine that holds them, and the GPU's memory with it
     parts = {name: [ms for verb, ms, _ in log if verb == name] for name in _TIMED}
     moves = sum(made or 0 for verb, _, made in log if verb == "apply_moves")

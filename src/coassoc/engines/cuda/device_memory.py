@@ -44,10 +44,6 @@ class DeviceMemory:
     def free_bytes(self) -> int:
         return int(self._device.mem_info[0]) + sum(int(pool.free_bytes()) for pool in self.pools)
 
-    def held_bytes(self) -> int:
-        """GPU memory held by this process, including blocks kept for reuse."""
-        return sum(int(pool.total_bytes()) for pool in self.pools)
-
     def empty(self, shape: Any, dtype: Any) -> Any:
         return self._allocate(self.cupy.empty, shape, dtype)
 

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
 from ..contract import Engine, Loadable, missing_in
-from ..memory import Budget, format_size, parse_size, trim
+from ..memory import Budget, format_size, parse_size
 from ..numpy import chunks_of
 from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
 from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabel, local_engine, new_version
@@ -19,7 +19,6 @@ from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabe
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with equal partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
 _LEAN_SEEDING = {"native": 2, "numpy": 16}  # seeding when the totals of candidates are computed one by one
-_TRIM_BYTES = 1 << 26  # bytes of codes from which freed memory is returned to the system
 
 
 class Stream(Engine):
@@ -136,11 +135,6 @@ class StreamChunks(Chunks):
     def forget(self, key: str) -> None:
         for part in self.parts:
             part.forget(key)
-        self._trim()
-
-    def _trim(self) -> None:
-        if self.codes.nbytes > _TRIM_BYTES:
-            trim()
 
     def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
         """Labels as int32; the state of a chunk is dropped once they are copied, if it can be computed again."""
@@ -149,7 +143,6 @@ class StreamChunks(Chunks):
             labels[span] = chunk_labels(part, *labelling.at(c))
             if labelling.recomputable:
                 part.forget(labelling.key)
-                self._trim()
         return labels
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
