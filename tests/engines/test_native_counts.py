@@ -100,9 +100,7 @@ def test_counts_of_a_table_larger_than_the_caches():
 # -- distances ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("p", "bits"), [(1, 0), (3, 0), (16, 8), (17, 40), (128, 0), (254, 31), (255, 0), (256, 0)]
-)
+@pytest.mark.parametrize(("p", "bits"), [(1, 0), (3, 0), (16, 8), (17, 40), (128, 0), (254, 31), (255, 0), (256, 0)])
 def test_distances_are_brute_force(p, bits):
     """Unit weights, and weights whose sums need so many bits; with the second come copies and missing labels."""
     rng = np.random.default_rng([p, bits])

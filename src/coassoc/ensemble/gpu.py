@@ -57,12 +57,12 @@ class DeviceEnsemble(Ensemble):
 
     def unlabelled(self) -> Any:
         """Indices (on the GPU) of the items that no partition labels, or None when there are none."""
-        if not self.has_missing or not self.device.mark_unlabelled(self.codes, self.n_clusters, None):
+        if not self.has_missing:
             return None
         copies = self.device.zeros(self.n_samples, np.uint32)
         copies.fill(1)
-        self.device.mark_unlabelled(self.codes, self.n_clusters, copies)
-        return (copies == 0).nonzero()[0]
+        n_unlabelled = self.device.mark_unlabelled(self.codes, self.n_clusters, copies)
+        return (copies == 0).nonzero()[0] if n_unlabelled else None
 
     def preferred_engine(self) -> Any:
         """The engine for the GPU that holds the codes."""

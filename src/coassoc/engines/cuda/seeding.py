@@ -74,8 +74,6 @@ class CudaSeeding(Seeding):
         distance = rows._empty(rows.n_rows, self._dtype) if first else self._distance
         if self._sums is None:
             self._sums = device.zeros(-(-rows.n_rows // SEED_ROWS), np.uint64)
-        device.seed_rows(
-            rows.codes, row[None], self._rule, distance, rows.copies, self._sums, add=True, first=first
-        )
+        device.seed_rows(rows.codes, row[None], self._rule, distance, rows.copies, self._sums, add=True, first=first)
         self._distance, self._running = distance, device.running(self._sums)
         self.total = int(device.get(self._running[-1:])[0])
