@@ -11,7 +11,7 @@ import coassoc as ca
 from coassoc.consensus import registry
 from coassoc.engines import Numpy
 from coassoc.engines.cuda.device import has_device
-from coassoc.ensemble.gpu import DeviceEnsemble, known_rows
+from coassoc.ensemble.gpu import DeviceEnsemble
 from consensus.test_many_items import reduce_early
 from twins import fixtures as twin
 from twins.cases import planted
@@ -130,25 +130,6 @@ def test_every_method_takes_an_array_on_the_gpu(make, method, monkeypatch):
         for name in ("n_sampled_", "n_micro_clusters_"):
             assert getattr(found, name, None) == getattr(expected, name, None)
             assert not reduced or (getattr(found, name, None) or 0) < host.n_samples
-
-
-def test_rows_coded_as_at_fit_are_not_copied(make):
-    device = make().open()
-    fit = ca.Ensemble.from_codes(np.array([[0, 2], [1, 1], [2, 0]], np.uint8), [3, 3]).vocabulary()
-    for codes, n_clusters, copied in (
-        ([[2, 2], [0, 1]], [3, 3], False),
-        ([[2, 3], [0, 1]], [3, 3], False),  # a missing label is the same code
-        ([[1, 1], [0, 1]], [2, 2], False),
-        ([[1, 2], [0, 1]], [2, 2], True),  # a missing label is another code
-        ([[3, 2], [0, 1]], [4, 3], False),  # an unknown label is the code of a missing one
-        ([[4, 2], [0, 1]], [5, 3], True),
-    ):
-        given = DeviceEnsemble.from_codes(device.put(np.array(codes, np.uint8)), n_clusters, device)
-        known = known_rows(fit, given)
-        assert (known.codes is not given.codes) == copied
-        assert (known.n_clusters == [3, 3]).all()
-        expected = [[min(c, 3) if c < k else 3 for c, k in zip(row, n_clusters)] for row in codes]
-        assert device.get(known.codes).tolist() == expected
 
 
 def test_what_cannot_be_used_on_the_gpu_is_refused(make, monkeypatch):

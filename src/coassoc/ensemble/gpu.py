@@ -116,28 +116,22 @@ def through_host(array: Any, check: Callable[[np.ndarray], Any], dtype: Any) -> 
 
 
 def known_rows(vocabulary: Vocabulary, X: Any) -> DeviceEnsemble | None:
-    """`Vocabulary.ensemble_of` for rows on a GPU; the codes are not copied when they are those of the vocabulary."""
+    """`Vocabulary.ensemble_of` for rows on a GPU."""
     if not isinstance(X, DeviceEnsemble):
         device = cuda_device.device_of(X)
         X = device.adopt(X)
         if X.size and X.dtype.kind == "i" and int(device.get(X.max())) < 0:
             return None
         X = DeviceEnsemble(X, device=device)
-    device, lookups, as_is, any_known = X.device, [], True, False
+    device, any_known = X.device, False
+    codes = device.empty(X.codes.shape, smallest_unsigned(int(vocabulary.n_clusters.max()) + 1))
     for j, labels in enumerate(X.categories):
         lookup = vocabulary.lookup(j, labels)
         occurs = np.append(X.sizes[X.offsets[j] : X.offsets[j + 1]] > 0, X.has_missing)
-        as_is = as_is and bool((lookup == np.arange(len(lookup)))[occurs].all())
         any_known = any_known or bool((lookup[occurs] < vocabulary.n_clusters[j]).any())
-        lookups.append(lookup)
+        codes[:, j] = device.take(device.put(lookup.astype(codes.dtype)), X.codes[:, j].astype(np.int32))
     if not any_known:
         return None
-    codes = X.codes
-    if not as_is:
-        codes = device.empty(X.codes.shape, smallest_unsigned(int(vocabulary.n_clusters.max()) + 1))
-        for j, lookup in enumerate(lookups):
-            on_gpu = device.put(lookup.astype(codes.dtype))
-            codes[:, j] = device.take(on_gpu, X.codes[:, j].astype(np.int32))
     names, categories = vocabulary.names, vocabulary.categories
     return DeviceEnsemble.from_codes(codes, vocabulary.n_clusters, device, names=names, categories=categories)
 
