@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from coassoc.consensus import (
-    answer,
     base,
     bisecting,
     eac,
@@ -20,6 +19,7 @@ from coassoc.consensus import (
     spectral,
     starts,
 )
+from coassoc.consensus.auto import confidence, estimator
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
@@ -109,8 +109,8 @@ def as_if_on_device(make, patch, device):
     if make.kind is not Twin:
         return
     patch.setattr(_cuda_device, "device_of", lambda array: device)
-    for module in (answer, base, bisecting, labels):
+    for module in (estimator, base, bisecting, labels):
         patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
-    guarded = (answer, base, bisecting, contract, eac, embedding, graph, kmeans, labels, lloyd, micro, search)
-    for module in (*guarded, similarity, spectral, starts):
+    guarded = (estimator, confidence, base, bisecting, contract, eac, embedding, graph, kmeans, labels, lloyd, micro)
+    for module in (*guarded, search, similarity, spectral, starts):
         patch.setattr(module, "np", Guard())
