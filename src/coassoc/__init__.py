@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .consensus.graph import CSPA as CSPA
     from .consensus.graph import MCLA as MCLA
     from .consensus.kmeans import KMeansConsensus as KMeansConsensus
+    from .consensus.leiden import GraphConsensus as GraphConsensus
+    from .consensus.leiden import stable_leiden as stable_leiden
     from .consensus.lwea import LWEA as LWEA
     from .consensus.persist import load as load
     from .consensus.sec import SEC as SEC
@@ -70,6 +72,7 @@ _EXPORTS = {
     "ConsensusEstimator": "consensus",
     "load": "consensus",
     "select_k": "consensus",
+    "stable_leiden": "consensus",
     "compare": "report",
     "density": "metrics",
     "cluster_density": "metrics",

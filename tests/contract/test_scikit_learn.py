@@ -20,7 +20,7 @@ import coassoc as ca
 from coassoc import consensus
 
 # every estimator that takes a label table: found, not listed, so that a new one is checked too
-OTHERS = ("ConsensusClustering", "ConsensusEstimator")
+OTHERS = ("ConsensusClustering", "ConsensusEstimator", "GraphConsensus")  # features; yours; needs a graph
 TABLE_ESTIMATORS = sorted(n for n in consensus.__all__ if hasattr(getattr(consensus, n), "fit") and n not in OTHERS)
 NEEDS = {"MCLA": "pymetis", "CSPA": "pymetis"}
 EXCEPTIONS = {

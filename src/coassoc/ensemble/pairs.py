@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array, csr_matrix, issparse
 
 from ..engines import resolve
 
 
 def is_graph(graph: Any) -> bool:
     """Whether `graph` is a SciPy sparse matrix, or a graph of igraph or networkx."""
-    return issparse(graph) or hasattr(graph, "vcount") or (hasattr(graph, "nodes") and hasattr(graph, "adj"))
+    return hasattr(graph, "tocsr") or hasattr(graph, "vcount") or (hasattr(graph, "nodes") and hasattr(graph, "adj"))
 
 
-def adjacency(graph: Any, nodes: Any = None) -> csr_matrix:
+def adjacency(graph: Any, nodes: Any = None) -> Any:
     """The graph as a SciPy CSR matrix, weights where it has them; `nodes`: order of the nodes of a networkx graph."""
+    from scipy.sparse import coo_array, csr_matrix  # imported when it is needed: `import coassoc` is quick
+
     if hasattr(graph, "vcount"):  # igraph
         ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
         weights = np.ones(len(ends)) if not graph.is_weighted() else np.array(graph.es["weight"], dtype=np.float64)
@@ -24,7 +25,7 @@ def adjacency(graph: Any, nodes: Any = None) -> csr_matrix:
             loop = ends[:, 0] == ends[:, 1]
             ends, weights = np.concatenate([ends, ends[~loop, ::-1]]), np.concatenate([weights, weights[~loop]])
         graph = coo_array((weights, (ends[:, 0], ends[:, 1])), shape=(graph.vcount(),) * 2)
-    elif not issparse(graph):
+    elif not hasattr(graph, "tocsr"):
         from networkx import to_scipy_sparse_array
 
         graph = to_scipy_sparse_array(graph, nodelist=None if nodes is None else list(nodes), dtype=np.float64)
@@ -56,8 +57,8 @@ def pair_shares(ensemble: Any, pairs: np.ndarray, engine: Any) -> np.ndarray:
     return together / np.maximum(observed, 1)
 
 
-def graph_shares(ensemble: Any, graph: Any, engine: Any) -> csr_matrix:
-    """`pair_shares` of the edges of a graph, as a matrix with the pattern of the graph."""
+def graph_shares(ensemble: Any, graph: Any, engine: Any) -> Any:
+    """`pair_shares` of the edges of a graph, as a CSR matrix with the pattern of the graph."""
     matrix = adjacency(graph, ensemble.item_ids)
     if matrix.shape[0] != ensemble.n_samples:
         raise ValueError(
@@ -65,4 +66,5 @@ def graph_shares(ensemble: Any, graph: Any, engine: Any) -> csr_matrix:
         )
     starts = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     pairs = np.column_stack([starts, matrix.indices])
-    return csr_matrix((pair_shares(ensemble, pairs, engine), matrix.indices, matrix.indptr), shape=matrix.shape)
+    shares = pair_shares(ensemble, pairs, engine)
+    return type(matrix)((shares, matrix.indices, matrix.indptr), shape=matrix.shape)
