@@ -135,12 +135,13 @@ def table(rows: list[dict]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=3000)
-    parser.add_argument("--graphs", type=int, default=10)
+    parser.add_argument("--graphs", type=int, default=10, help="graphs of each mixing (default: 10)")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first graph (default: 0)")
     parser.add_argument("--rows", type=Path, default=ROWS)
     parser.add_argument("--table", action="store_true", help="print the table of the rows there are")
     given = parser.parse_args()
     done = {(row["n"], row["mixing"], row["seed"]) for row in json_lines.read(given.rows)}
-    for seed, mixing in itertools.product(range(given.graphs), MIXING):
+    for seed, mixing in itertools.product(range(given.first, given.graphs), MIXING):
         if not given.table and (given.nodes, mixing, seed) not in done:
             json_lines.append(given.rows, measure(given.nodes, mixing, seed))
     print(table([row for row in json_lines.read(given.rows) if row["n"] == given.nodes]))

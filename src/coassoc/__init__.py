@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .metrics import kmeans_loss as kmeans_loss
     from .metrics import nmi as nmi
     from .metrics import partition_agreement as partition_agreement
+    from .metrics import profile as profile
     from .metrics import zero_effort as zero_effort
     from .report.comparison import compare as compare
 
@@ -85,6 +86,7 @@ _EXPORTS = {
     "item_stability": "metrics",
     "cluster_stability": "metrics",
     "partition_agreement": "metrics",
+    "profile": "metrics",
     "align_labels": "metrics",
     "show_config": "engines.config",
 }

@@ -21,12 +21,15 @@ from ..ensemble.gpu import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
 from ..metrics.counting import counts_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
+from ..metrics.profile import ProfileMixin
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
 
 
-class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class ConsensusEstimator(
+    SaveMixin, ProfileMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """Base of the estimators, and of your own: write `find_labels`, and everything else follows.
 
     `fit` takes an Ensemble or a label table of shape (n_samples, n_partitions) as `X`, checks it, and sets

@@ -16,6 +16,7 @@ from ..core.threads import one_thread
 from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
 from ..metrics import density
+from ..metrics.profile import ProfileMixin
 from .persist import SaveMixin
 from .registry import make_method
 
@@ -31,7 +32,7 @@ def _can_predict(self: ConsensusClustering) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
+class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
     r"""Cluster features many times, then find the consensus of those clusterings.
 
     Usable in place of :class:`sklearn.cluster.KMeans`: :math:`p` base clusterings with :math:`k_j` drawn uniformly from
