@@ -57,6 +57,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .metrics import profile as profile
     from .metrics import zero_effort as zero_effort
     from .report.comparison import compare as compare
+    from .report.summary import summarize as summarize
 
     __version__: str
     _kernels: Any
@@ -75,6 +76,7 @@ _EXPORTS = {
     "select_k": "consensus",
     "stable_leiden": "consensus",
     "compare": "report",
+    "summarize": "report",
     "density": "metrics",
     "cluster_density": "metrics",
     "inter_density": "metrics",

@@ -154,7 +154,7 @@ class ConsensusEstimator(
         """Check that new rows have the partitions of `fit`, under the same names; of lists, the vocabulary does."""
         check_is_fitted(self)
         if not isinstance(X, Ensemble):
-            X = _check_table(X)
+            X = columns_by_name(_check_table(X), getattr(self, "feature_names_in_", None))
             if hasattr(X, "shape") and len(X.shape) == 2:
                 validate_data(self, X, reset=False, skip_check_array=True)
         elif X.n_partitions != self.n_features_in_:
@@ -224,7 +224,8 @@ class PredictMixin(ConsensusEstimator):
         Parameters
         ----------
         X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
+            New rows, one column per base partition in the order of `fit`; columns of a frame are found by name where
+            the model was fitted to one. Labels unseen at fit count as missing.
 
         Returns
         -------
@@ -247,6 +248,20 @@ class PredictMixin(ConsensusEstimator):
         labelling = rows.labelling(self._table.n_clusters)
         rows.assign(labelling, self._table)
         return rows.labels(labelling)
+
+
+def columns_by_name(X: Any, names: Any) -> Any:
+    """The columns of a frame under the names of `fit`, in their order; `X` itself where one of the two has no names."""
+    if names is None or not hasattr(X, "columns"):
+        return X
+    known = set(X.columns)
+    lacking = [str(name) for name in names if name not in known]
+    if lacking:
+        raise ValueError(
+            f"X lacks columns, by name, that the model was fitted with: {', '.join(lacking[:8])}"
+            f"{' ...' if len(lacking) > 8 else ''}; rename those of X, or pass an array in the order of fit."
+        )
+    return X[list(names)]
 
 
 def fit_to(model: Any, ensemble: Ensemble) -> Any:
