@@ -21,7 +21,7 @@ from ..ensemble.gpu import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
 from ..metrics.counting import counts_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
-from ..metrics.profile import ProfileMixin
+from ..metrics.profiles import ProfileMixin
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin

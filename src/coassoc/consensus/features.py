@@ -17,7 +17,7 @@ from ..core.threads import one_thread
 from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
 from ..metrics import density
-from ..metrics.profile import ProfileMixin
+from ..metrics.profiles import ProfileMixin
 from .base import columns_by_name
 from .persist import SaveMixin
 from .registry import make_method

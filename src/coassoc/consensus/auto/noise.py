@@ -14,7 +14,7 @@ def check_noise(noise: Any) -> None:
     """A share from 0 to below 1, or None."""
     if noise is None:
         return
-    if isinstance(noise, bool) or not isinstance(noise, numbers.Real) or not 0 <= noise < 1:
+    if isinstance(noise, bool) or not isinstance(noise, numbers.Real) or not 0 <= float(noise) < 1:
         raise ValueError(f"noise must be None or a share from 0 to below 1, such as 0.5, got {noise!r}.")
 
 
