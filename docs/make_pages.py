@@ -30,7 +30,7 @@ sys.path += [str(ROOT), str(ROOT / "docs")]
 import figures as computed  # noqa: E402  (docs/figures.py)
 
 import coassoc  # noqa: E402
-from benchmarks import answers, json_lines, sizes  # noqa: E402
+from benchmarks import answers, communities, json_lines, sizes  # noqa: E402
 from benchmarks.paper.claims import claims_markdown  # noqa: E402
 from benchmarks.paper.store import read_rows  # noqa: E402
 from benchmarks.paper.tables import gaps_markdown  # noqa: E402
@@ -82,6 +82,8 @@ def _table(name: str) -> str:
         return text.split("\n\n", 1)[1]  # without its heading
     if name == "answers":
         return _answers()
+    if name == "communities":
+        return communities.table(json_lines.read(RESULTS / "communities.jsonl")) + "\n"
     if name in ("sizes", "reduced"):
         return getattr(sizes, f"{name}_table")(json_lines.read(RESULTS / "sizes.jsonl"))
     if name.startswith("speed-"):

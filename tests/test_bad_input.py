@@ -24,7 +24,7 @@ TABLES = {
     "1-D list": ([0, 1, 1], ValueError, ["partitions", "(3,)", "labels[:, None]"]),
     "1-D strings": (["a", "b"], ValueError, ["partitions", "(2,)", "labels[:, None]"]),
     "3-D": (np.zeros((2, 2, 2), int), ValueError, ["partitions", "(2, 2, 2)", "2-D"]),
-    "3-D list": ([[[0], [1]], [[1], [0]]], TypeError, ["partitions", "list", "each label"]),
+    "3-D list": ([[[0], [1]], [[1], [0]]], TypeError, ["partitions", "list", "from_communities"]),
     "number": (5, TypeError, ["partitions", "int", "(n_samples, n_partitions)"]),
     "None": (None, TypeError, ["partitions", "NoneType", "(n_samples, n_partitions)"]),
     "no such file": ("abc", FileNotFoundError, ["partitions", "'abc'"]),

@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .consensus.graph import CSPA as CSPA
     from .consensus.graph import MCLA as MCLA
     from .consensus.kmeans import KMeansConsensus as KMeansConsensus
+    from .consensus.leiden import GraphConsensus as GraphConsensus
+    from .consensus.leiden import stable_leiden as stable_leiden
     from .consensus.lwea import LWEA as LWEA
     from .consensus.persist import load as load
     from .consensus.sec import SEC as SEC
@@ -52,8 +54,10 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .metrics import kmeans_loss as kmeans_loss
     from .metrics import nmi as nmi
     from .metrics import partition_agreement as partition_agreement
+    from .metrics import profile as profile
     from .metrics import zero_effort as zero_effort
     from .report.comparison import compare as compare
+    from .report.summary import summarize as summarize
 
     __version__: str
     _kernels: Any
@@ -70,7 +74,9 @@ _EXPORTS = {
     "ConsensusEstimator": "consensus",
     "load": "consensus",
     "select_k": "consensus",
+    "stable_leiden": "consensus",
     "compare": "report",
+    "summarize": "report",
     "density": "metrics",
     "cluster_density": "metrics",
     "inter_density": "metrics",
@@ -82,6 +88,7 @@ _EXPORTS = {
     "item_stability": "metrics",
     "cluster_stability": "metrics",
     "partition_agreement": "metrics",
+    "profile": "metrics",
     "align_labels": "metrics",
     "show_config": "engines.config",
 }

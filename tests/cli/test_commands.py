@@ -227,7 +227,7 @@ def test_random_partitions_are_no_more_than_chance(tmp_path, capsys):
 
 
 def test_select_k_compares_labels_with_permuted_ones_and_features_with_gaussian_data(labels, tmp_path, capsys):
-    words = ("select-k", labels, "--exclude", "kind", "--max-k", 5, "--references", 6)
+    words = ("select-k", labels, "--exclude", "kind", "-k", "2:5", "--references", 6)
     text = run(capsys, *words)
     assert "agree more than chance" in text and "reference: permuted" in text
     target = tmp_path / "k.png"
@@ -237,7 +237,7 @@ def test_select_k_compares_labels_with_permuted_ones_and_features_with_gaussian_
     assert len(told["density"]) == len(told["ks"]) == len(told["z"])
     assert target.read_bytes().startswith(b"\x89PNG")
     np.save(tmp_path / "x.npy", RNG.standard_normal((60, 2)) + 20 * (np.arange(60) % 2)[:, None])
-    words = ("select-k", "--features", tmp_path / "x.npy", "--max-k", 3, "--references", 4, "--json")
+    words = ("select-k", "--features", tmp_path / "x.npy", "-k", "2:3", "--references", 4, "--json")
     told = json.loads(run(capsys, *words))
     assert told["reference"] == "gaussian" and told["k"] == 2
 

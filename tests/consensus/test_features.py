@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
 from sklearn.datasets import make_blobs
 from sklearn.mixture import GaussianMixture
 
@@ -100,3 +101,25 @@ def test_sparse_features():
 def test_bad_parameters_are_named(settings, kind, message):
     with pytest.raises(kind, match=message):
         ca.ConsensusClustering(**settings).fit(X)
+
+
+def test_equal_base_clusterings_are_no_evidence():
+    """A clusterer without randomness gives the same labels again and again."""
+    with pytest.warns(UserWarning, match=r"all 8 base clusterings are the same.*sample_fraction=0.8"):
+        fitted(clusterer=HDBSCAN(min_cluster_size=5, copy=True))
+
+
+def test_words_among_the_features_get_a_hint():
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(town="x", kind=pd.Categorical(["u"] * len(X)))
+    with pytest.raises(
+        ValueError, match=r"columns hold words: town, kind. Leave them out, or code them: .*OneHotEncoder"
+    ):
+        ca.ConsensusClustering(4).fit(frame)
+
+
+def test_new_rows_are_matched_by_name():
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = ca.ConsensusClustering(4, n_partitions=5, random_state=3, engine="numpy").fit(frame)
+    assert (model.predict(frame[list("edcba")].assign(f=1)) == model.predict(frame)).all()
+    with pytest.raises(ValueError, match="X lacks columns, by name, that the model was fitted with: c, e;"):
+        model.predict(frame[list("abd")])

@@ -21,7 +21,7 @@ import coassoc as ca
 from coassoc import consensus
 
 # every estimator that takes a label table: found, not listed, so that a new one is checked too
-OTHERS = ("ConsensusClustering", "ConsensusEstimator")
+OTHERS = ("ConsensusClustering", "ConsensusEstimator", "GraphConsensus")  # features; yours; needs a graph
 TABLE_ESTIMATORS = sorted(n for n in consensus.__all__ if hasattr(getattr(consensus, n), "fit") and n not in OTHERS)
 NEEDS = {"MCLA": "pymetis", "CSPA": "pymetis"}
 EXCEPTIONS = {
@@ -217,8 +217,10 @@ def test_names_and_number_of_partitions(estimator):
     assert not hasattr(estimator, "feature_names_in_")
     if hasattr(estimator, "predict"):
         estimator.fit(frame)
-        with pytest.raises(ValueError, match="feature names"):
+        with pytest.raises(ValueError, match="X lacks columns, by name, that the model was fitted with: run 0;"):
             estimator.predict(frame.rename(columns={"run 0": "other"}))
+        shuffled = frame[frame.columns[::-1]].assign(more="x")
+        assert (estimator.predict(shuffled) == estimator.predict(frame)).all()
         with pytest.raises(ValueError, match=r"X has 5 features, but \w+ is expecting 6"):
             estimator.predict(ca.Ensemble(TABLE[:, :5]))
 

@@ -123,6 +123,32 @@ def test_own_scores(engine):
         equal(ours.own_scores(mine, table, start, stop), expected[start:stop])
 
 
+def test_pairs_are_counted_as_by_hand(engine):
+    for seed in seeds(engine):
+        _, ours, ensemble, rng = case(seed, engine)
+        pairs = rng.integers(ours.n_rows, size=(50, 2))
+        together, observed = ours.pair_counts(pairs)
+        labels = np.column_stack([ensemble.partition(j) for j in range(ensemble.n_partitions)])
+        for (a, b), joined, both in zip(pairs, together, observed):
+            known = [(x, y) for x, y in zip(labels[a], labels[b]) if x >= 0 and y >= 0]
+            assert (joined, both) == (sum(x == y for x, y in known), len(known))
+        assert [len(part) for part in ours.pair_counts(pairs[:0])] == [0, 0]
+
+
+def test_pairs_of_wide_and_many_partitions(engine):
+    """256 clusters leave uint8 no code for a missing label; beyond 255 partitions a byte does not hold a count."""
+    rng = np.random.default_rng(0)
+    codes = np.column_stack([np.arange(300) % 256, np.zeros((300, 600))]).astype(np.uint8)
+    codes[rng.random(300) < 0.5, 1] = 1
+    ensemble = ca.Ensemble.from_codes(codes, [256] + [1] * 600)
+    pairs = np.array([[0, 256], [0, 1], [256, 0], [7, 7]])
+    together, observed = engine.load(ensemble).pair_counts(pairs)
+    seen = codes[:, 1] == 0
+    expected = [599 + (seen[a] and seen[b]) + 1 for a, b in pairs]
+    equal(observed, expected)
+    equal(together, np.array(expected) - [0, 1, 0, 0])
+
+
 def test_worst_rows_differ_and_go_down(engine):
     for seed in seeds(engine):
         few = {"n": 1500, "p": 2, "most": 2} if seed == 1 else {}  # hundreds of equal rows

@@ -100,7 +100,7 @@ FROM, CODES_OF, ITEMS = ca.Ensemble.from_partitions, ca.Ensemble.from_codes, ca.
         (ITEMS, [[0], "some"], ValueError, ["cols", "'some'"]),
         (ITEMS, [[5]], IndexError, ["rows", "0..4", "5"]),
         (ITEMS, [[0.5]], IndexError, ["rows", "indices"]),
-        (ITEMS, [[[0, 1]]], IndexError, ["rows", "(1, 2)"]),
+        (ITEMS, [[[0, 1]], [0]], IndexError, ["rows", "(1, 2)"]),
     ],
 )
 def test_what_does_not_fit_is_refused(call, given, error, words):

@@ -165,6 +165,7 @@ def test_the_parts_of_a_summary_agree_with_the_library(summary):
 def test_given_labels_are_reported_and_items_without_a_label_take_no_part():
     names = [f"class {t}" if i != 5 else None for i, t in enumerate(TRUTH)]
     told = summarize(ENSEMBLE, labels=names, compare=False, engine="numpy")
+    assert summarize(ENSEMBLE, names, compare=False, engine="numpy").consensus == told.consensus
     assert told.consensus["method"] == "given labels" and told.consensus["unlabelled"] == 1
     assert ca.nmi(told.labels, np.where(np.arange(90) == 5, -1, TRUTH)) == 1.0 and told.labels[5] == -1
     assert len(told.comparison) == 1 and 5 not in told.blocks.order and 5 not in told.items["item"]

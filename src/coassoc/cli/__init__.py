@@ -22,6 +22,7 @@ COMMANDS = {
     "demo": ("coassoc.cli.demo", "see it work in a few seconds, without any data of your own"),
     "ensemble": ("coassoc.cli.ensemble", "cluster a table of features many times"),
     "fit": ("coassoc.cli.fit", "many clusterings in, one consensus out"),
+    "predict": ("coassoc.cli.predict", "label new rows with a saved model"),
     "score": ("coassoc.cli.score", "density and agreement of a partition with an ensemble"),
     "compare": ("coassoc.cli.compare", "run several consensus methods side by side"),
     "select-k": ("coassoc.cli.select_k", "how many clusters the ensemble supports"),

@@ -16,8 +16,8 @@ chance. With --features FILE (numbers, one row per item) the whole pipeline is c
 covariance, which can tell whether there are clusters at all."""
 
 EPILOG = """examples:
-  coassoc select-k labels.csv --max-k 15
-  coassoc select-k --features measurements.csv --max-k 10 --plot choose-k.png
+  coassoc select-k labels.csv -k 2:15
+  coassoc select-k --features measurements.csv -k 2:10 --plot choose-k.png
   coassoc select-k labels.parquet --json > choose-k.json
 """
 
@@ -25,8 +25,8 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser, "*")  # none with --features
     parser.add_argument("--features", metavar="FILE", help="numbers, in any format, instead of label files")
-    parser.add_argument("--min-k", type=common.positive, default=2, metavar="K", help="smallest k tried (default: 2)")
-    parser.add_argument("--max-k", type=common.positive, default=30, metavar="K", help="largest k tried (default: 30)")
+    parser.add_argument("-k", "--clusters", type=_range, default=range(2, 31), metavar="LOW:HIGH",
+                        help="numbers of clusters tried (default: 2:30)")  # fmt: skip
     parser.add_argument(
         "--references", type=common.positive, default=8, metavar="N", help="references drawn (default: 8)"
     )
@@ -35,18 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_seed_and_engine(parser)
 
 
+def _range(text: str) -> range:
+    """An argparse type: a range such as 2:12, whose ends are included."""
+    found = common.clusters(text)
+    if not isinstance(found, range):
+        raise argparse.ArgumentTypeError(f"must be a range such as 2:12, got {text!r}")
+    return found
+
+
 def run(args: argparse.Namespace) -> int:
     from ..consensus.auto.select_k import select_k
 
     if bool(args.labels) == (args.features is not None):
         raise ValueError("give either label files or --features FILE, not both and not neither.")
-    if args.max_k < args.min_k:
-        raise ValueError(f"--max-k {args.max_k} must be at least --min-k {args.min_k}.")
     common.check_paths(args, {"--plot": args.plot}, args.features)
     if args.plot is not None:
         check_drawing(args.plot)
     settings: dict[str, Any] = {"n_references": args.references, "random_state": args.seed, "engine": args.engine}
-    ks = range(args.min_k, args.max_k + 1)
+    ks = args.clusters
     with common.Progress("coassoc select-k") as progress:
         progress.step("reading")
         if args.features is not None:

@@ -9,6 +9,7 @@ from .registry import METHODS, methods
 
 # other public names -> module; like the methods they are imported on first use, so that the registry is quick to read
 _EXPORTS = {"ConsensusEstimator": "base", "SelectK": "auto.select_k", "select_k": "auto.select_k", "load": "persist"}
+_EXPORTS["stable_leiden"] = "leiden"
 
 __all__ = sorted([*_EXPORTS, *(method.class_name for method in METHODS.values())])
 

@@ -21,12 +21,15 @@ from ..ensemble.gpu import known_rows, no_labels
 from ..ensemble.io.blocks import is_dask
 from ..metrics.counting import counts_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
+from ..metrics.profiles import ProfileMixin
 from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
 
 
-class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class ConsensusEstimator(
+    SaveMixin, ProfileMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     """Base of the estimators, and of your own: write `find_labels`, and everything else follows.
 
     `fit` takes an Ensemble or a label table of shape (n_samples, n_partitions) as `X`, checks it, and sets
@@ -155,7 +158,7 @@ class ConsensusEstimator(SaveMixin, ClassNamePrefixFeaturesOutMixin, Transformer
         """Check that new rows have the partitions of `fit`, under the same names; lists are checked when coded."""
         check_is_fitted(self)
         if not isinstance(X, Ensemble):
-            X = _check_table(X)
+            X = columns_by_name(_check_table(X), getattr(self, "feature_names_in_", None))
             if hasattr(X, "shape") and len(X.shape) == 2:
                 validate_data(self, X, reset=False, skip_check_array=True)
         elif X.n_partitions != self.n_features_in_:
@@ -225,7 +228,8 @@ class PredictMixin(ConsensusEstimator):
         Parameters
         ----------
         X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`. Labels unseen at fit count as missing.
+            New rows, one column per base partition in the order of `fit`; columns of a frame are found by name where
+            the model was fitted to one. Labels unseen at fit count as missing.
 
         Returns
         -------
@@ -248,6 +252,20 @@ class PredictMixin(ConsensusEstimator):
         labelling = rows.labelling(self._table.n_clusters)
         rows.assign(labelling, self._table)
         return rows.labels(labelling)
+
+
+def columns_by_name(X: Any, names: Any) -> Any:
+    """The columns of a frame under the names of `fit`, in their order; `X` itself where one of the two has no names."""
+    if names is None or not hasattr(X, "columns"):
+        return X
+    known = set(X.columns)
+    lacking = [str(name) for name in names if name not in known]
+    if lacking:
+        raise ValueError(
+            f"X lacks columns, by name, that the model was fitted with: {', '.join(lacking[:8])}"
+            f"{' ...' if len(lacking) > 8 else ''}; rename those of X, or pass an array in the order of fit."
+        )
+    return X[list(names)]
 
 
 def fit_to(model: Any, ensemble: Ensemble) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from ..ensemble import Ensemble
 from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
 from ..ensemble.threads import one_thread
 from ..metrics import density
+from ..metrics.profiles import ProfileMixin
 from .auto.estimator import Consensus
+from .base import columns_by_name
 from .persist import SaveMixin
 from .registry import make_method
 
@@ -30,7 +33,34 @@ def _can_predict(self: ConsensusClustering) -> bool:
     return True
 
 
-class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
+def _check_columns(X: Any) -> None:
+    """Reject a frame with columns that are no numbers, and say how to code them."""
+    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
+        return
+    kinds = X.dtypes if isinstance(X.dtypes, list) else list(X.dtypes)
+    words = ("str", "object", "categor", "enum")
+    odd = [str(name) for name, kind in zip(X.columns, kinds) if str(kind).lower().startswith(words)]
+    if odd:
+        raise ValueError(
+            f"X must hold numbers, but these columns hold words: {', '.join(odd[:8])}. Leave them out, or code them: "
+            "make_pipeline(make_column_transformer((OneHotEncoder(), [...]), remainder=StandardScaler()), "
+            "ConsensusClustering(...)). coassoc.profile(labels, X) takes them as they are."
+        )
+
+
+def _warn_if_all_the_same(ensemble: Ensemble) -> None:
+    """Warn when the base clusterings are equal: their consensus is any one of them, and nothing was tested."""
+    codes = ensemble.codes
+    if codes.shape[1] > 1 and (codes == codes[:, :1]).all() and (ensemble.n_clusters == ensemble.n_clusters[0]).all():
+        warnings.warn(
+            f"all {codes.shape[1]} base clusterings are the same, so their consensus tells nothing more than one of "
+            "them. Vary them: sample_fraction=0.8, feature_fraction=0.8, base_clusters=(low, high), or a list of "
+            "clusterers with several settings.",
+            stacklevel=3,
+        )
+
+
+class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
     r"""Cluster features many times, then find the consensus of those clusterings.
 
     Usable in place of :class:`sklearn.cluster.KMeans`: :math:`p` base clusterings with :math:`k_j` drawn uniformly from
@@ -150,6 +180,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         n_partitions = check_integer(self.n_partitions, "n_partitions")
         seed = seed_from(self.random_state)
         method = self._method("auto" if chosen else k, seed)
+        _check_columns(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         if k > X.shape[0]:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
@@ -165,6 +196,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
             if self.verbose:
                 print(f"ConsensusClustering: base clustering {len(vectors)} of {n_partitions}")
         self.ensemble_ = Ensemble.from_partitions(vectors)
+        _warn_if_all_the_same(self.ensemble_)
         chooses = isinstance(method, Consensus)
         self.consensus_ = method.fit(self.ensemble_, **({"features": X} if chooses else {}))
         self.labels_ = np.asarray(self.consensus_.labels_)
@@ -181,13 +213,14 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
+            Features; columns of a frame are found by name where the model was fitted to one.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
+        X = columns_by_name(X, getattr(self, "feature_names_in_", None))
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         with one_thread():
             labels = [

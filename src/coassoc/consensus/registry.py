@@ -29,7 +29,7 @@ class Method:
     time: str = ""  # for n items, p partitions, d base clusters, k clusters, U different rows
     memory: str = ""
     docs: str = ""  # its page in docs/methods, without the ending
-    takes: str = "labels"  # or "features": input of `fit`. Only methods that take labels are offered by name
+    takes: str = "labels"  # or "features", "graph": input of `fit`. Only methods that take labels are offered by name
     needs: str = ""  # extra of coassoc that must be installed, for example "metis"
     quick: bool = False  # whether a report runs it for comparison without being asked
     compared: Mapping[str, Settings] = field(default_factory=dict)  # names in ``compare``; default: its own
@@ -98,6 +98,7 @@ METHODS: dict[str, Method] = {
                    **{f"eac-enhanced-{how}": {"linkage": how, "enhanced": True}
                       for how in ("average", "single", "complete")},
                }),
+        Method("graph", ".leiden:GraphConsensus", docs="../guide/networks", takes="graph", needs="graph"),
         Method("features", ".features:ConsensusClustering", docs="../guide/features", takes="features"),
     )
 }  # fmt: skip

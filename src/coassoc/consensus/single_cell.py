@@ -13,8 +13,10 @@ from ..ensemble.encode import Dictionary
 from ..ensemble.io.cells import label_of
 from ..metrics import order_by_size
 from .auto.estimator import Consensus
+from .leiden import RESOLUTIONS, GraphConsensus
+from .leiden import stable_leiden as stable_communities
 
-__all__ = ["consensus"]
+__all__ = ["consensus", "stable_leiden"]
 
 
 def consensus(
@@ -53,17 +55,13 @@ def consensus(
         ``.obs[key_added + "_confidence"]`` the confidence of each cell from 0 to 1; ``.uns[key_added]`` the columns
         used, the method, the number of clusters, its runners-up and the verdict. Cells without any label have none.
     """
-    import pandas as pd
-
     written = (key_added, f"{key_added}_confidence")
     names = [name for name in matching_keys(adata, keys) if name not in written]
     if not names:
         raise ValueError(f"keys: {keys!r} matches what tl.consensus wrote and nothing else; choose another key_added.")
     ensemble = cells_ensemble(adata, names)
     model = Consensus(n_clusters, method, random_state=random_state, engine=engine).fit(ensemble)
-    labels = order_by_size(np.asarray(model.labels_))
-    categories = [str(c) for c in range(int(labels.max(initial=-1)) + 1)]
-    adata.obs[key_added] = pd.Categorical.from_codes(labels, categories, ordered=True)
+    labels = _write_labels(adata, key_added, model.labels_)
     adata.obs[written[1]] = np.where(labels < 0, np.nan, np.asarray(model.confidence_, dtype=float))
     adata.uns[key_added] = {
         "keys": names,
@@ -75,6 +73,84 @@ def consensus(
         "partition_weights": np.asarray(model.partition_weights_),
     }
     return model
+
+
+def stable_leiden(
+    adata: Any,
+    keys: str | Sequence[str] | None = None,
+    *,
+    n_runs: int = 20,
+    resolution: float | Sequence[float] | None = None,
+    neighbors_key: str | None = None,
+    key_added: str = "stable_leiden",
+    random_state: Any = 0,
+    engine: Any = "auto",
+) -> GraphConsensus:
+    """Find stable clusters in the neighbour graph of cells, and write them into the AnnData object.
+
+    Parameters
+    ----------
+    adata : AnnData
+        With the graph of ``scanpy.pp.neighbors`` in ``.obsp["connectivities"]``. Changed in place.
+    keys : str or list of str, optional
+        Columns of ``.obs`` with Leiden runs made elsewhere, on a GPU for example, by name or pattern. By default the
+        runs are made here.
+    n_runs : int, default=20
+        Leiden runs at each resolution; not used with `keys`.
+    resolution : float or list of float, optional
+        As for :func:`coassoc.stable_leiden`: (1, 2, 4) by default, of which the most stable is chosen. With `keys`
+        that of the final run, 1 by default.
+    neighbors_key : str, optional
+        What ``scanpy.pp.neighbors`` was told as ``key_added``.
+    key_added : str, default="stable_leiden"
+        Name of what is written.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the edges are counted.
+
+    Returns
+    -------
+    GraphConsensus
+        Fitted. ``.obs[key_added]`` has the labels as ordered categories, the largest cluster first; ``.uns[key_added]``
+        the resolution, the stability and the number of clusters.
+    """
+    # More than 8 parameters: those of scanpy's leiden beside ours
+    graph = _neighbour_graph(adata, neighbors_key)
+    if keys is None:
+        asked = RESOLUTIONS if resolution is None else resolution
+        model = stable_communities(graph, n_runs, resolution=asked, random_state=random_state, engine=engine)
+        gamma = model.resolution_
+    else:
+        gamma = 1.0 if resolution is None else resolution
+        names = [name for name in matching_keys(adata, keys) if name != key_added]
+        model = GraphConsensus(gamma, random_state=random_state, engine=engine)  # type: ignore[arg-type]
+        model.fit(cells_ensemble(adata, names), graph=graph)
+    _write_labels(adata, key_added, model.labels_)
+    adata.uns[key_added] = {"resolution": gamma, "stability": model.stability_, "n_clusters": model.n_clusters_}
+    return model
+
+
+def _neighbour_graph(adata: Any, neighbors_key: str | None) -> Any:
+    """The connectivities of the cells."""
+    if not hasattr(adata, "obsp"):
+        raise TypeError(f"adata must be an AnnData object, got {type(adata).__name__}; use ca.stable_leiden(graph).")
+    stored = adata.uns.get(neighbors_key or "neighbors", {})
+    name = stored.get("connectivities_key", f"{neighbors_key}_connectivities" if neighbors_key else "connectivities")
+    if name not in adata.obsp:
+        known = ", ".join(adata.obsp) or "none"
+        raise ValueError(f"adata has no graph .obsp[{name!r}] (it has {known}); run scanpy.pp.neighbors(adata) first.")
+    return adata.obsp[name]
+
+
+def _write_labels(adata: Any, key: str, labels: Any) -> np.ndarray:
+    """Write labels as ordered categories, the largest cluster first; these labels."""
+    import pandas as pd
+
+    labels = order_by_size(np.asarray(labels))
+    categories = [str(c) for c in range(int(labels.max(initial=-1)) + 1)]
+    adata.obs[key] = pd.Categorical.from_codes(labels, categories, ordered=True)
+    return labels
 
 
 def matching_keys(adata: Any, keys: str | Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ partition; the code ``n_clusters[j]`` marks a missing label.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from ..core.moves import Moves, MoveTable
 from ..core.overlaps import RowShares
 from .compiled import settle
 
+_PAIR_CODES = 1 << 22  # codes of pairs compared at a time by `pair_counts`; bounds the temporary memory
 _RANKED_ROWS = 1 << 18  # rows ranked at a time by `worst_rows`; bounds the temporary memory
 
 
@@ -206,6 +207,20 @@ class Rows(ABC):
             worst, scores = worst[best], scores[best]
         return self.codes_at(worst), scores
 
+    def pair_counts(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each pair of rows (m, 2), how many partitions put both together, and how many label both (int32)."""
+        counts = np.empty((2, len(pairs)), np.int32)
+        for piece in self._pair_pieces(len(pairs)):
+            left, right = map(self.codes_at, pairs[piece].T)
+            counts[:, piece] = count_pairs(left, right, self.layout.n_clusters)
+        return counts[0], counts[1]
+
+    def _pair_pieces(self, n_pairs: int) -> Iterator[slice]:
+        """As many pairs at a time as bound the memory of their codes."""
+        step = max(1, _PAIR_CODES // self.layout.n_partitions)
+        for start in range(0, n_pairs, step):
+            yield slice(start, start + step)
+
     def whole_counts(self) -> Counts:
         """Counts of all rows as one cluster."""
         return self.counts(self.labelling(1, np.zeros(self.n_rows, np.int32)))
@@ -325,6 +340,13 @@ def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.n
     total = ensemble.n_samples if multiplicity is None else int(multiplicity.sum())
     check_total_copies(total)
     return multiplicity
+
+
+def count_pairs(left: Any, right: Any, n_clusters: Any) -> tuple[Any, Any]:
+    """`Rows.pair_counts` for the codes of both ends, (m, p) each, all three in one memory."""
+    observed = (left != n_clusters) & (right != n_clusters)
+    together = (left == right) & observed
+    return together.sum(axis=1, dtype=np.int32), observed.sum(axis=1, dtype=np.int32)
 
 
 def missing_in(ensemble: Any) -> np.ndarray:

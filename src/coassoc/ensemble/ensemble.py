@@ -9,10 +9,13 @@ import numpy as np
 
 from ..core.counts import smallest_unsigned
 from ..engines.contract import Loadable
+from .communities import are_communities, check_no_communities, community_labels
 from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
 from .io.blocks import Coding
 from .io.roles import warn_of_odd_columns
+from .memberships import check_no_memberships, drawn_labels, is_membership_matrix
+from .pairs import check_pairs, graph_shares, is_graph, pair_shares
 from .rows import count_codes, distinct_rows, row_chunks, tally_integers
 from .tables import Vocabulary, check_table_shape, column_values, columns_of
 
@@ -101,6 +104,8 @@ class Ensemble(Loadable):
             check_table_shape(partitions.shape)
             if self._encode_integers(partitions, missing):
                 return
+        check_no_communities(partitions)
+        check_no_memberships(partitions)
         names, columns, n_rows = columns_of(partitions)
         check_table_shape((n_rows, len(names)))
         self._encode(names, columns, n_rows, missing)
@@ -119,14 +124,15 @@ class Ensemble(Loadable):
         vectors = list(partitions)
         if not vectors:
             raise ValueError("partitions must hold at least one label vector, got none.")
+        check_no_communities(vectors)
         columns: list[tuple[np.ndarray, np.ndarray | None]] = []
         for j, vector in enumerate(vectors):
             values, nulls = column_values(vector)
             if values.ndim != 1:
-                raise ValueError(
-                    f"partitions[{j}] must be one-dimensional, got shape {values.shape}; "
-                    "pass a table of shape (n_samples, n_partitions) to Ensemble(...)."
-                )
+                way_out = "pass a table of shape (n_samples, n_partitions) to Ensemble(...)"
+                if is_membership_matrix(values):
+                    way_out = "its rows sum to 1: pass soft memberships to Ensemble.from_memberships(...)"
+                raise ValueError(f"partitions[{j}] must be one-dimensional, got shape {values.shape}; {way_out}.")
             if len(values) != len(columns[0][0] if columns else values):
                 raise ValueError(
                     f"partitions[{j}] has {len(values)} labels but partitions[0] has {len(columns[0][0])}; "
@@ -138,6 +144,67 @@ class Ensemble(Loadable):
             raise ValueError(f"names must have one entry per partition ({len(vectors)}), got {len(names)}.")
         check_table_shape((len(columns[0][0]), len(columns)))
         return cls.from_columns(names, columns, len(columns[0][0]), missing)
+
+    @classmethod
+    def from_communities(
+        cls, communities: Iterable[Any], nodes: Any = None, *, names: Sequence[str] | None = None
+    ) -> Ensemble:
+        """Ensemble from communities of a network, found by several runs or methods.
+
+        Parameters
+        ----------
+        communities : list, or dict from name to one of its elements
+            One clustering of the nodes per element: a list (or generator) of sets of nodes, as networkx returns, a
+            dict from node to label, a ``VertexClustering`` of igraph, or a ``NodeClustering`` of cdlib. A
+            node that is absent from one of them, or has a negative label, is missing there.
+        nodes : list of nodes or graph of networkx or igraph, optional
+            All nodes, in the order of the items. By default those of the clusterings, a graph's in the order of the
+            graph, others sorted.
+        names : list of str, optional
+            Names of the clusterings.
+
+        Returns
+        -------
+        Ensemble
+            With the nodes in ``item_ids``.
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> ens = ca.Ensemble.from_communities([[{"a", "b"}, {"c"}], {"a": 0, "b": 1}])
+        >>> ens.item_ids.tolist(), ens.partition(1).tolist()
+        (['a', 'b', 'c'], [0, 1, -1])
+        """
+        if isinstance(communities, dict) and all(map(are_communities, communities.values())):
+            names = list(map(str, communities)) if names is None else names
+            communities = communities.values()
+        vectors, item_ids = community_labels(communities, nodes)
+        self = cls.from_partitions(vectors, names=names)
+        self.item_ids = item_ids
+        return self
+
+    @classmethod
+    def from_memberships(cls, memberships: Iterable[Any], *, n_draws: int = 10, random_state: Any = None) -> Ensemble:
+        r"""Ensemble of hard labels drawn from soft memberships.
+
+        Each draw gives item i the label c with probability :math:`P_{ic}`, so that the expected co-association of two
+        items is the mean of :math:`(P P^T)_{ii'}` over the matrices.
+
+        Parameters
+        ----------
+        memberships : list of array-like of shape (n_samples, n_clusters)
+            Probabilities, such as ``predict_proba`` of a mixture. What a row lacks to 1 is the probability of noise.
+        n_draws : int, default=10
+            Label vectors drawn from each matrix.
+        random_state : int, Generator, RandomState or None, default=None
+            Seed.
+
+        Returns
+        -------
+        Ensemble
+            ``n_draws`` partitions per matrix, those of one matrix side by side.
+        """
+        return cls.from_partitions(drawn_labels(memberships, n_draws, random_state))
 
     @classmethod
     def from_columns(
@@ -312,8 +379,22 @@ class Ensemble(Loadable):
         indptr = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
         return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(len(observed), self.n_codes))
 
-    def coassociation(self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30) -> np.ndarray:
-        """Any block of the co-association matrix A, computed on demand.
+    def noise_share(self) -> np.ndarray:
+        """Share of the partitions that leave each item without a label, such as the noise of HDBSCAN.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            0 where every partition labels the item, 1 where none does.
+        """
+        shares = np.zeros(self.n_samples)
+        for start, stop in row_chunks(self.codes) if self.has_missing else ():
+            labelled = self.observed(slice(start, stop)).sum(axis=1)
+            shares[start:stop] = (self.n_partitions - labelled) / self.n_partitions
+        return shares
+
+    def coassociation(self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30, engine: Any = "auto") -> Any:
+        """Co-association of a block of items, of pairs of items, or of the edges of a graph.
 
         ``A[i, i']`` is the share of partitions that put items i and i' together, among those that label both
         (0 when none does).
@@ -322,14 +403,34 @@ class Ensemble(Loadable):
         ----------
         rows, cols : array-like of int, slice, or "all"
             Items of the block. `cols` defaults to `rows`. The whole matrix must be asked for by name:
-            ``ens.coassociation("all")``.
+            ``ens.coassociation("all")``. Instead of `rows` alone: pairs, an integer array of shape (m, 2); or a graph
+            with one node per item, a SciPy sparse matrix (``kneighbors_graph``), igraph or networkx graph. The nodes of
+            a networkx graph are matched to ``item_ids``, where the ensemble has them.
         max_bytes : int, default=1073741824
             Refuse blocks whose float64 values need more than this.
+        engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+            Where pairs and edges are counted. The result does not depend on it.
 
         Returns
         -------
-        ndarray of shape (len(rows), len(cols))
+        ndarray of shape (len(rows), len(cols)), or (m,) for pairs, or CSR matrix with the pattern of the graph
+
+        Notes
+        -----
+        Pairs and edges take O(m * n_partitions) time, and memory for m results.
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> ens = ca.Ensemble([[0, 0], [0, 1], [1, 1]])
+        >>> import numpy as np
+        >>> ens.coassociation(np.array([[0, 1], [0, 2]]))
+        array([0.5, 0. ])
         """
+        if cols is None and is_graph(rows):
+            return graph_shares(self, rows, engine)
+        if cols is None and np.ndim(rows) == 2:
+            return pair_shares(self, check_pairs(rows, self.n_samples), engine)
         left = self._item_index(rows, "rows")
         right = left if cols is None else self._item_index(cols, "cols")
         need = len(left) * len(right) * 8

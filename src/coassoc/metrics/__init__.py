@@ -3,6 +3,7 @@
 from .agreement import ZeroEffort, ensemble_nmi, member_scores, nmi, pairwise_nmi, zero_effort
 from .align import align_labels, order_by_size
 from .densities import cluster_density, density, inter_density, kmeans_loss
+from .profiles import profile
 from .stability import ItemStability, best_member, cluster_stability, item_stability, partition_agreement
 from .weights import cluster_uncertainty
 
@@ -24,5 +25,6 @@ __all__ = [
     "order_by_size",
     "pairwise_nmi",
     "partition_agreement",
+    "profile",
     "zero_effort",
 ]

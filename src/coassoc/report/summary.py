@@ -129,7 +129,8 @@ def summarize(
     X : Ensemble, label table of shape (n_samples, n_partitions), or path of a label file
         The base partitions; its ``item_ids`` and ``classes`` are used where present.
     n_clusters : int, "auto", iterable of int or None, default=None
-        Clusters of the consensus; None lets the method choose them, or is 8 where it cannot.
+        Clusters of the consensus; None lets the method choose them, or is 8 where it cannot. One label per item is
+        taken as `labels`: ``summarize(ensemble, labels)``.
     labels : array-like of shape (n_samples,) or None, default=None
         A consensus at hand; None computes one by `method`.
     method : str or estimator, default="auto"
@@ -161,6 +162,8 @@ def summarize(
     # More than 60 lines: one part of the report after the other.
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)
+    if labels is None and np.ndim(n_clusters) == 1 and np.size(n_clusters) == ensemble.n_samples:
+        labels, n_clusters = n_clusters, None  # summarize(ensemble, labels)
     say("consensus")
     model, consensus, row = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
     answer = model

@@ -24,6 +24,7 @@ from .candidates import CANDIDATES, LINKAGES, MicroFits
 from .confidence import SURE, item_confidence
 from .evidence import Evidence, gather_evidence
 from .members import agreement
+from .noise import check_noise, mark_noise
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
 from .verdict import describe_answer, plural
@@ -103,6 +104,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
         ``"hbgf"``, ...), choose that method.
     min_cluster_size : int, default=1
         Smaller groups join the nearest cluster, and the verdict says how many items they have. 1 keeps every group.
+    noise : float or None, default=None
+        Items that more than this share of the clusterings leave without a label get −1 and confidence 0: 0.5 for those
+        that most leave out. None labels every item that has a label in some clustering, and so does `predict`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -185,6 +189,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         method: str = "auto",
         *,
         min_cluster_size: int = 1,
+        noise: float | None = None,
         random_state: Any = None,
         engine: Any = "auto",
         verbose: int = 0,
@@ -192,6 +197,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self.n_clusters = n_clusters
         self.method = method
         self.min_cluster_size = min_cluster_size
+        self.noise = noise
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
@@ -223,6 +229,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         if self.method not in ("auto", *CANDIDATES):
             find_method(self.method)
         least = self._smallest_cluster()
+        check_noise(self.noise)
         seed = seed_from(self.random_state)
         # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
         with one_thread("blas"), self._opened(X, sample_weight) as (ensemble, rows, engine):
@@ -244,6 +251,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
             self._store_support(rows, ensemble, evidence, answer, copies)
             self._store_alternatives(evidence, number, answer, methods)
             self._store_verdict(evidence, number, asked, answer, copies)
+            if self.noise is not None:
+                mark_noise(self, ensemble, copies)
 
     def _smallest_cluster(self) -> int:
         """Items that a group must have to be a cluster."""

@@ -19,7 +19,7 @@ import numpy as np
 from ...core.counts import Counts, Layout, ScoreTable, check_total_copies, smallest_unsigned
 from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
-from ..contract import Engine, Labelling, Loadable, Rows
+from ..contract import Engine, Labelling, Loadable, Rows, count_pairs
 from .device import open_device
 from .rounding import narrow_table, table_drift
 from .seeding import CudaSeeding
@@ -270,6 +270,14 @@ class CudaRows(Rows):
 
     def codes_at(self, indices: Any) -> np.ndarray:
         return self.device.get(self.device.take(self.codes, indices))
+
+    def pair_counts(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        device, n_clusters = self.device, self.device.put(self.layout.n_clusters)
+        counts = np.empty((2, len(pairs)), np.int32)
+        for piece in self._pair_pieces(len(pairs)):
+            left, right = (device.take(self.codes, ends) for ends in device.put(pairs[piece].T))
+            counts[:, piece] = [device.get(part) for part in count_pairs(left, right, n_clusters)]
+        return counts[0], counts[1]
 
     # -- exchange ------------------------------------------------------------------------------------------
 

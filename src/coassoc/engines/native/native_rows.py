@@ -141,6 +141,13 @@ class NativeRows(Rows):
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])
 
+    def pair_counts(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pairs = np.ascontiguousarray(pairs if self.ids is None else self.ids[pairs], dtype=np.int64)
+        together, observed = np.empty(len(pairs), np.int32), np.empty(len(pairs), np.int32)
+        shape = self.layout.n_clusters, self.missing
+        _kernels.pair_counts(self.codes, *shape, pairs, together, observed, self.settings["n_threads"])
+        return together, observed
+
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
         task_rows = self.settings["chunk_rows"] or _EXCHANGE_ROWS
         indices, targets, stop = self.core.propose_moves(labelling.core, table, start, limit, task_rows)

@@ -1,0 +1,87 @@
+"""`coassoc predict`: label new rows with a saved model."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ensemble import read_ensemble, write_labels
+from ..ensemble.io.features import read_features
+from ..ensemble.io.formats import open_table
+from ..ensemble.io.table import Options, naming
+from ..ensemble.io.writing import joins_source
+from . import common
+
+DESCRIPTION = """label new rows with a model that `coassoc fit --save` or model.save() wrote.
+
+A model of clusterings reads a table of labels, one of features (ConsensusClustering) a table of numbers. Columns are
+matched by name where the model knows names; other columns are left out."""
+
+EPILOG = """examples:
+  coassoc predict model.npz new.csv -o labelled.csv
+  coassoc predict model.npz new.parquet --name segment -o segments.parquet
+  coassoc predict model.npz new.csv -o - | head
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the saved model")
+    parser.add_argument("file", metavar="FILE", help="the new rows, in any format that fit reads")
+    common.add_output(parser, "where the labels go: FILE with one more column when both are of one kind, else the "
+                      "labels alone; - is standard output", required=True)  # fmt: skip
+    parser.add_argument("--name", default="consensus", help="name of the new column (default: consensus)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..consensus.persist import load
+
+    common.check_paths(args, {"-o": args.output}, args.model, args.file)
+    with common.Progress("coassoc predict") as progress:
+        progress.step("reading")
+        model = load(args.model)
+        if not hasattr(model, "predict"):
+            raise ValueError(f"{args.model} holds a {type(model).__name__}, which cannot label new rows.")
+        rows = _new_rows(model, Path(args.file))
+        progress.step("labelling")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # they were matched by name
+            labels = np.asarray(model.predict(rows))
+        progress.step("writing")
+        source = args.file if joins_source(args.output, args.file, None) else None
+        write_labels(args.output, {args.name: labels}, source=source, force=args.force)
+    used, sizes = np.unique(labels[labels >= 0], return_counts=True)
+    result = {"model": type(model).__name__, "rows": len(labels), "unlabelled": int((labels < 0).sum()),
+              "sizes": dict(zip(map(str, used.tolist()), sizes.tolist())), "output": args.output}  # fmt: skip
+    if args.output != "-":
+        common.tell(args, result, _text)
+    return 0
+
+
+def _new_rows(model: Any, path: Path) -> Any:
+    """The columns of the model from a file, in its order: an ensemble, or numbers."""
+    vocabulary = getattr(model, "_vocabulary", None)
+    names = list(getattr(model, "feature_names_in_", [] if vocabulary is None else vocabulary.names))
+    with naming(path):
+        known = open_table(path, None, Options(header=None))[0].names
+    named = bool(names) and not all(str(name).isdigit() for name in names)
+    lacking = [str(name) for name in names if str(name) not in known] if named else []
+    if lacking:
+        raise ValueError(
+            f"{path} lacks columns that the model was fitted with: {', '.join(lacking[:8])}"
+            f"{' ...' if len(lacking) > 8 else ''}; it has {', '.join(known[:8])}."
+        )
+    if vocabulary is None:
+        exclude = [name for name in known if name not in names] if named else []
+        found = read_features(path, exclude=exclude)
+        return found.X[:, [found.names.index(str(name)) for name in names]] if named else found.X
+    return read_ensemble(path, columns=[str(name) for name in names] if named else None)
+
+
+def _text(result: dict[str, Any]) -> str:
+    clusters = ", ".join(f"{name}: {size:,}" for name, size in result["sizes"].items())
+    left = f"; {result['unlabelled']:,} without a known label get -1" if result["unlabelled"] else ""
+    return f"{result['rows']:,} rows in clusters {clusters}{left}. Wrote {result['output']}."

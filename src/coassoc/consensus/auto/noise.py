@@ -1,0 +1,32 @@
+"""Items that most clusterings leave without a label: −1 in the answer, where that is asked for."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from ..base import host_ensemble, on_host
+
+
+def check_noise(noise: Any) -> None:
+    """A share from 0 to below 1, or None."""
+    if noise is None:
+        return
+    if isinstance(noise, bool) or not isinstance(noise, numbers.Real) or not 0 <= float(noise) < 1:
+        raise ValueError(f"noise must be None or a share from 0 to below 1, such as 0.5, got {noise!r}.")
+
+
+def mark_noise(model: Any, ensemble: Any, copies: np.ndarray | None) -> None:
+    """Take the items above the share ``model.noise`` out of the clusters; the other attributes describe all items."""
+    noisy = np.flatnonzero(host_ensemble(ensemble).noise_share() > model.noise)
+    labels = on_host(model.labels_).copy()
+    taken = noisy[labels[noisy] >= 0]
+    weights = None if copies is None else copies[taken]
+    lost = np.bincount(labels[taken], weights, minlength=len(model.cluster_sizes_))
+    model.cluster_sizes_ = model.cluster_sizes_ - lost.astype(np.int64)
+    labels[taken] = -1
+    model.labels_ = labels
+    model.confidence_ = np.array(model.confidence_)
+    model.confidence_[taken] = 0

@@ -1,0 +1,115 @@
+"""Communities in: every container that network libraries return, against labels written by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+
+igraph = pytest.importorskip("igraph")
+nx = pytest.importorskip("networkx")
+
+
+def labels(ensemble, j=0):
+    return ensemble.partition(j).tolist()
+
+
+def test_sets_dicts_and_generators_mean_the_same():
+    sets = [{0, 1}, frozenset([2, 3])]
+    given = [
+        sets,
+        [[0, 1], [2, 3]],
+        (community for community in sets),
+        {0: "a", 1: "a", 2: "b", 3: "b"},
+        ({0, 1}, {2, 3}),
+    ]
+    ens = ca.Ensemble.from_communities(given)
+    assert ens.n_partitions == 5 and ens.item_ids.tolist() == [0, 1, 2, 3]
+    assert all(labels(ens, j) == [0, 0, 1, 1] for j in range(5))
+
+
+def test_absent_nodes_are_missing():
+    ens = ca.Ensemble.from_communities([[{0, 1}, {2}], {1: 5, 3: -1}])
+    assert ens.item_ids.tolist() == [0, 1, 2, 3]
+    assert labels(ens, 0) == [0, 0, 1, -1] and labels(ens, 1) == [-1, 0, -1, -1]
+
+
+def test_nodes_set_order_and_names_may_be_a_dict():
+    ens = ca.Ensemble.from_communities({"first": [{"x"}, {"y"}], "second": {"y": 0}}, nodes=["z", "y", "x"])
+    assert ens.names == ["first", "second"] and ens.item_ids.tolist() == ["z", "y", "x"]
+    assert labels(ens, 0) == [-1, 1, 0]
+    assert ca.Ensemble.from_communities([[{1}]], names=["run"]).names == ["run"]
+    assert ca.Ensemble.from_communities([[{1}]], nodes=nx.path_graph(3)).n_samples == 3
+
+
+def test_nodes_of_several_types_are_sorted_the_same_way_each_time():
+    assert ca.Ensemble.from_communities([[{"b", 2, "a", 1}]]).item_ids.tolist() == [1, 2, "a", "b"]
+
+
+def test_igraph_clusterings():
+    graph = igraph.Graph.Famous("Zachary")
+    runs = [graph.community_leiden("modularity", resolution=r) for r in (0.5, 1, 2)]
+    ens = ca.Ensemble.from_communities(runs)
+    for j, run in enumerate(runs):
+        assert ca.nmi(ens.partition(j), run.membership) == 1
+    graph.vs["name"] = [f"member {i}" for i in range(34)]
+    named = ca.Ensemble.from_communities([graph.community_leiden()], nodes=graph)
+    assert named.item_ids[33] == "member 33"
+
+
+def test_networkx_results():
+    graph = nx.karate_club_graph()
+    runs = [
+        nx.community.louvain_communities(graph, seed=0),
+        nx.community.greedy_modularity_communities(graph),
+        nx.community.label_propagation_communities(graph),
+        nx.community.asyn_lpa_communities(graph, seed=0),
+    ]
+    kept = [list(map(set, run)) for run in runs[:3]]
+    ens = ca.Ensemble.from_communities(runs, nodes=graph)
+    for j, run in enumerate(kept):
+        for number, community in enumerate(run):
+            assert {v for v in graph if ens.categories[j][ens.codes[v, j]] == number} == community
+
+
+def test_cdlib_results():
+    clustering = SimpleNamespace(communities=[[2, 1], [3]], graph=nx.Graph([(3, 2), (2, 1), (1, 0)]), overlap=False)
+    ens = ca.Ensemble.from_communities([clustering])
+    assert ens.item_ids.tolist() == [3, 2, 1, 0] and labels(ens) == [1, 0, 0, -1]
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "error", "words"),
+    [
+        ([[{0, 1}, {1, 2}]], {}, ValueError, r"communities\[0\] must not overlap: node 1 is in communities 0 and 1"),
+        ([{0, 1}, {2}], {}, TypeError, r"write \[clustering\] for a single one"),
+        ([["ab", "cd"]], {}, TypeError, "must be a collection of nodes, got 'ab'"),
+        ([], {}, ValueError, "at least one clustering"),
+        ([[{0, 1}]], {"nodes": [0]}, ValueError, r"nodes must name every node of communities\[0\]; 1 is absent"),
+        ([[{0}]], {"nodes": [0, 0]}, ValueError, "once"),
+        ([[{0}]], {"names": ["a", "b"]}, ValueError, "names must have one entry per partition"),
+    ],
+)
+def test_bad_communities_are_refused(given, settings, error, words):
+    with pytest.raises(error, match=words):
+        ca.Ensemble.from_communities(given, **settings)
+
+
+@pytest.mark.parametrize("make", [ca.Ensemble, ca.Ensemble.from_partitions, ca.HBGF(2).fit])
+@pytest.mark.parametrize(
+    "given", [[[{0, 1}, {2}], [{0}, {1, 2}]], [{0: 1, 1: 2}, {0: 1}], [{0, 1}, {2}], [[[0, 1], [2]], [[0], [1, 2]]]]
+)
+def test_other_constructors_name_this_one(make, given):
+    with pytest.raises(TypeError, match=r"Ensemble.from_communities"):
+        make(given)
+
+
+def test_the_consensus_of_communities_is_that_of_their_labels():
+    graph = nx.karate_club_graph()
+    runs = [nx.community.louvain_communities(graph, seed=seed) for seed in range(6)]
+    table = np.array([[next(c for c, members in enumerate(run) if v in members) for run in runs] for v in graph])
+    ours = ca.HBGF(3, random_state=0).fit(ca.Ensemble.from_communities(runs))
+    assert ours.labels_.tolist() == ca.HBGF(3, random_state=0).fit(table).labels_.tolist()
