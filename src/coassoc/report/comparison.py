@@ -148,10 +148,9 @@ class Comparison:
         low, high = ax.get_ylim()
         wanted = np.array([(row[y] - low) / (high - low) for row in rows])
         for row, place in zip(rows, _apart(wanted, _LINE / (72 * ax.get_window_extent().height / ax.figure.dpi))):
-            ax.annotate(
-                row["method"], (row[x], row[y]), xytext=(1.04, place), textcoords="axes fraction", fontsize=9, va="center",
-                annotation_clip=False, arrowprops={"arrowstyle": "-", "color": "0.75", "linewidth": 0.7, "relpos": (0, 0.5)},
-            )  # fmt: skip
+            line = {"arrowstyle": "-", "color": "0.75", "linewidth": 0.7, "relpos": (0, 0.5)}
+            where = {"xytext": (1.04, place), "textcoords": "axes fraction", "va": "center", "annotation_clip": False}
+            ax.annotate(row["method"], (row[x], row[y]), fontsize=9, arrowprops=line, **where)
         ax.set(**{f"{axis}label": name.replace("_", " ").replace("nmi", "NMI") for axis, name in (("x", x), ("y", y))})
         return ax
 
@@ -306,7 +305,8 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> floa
         return None
     sample = sampled(ensemble, seed)
     halves = np.array_split(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x1EF7,))).permutation(p), 2)
-    parts = [Ensemble.from_codes(np.ascontiguousarray(sample.codes[:, half]), sample.n_clusters[half]) for half in halves]
+    codes, numbers = sample.codes, sample.n_clusters
+    parts = [Ensemble.from_codes(np.ascontiguousarray(codes[:, half]), numbers[half]) for half in halves]
     total = 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -324,7 +324,8 @@ def sampled(ensemble: Ensemble, seed: int) -> Ensemble:
     rows = sampled_rows(ensemble.n_samples, seed)
     if rows is None:
         return ensemble
-    sample = Ensemble.from_codes(ensemble.codes[rows], ensemble.n_clusters, names=ensemble.names)
+    settings = {"names": ensemble.names, "categories": ensemble.categories}
+    sample = Ensemble.from_codes(ensemble.codes[rows], ensemble.n_clusters, **settings)
     sample.classes = None if ensemble.classes is None else np.asarray(ensemble.classes)[rows]
     return sample
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.cluster.hierarchy import dendrogram
 
-from ..consensus.auto.select_k import SelectK
+from ..consensus.auto.select_k import LEAST_Z, SelectK
 from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
 from ..metrics import item_stability
@@ -171,23 +171,22 @@ def plot_select_k(selection: SelectK, axes: Any = None) -> Any:
     'suggested k = 2'
     """
     left, right = axes = axes_or_new(axes, 2, figsize=(9, 3.5))
-    labels = {"density": "density S", "nmi": "ensemble NMI", "stability": "cluster stability", "pac": "PAC"}
-    for name, label in labels.items():
-        values = getattr(selection, name)
-        if (values == values).any():  # PAC is NaN where too few partitions have k clusters
-            left.plot(selection.ks, values, marker="o", markersize=3, label=label)
+    for name, label in {"density": "density S", "stability": "stability"}.items():
+        left.plot(selection.ks, getattr(selection, name), marker="o", markersize=3, label=label)
     left.set(xlabel="clusters k", ylim=(-0.02, 1.02), title=f"suggested k = {selection.k}")
     left.legend(frameon=False)
     if selection.curves:
         for name, curve in selection.curves.items():
             low, high = curve.min(), curve.max()
             right.plot(selection.ks, (curve - low) / max(high - low, 1e-12), linewidth=1, label=name.replace("_", " "))
-        score = selection.score / selection.score.max()
-        right.plot(selection.ks, score, marker="o", markersize=3, color="black", label="score")
-        right.set(xlabel="clusters k", title="curves, each from 0 to 1, and the score")
+        score = selection.score - selection.score.min()
+        right.plot(
+            selection.ks, score / max(score.max(), 1e-12), marker="o", markersize=3, color="black", label="score"
+        )
+        right.set(xlabel="clusters k", title="curves and their score, each from 0 to 1")
         right.legend(frameon=False)
     else:
-        right.axhline(3.0, color="0.6", linewidth=1, linestyle="--")
+        right.axhline(LEAST_Z, color="0.6", linewidth=1, linestyle="--")
         right.plot(selection.ks, selection.z, marker="o", markersize=3, color="black")
         right.set(xlabel="clusters k", ylabel="z-score of k", title=f"against {selection.reference} reference")
     for ax in (left, right):
