@@ -9,6 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..ensemble.io.output import replacing
 
 _AX = """ax : matplotlib Axes or None, default=None
@@ -29,6 +31,15 @@ def axes_or_new(axes: Any = None, columns: int = 1, **settings: Any) -> Any:
     except ImportError:
         raise ImportError(_INSTALL) from None
     return plt.subplots(1, columns, layout="constrained", **settings)[1]
+
+
+def distinct_colours(n: int) -> np.ndarray:
+    """(n, 3) colours, different up to 60."""
+    from matplotlib import colormaps
+
+    names = ["tab10"] if n <= 10 else ["tab20", "tab20b", "tab20c"]
+    colours = np.concatenate([np.asarray(colormaps[name].colors) for name in names])
+    return colours[np.arange(n) % len(colours)]
 
 
 def with_ax(draw: Callable[..., Any]) -> Callable[..., Any]:
