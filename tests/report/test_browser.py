@@ -167,7 +167,7 @@ def crowded():
 
 
 NOISE = np.random.default_rng(0).integers(0, 5, (200, 8))
-PICTURES = {"k", "inputs", "flow inputs", "flow k", "flow methods", "clusters", "coassociation", "tree", "cuts",
+PICTURES = {"k", "inputs", "flow inputs", "flow k", "flow methods", "clusters", "coassociation", "tree",
             "confidence", "margins", "agreement", "pairs", "methods"}  # fmt: skip
 
 

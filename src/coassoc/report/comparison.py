@@ -113,6 +113,13 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> result = ca.compare([[0, 1], [0, 1], [1, 0], [1, 0]], 2, ["kmeans", "sec"])
+        >>> result.to_frame()["density"].to_dict()
+        {'kmeans': 1.0, 'sec': 1.0}
         """
         rows = [asdict(row) for row in self.rows]
         return Columns({name: [row[name] for row in rows] for name in (rows[0] if rows else ())}).to_frame(kind)
@@ -132,6 +139,13 @@ class Comparison:
         Returns
         -------
         matplotlib Axes
+
+        Examples
+        --------
+        >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
+        >>> ax = ca.compare([[0, 1], [0, 1], [1, 0], [1, 0]], 2, ["kmeans", "sec"]).plot()
+        >>> sorted(text.get_text() for text in ax.texts)
+        ['kmeans', 'sec']
         """
         rows = [row for row in self.as_dict()["methods"] if row[x] is not None and row[y] is not None]
         rows.sort(key=lambda row: row[y])
@@ -289,25 +303,27 @@ def _run_method(
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
     with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
-        row.left_out_nmi = left_out_nmi(model, ensemble, seed or 0, engine)
+        row.left_out_nmi, _ = left_out_nmi(model, ensemble, seed or 0, engine)
     labels = np.asarray(model.labels_)
     return score(row, ensemble, labels, known, engine), labels
 
 
-def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:
+def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> tuple[float, set[int]] | tuple[None, None]:
     """Mean NMI of the partitions with a consensus of other partitions: a whole fit to each of two random halves.
+
+    With the numbers of clusters of the two fits.
 
     Number of clusters, method and choice of partitions come from that half alone. An item that the half does not label
     has no cluster, and does not count. On at most MOST_COMPARED items. None for a single partition.
     """
     p = ensemble.n_partitions
     if p < 2:
-        return None
+        return None, None
     sample = sampled(ensemble, seed)
     halves = np.array_split(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x1EF7,))).permutation(p), 2)
     codes, numbers = sample.codes, sample.n_clusters
     parts = [Ensemble.from_codes(np.ascontiguousarray(codes[:, half]), numbers[half]) for half in halves]
-    total = 0.0
+    total, numbers = 0.0, set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for used, left in (parts, parts[::-1]):
@@ -316,7 +332,8 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> floa
             if unlabelled is not None:  # other clusterers than those of coassoc give such items a cluster
                 labels[unlabelled] = -1
             total += float(partition_agreement(left, labels, engine=engine).sum())
-    return total / p
+            numbers.add(len(np.unique(labels[labels >= 0])))
+    return total / p, numbers
 
 
 def sampled(ensemble: Ensemble, seed: int) -> Ensemble:

@@ -117,8 +117,8 @@ def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
         what = f"Items with a confidence of at least {SURE}; the others lie between clusters."
         scale = f"Good: {_percent(STABLE, 0)} or more. Bad: below {_percent(UNSTABLE, 0)}."
         told.append(("items surely placed", _percent(c["sure_share"]), _kind(c["sure_share"]), what, scale))
-    matched = (c["left_out"] or {}).get("matched")
-    if matched is not None and s.confidence is not None:
+    matched = c["left_out"]["matched"]
+    if matched is not None:
         name, value = "agreement with clusterings left out", plain_text.number(matched["consensus"], 2)
         kind = "good" if matched["consensus"] >= matched["member"] else "warn"
         what = f"NMI of consensuses of {matched['k']} clusters, each from half of the clusterings, with the other half."
@@ -206,7 +206,6 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
     if s.tree is not None:
         keys = ("node", "parent", "left", "right", "rank", "size", "density", "gain")
         by_name["tree"] = _table({key: s.tree[key] for key in keys})
-        by_name["cuts"] = _table({"k": range(1, len(s.tree["density_at"]) + 1), "density": s.tree["density_at"]})
     return by_name
 
 

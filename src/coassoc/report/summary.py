@@ -185,12 +185,12 @@ def summarize(
     Examples
     --------
     >>> import coassoc as ca
-    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 2], [1, 0, 2], [1, 0, 2], [2, 2, 1], [2, 2, 1], [2, 2, 0]] * 5
+    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 2], [1, 0, 2], [1, 2, 2], [2, 2, 1], [2, 2, 1], [0, 2, 1]] * 5
     >>> summary = ca.report.summarize(table, compare=False)
     >>> summary.consensus["n_clusters"], summary.clusters["size"].tolist()
     (3, [15, 15, 15])
     >>> print(f"closest to clustering {summary.consensus['nearest'].name}, ARI {summary.consensus['nearest'].ari:.2f}")
-    closest to clustering 0, ARI 1.00
+    closest to clustering 0, ARI 0.72
     """
     # More than 8 parameters: each is a choice of its own, and all but the first have defaults.
     # More than 60 lines: one part of the report after the other.
@@ -217,9 +217,8 @@ def summarize(
     agreement = pairwise_nmi(ensemble, engine=engine)
     partitions = partition_columns(ensemble, consensus, agreement, engine)
     members = partitions["nmi_with_others"]
-    left_out = _left_out(sample, members, answer if model is None else model, k, random_state, engine)
-    if model is not None and left_out is not None:
-        row.left_out_nmi = left_out["consensus"]
+    left_out = _left_out(sample, members, model, random_state, engine)
+    row.left_out_nmi = left_out["consensus"]
     if own:
         nearest, rand = answer.nearest_partition_, answer.partition_agreement_
     else:
@@ -358,24 +357,27 @@ def _profile(labels: np.ndarray, X: np.ndarray, names: list[str]) -> dict[str, n
     return None if profile is None else dict(profile(labels, X, feature_names=names))
 
 
-def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, k: int, seed: int, engine) -> dict[str, Any] | None:
+def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, seed: int, engine: Any) -> dict[str, Any]:
     """Agreement with partitions left out: of the consensus, of single partitions, and of both at the same k.
 
-    A single partition is scored on all others. The consensus is fitted without the partition that it is scored on. The
-    number of clusters matters to NMI, so the best partition is compared with a consensus of as many clusters.
+    A single partition is scored on all others. The consensus is fitted without the partition it is scored on, which
+    given labels (`model` None) cannot be. The number of clusters matters to NMI, so the best partition is compared with
+    a consensus of as many clusters.
     """
-    if ensemble.n_partitions < 2:
-        return None
-    own = left_out_nmi(model, ensemble, seed, engine)
-    left_out: dict[str, Any] = {"consensus": own, "mean": float(members.mean()), "best": float(members.max())}
+    left_out: dict[str, Any] = {"mean": float(members.mean()), "best": float(members.max())}
+    left_out |= {"consensus": None, "matched": None}
+    if model is None or ensemble.n_partitions < 2:
+        return left_out
+    own, numbers = left_out_nmi(model, ensemble, seed, engine)
+    left_out["consensus"] = own
     few = np.flatnonzero(ensemble.n_clusters <= _MOST_MATCHED)
     if len(few) and "n_clusters" in model.get_params():
         best = int(few[members[few].argmax()])
         clusters = int(ensemble.n_clusters[best])
-        if getattr(model, "n_clusters", None) != clusters:
-            own = left_out_nmi(clone(model).set_params(n_clusters=clusters), ensemble, seed, engine)
-        matched = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
-        left_out["matched"] = matched
+        if numbers != {clusters}:
+            own, _ = left_out_nmi(clone(model).set_params(n_clusters=clusters), ensemble, seed, engine)
+        facts = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
+        left_out["matched"] = facts
     return left_out
 
 
@@ -467,8 +469,6 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
     tree = model.tree_
     columns = {name: values.tolist() for name, values in tree.table().items()}
     columns["cut"] = min(k, model.n_leaves_)
-    gains = [gain for rank, gain in sorted(zip(tree.rank, tree.gain)) if rank]  # of S, split by split
-    columns["density_at"] = np.cumsum([tree.density[0], *gains]).tolist()
     return columns
 
 

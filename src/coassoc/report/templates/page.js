@@ -248,11 +248,6 @@
     },
     "coassociation": coassociation,
     "tree": tree,
-    "cuts": () => {
-      const ks = column("cuts", "k"), values = column("cuts", "density");
-      return xy(axis("clusters (cut of the tree)", { type: "value", min: 1, max: ks.length, minInterval: 1 }), axis("density", { type: "value" }),
-        [{ type: "line", data: ks.map((k, i) => [k, values[i]]), symbolSize: (v) => v[0] === facts.cut ? 12 : 4, itemStyle: { color: css("--accent") } }], (i) => `k = ${ks[i]}: density ${fixed(values[i], 4)}`);
-    },
     "confidence": () => histogram("confidence", "confidence", (from) => from < facts.sure - 1e-9),
     "margins": () => histogram("margins", "own minus best other (co-association)", (_, to) => to < 1e-9),
     "agreement": (width) => {
