@@ -218,10 +218,10 @@ def test_report_takes_categories_and_ids_of_features_and_excludes_their_columns(
     pytest.importorskip("jinja2")
     seen = {}
 
-    def profile(labels, X, feature_names=None):
+    def profile(labels, X, feature_names=None, n_features=5):
         seen.update(X=X, names=feature_names, labels=labels)
         columns = {"cluster": np.repeat(np.arange(3), len(feature_names)), "feature": np.tile(feature_names, 3)}
-        return columns | dict.fromkeys(("size", "mean_in", "mean_rest", "effect"), np.ones(3 * len(feature_names)))
+        return columns | dict.fromkeys(("size", "inside", "rest", "effect"), np.ones(3 * len(feature_names)))
 
     monkeypatch.setattr("coassoc.report.summary.select_k", lambda X, *_, **__: seen.update(scaled=X))
     monkeypatch.setattr("coassoc.profile", profile, raising=False)

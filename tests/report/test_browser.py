@@ -192,7 +192,7 @@ def test_camps_and_profiles_are_drawn():
     told = summarize(table, compare=False, engine="numpy")
     assert len(told.camps) == 2
     profile = {"cluster": [0, 0, 1, 1], "feature": ["a", "b"] * 2, "size": [9, 9, 5, 5], "effect": [-1, np.nan, 1, 0.5]}
-    profile |= {"mean_in": [1.0, 2.0, 3.0, 4.0], "mean_rest": [3.0, 4.0, 1.0, 2.0]}
+    profile |= {"inside": [1.0, 2.0, 3.0, 4.0], "rest": [3.0, 4.0, 1.0, 2.0]}
     probe = PROBE[: PROBE.index("  const table =")] + PROBE[PROBE.index('  document.getElementById("theme")') :]
     seen, _ = look(render(replace(told, profile=profile)), probe=probe)
     assert seen["errors"] == [] and all(seen["pictures"].values()) and all(seen["readouts"].values())

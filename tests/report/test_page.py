@@ -176,17 +176,17 @@ def test_camps_come_first_with_members_numbers_and_disputed_items():
 
 def test_the_profile_names_five_features_per_cluster(told):
     rng = np.random.default_rng(0)
-    effects = rng.normal(size=(2, 40)).round(3)
+    effects, order = rng.normal(size=(2, 40)).round(3), rng.permutation(80)
     profile = {
-        "cluster": np.repeat([0, 1], 40), "feature": [f"f{i}" for i in range(40)] * 2, "size": np.repeat([70, 50], 40),
-        "mean_in": rng.normal(size=80), "mean_rest": np.zeros(80), "effect": effects.ravel(),
+        "cluster": np.repeat([0, 1], 40), "feature": np.array([f"f{i}" for i in range(40)] * 2),
+        "size": np.repeat([70, 50], 40), "inside": rng.normal(size=80), "rest": np.zeros(80), "effect": effects.ravel(),
     }  # fmt: skip
-    data = tables(replace(told, profile=profile))
+    data = tables(replace(told, profile={name: values[order] for name, values in profile.items()}))
     for cluster in (0, 1):
-        named = [row[2] for row in data["profile"]["rows"] if row[0] == cluster]
+        named = [row[1] for row in data["profile"]["rows"] if row[0] == cluster]
         assert named == [f"f{i}" for i in sorted(range(40), key=lambda i: -abs(effects[cluster, i]))[:5]]
     drawn = data["effects"]["columns"][1:]
-    assert len(drawn) == 25 and set(drawn) >= {row[2] for row in data["profile"]["rows"][:3]}
+    assert len(drawn) == 25 and set(drawn) >= {row[1] for row in data["profile"]["rows"][:3]}
     assert data["effects"]["rows"][1][1:] == [effects[1, int(name[1:])] for name in drawn]
 
 

@@ -321,8 +321,8 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> tupl
         return None, None
     sample = sampled(ensemble, seed)
     halves = np.array_split(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x1EF7,))).permutation(p), 2)
-    codes, numbers = sample.codes, sample.n_clusters
-    parts = [Ensemble.from_codes(np.ascontiguousarray(codes[:, half]), numbers[half]) for half in halves]
+    codes, sizes = sample.codes, sample.n_clusters
+    parts = [Ensemble.from_codes(np.ascontiguousarray(codes[:, half]), sizes[half]) for half in halves]
     total, numbers = 0.0, set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -341,7 +341,7 @@ def sampled(ensemble: Ensemble, seed: int) -> Ensemble:
     rows = sampled_rows(ensemble.n_samples, seed)
     if rows is None:
         return ensemble
-    settings = {"names": ensemble.names, "categories": ensemble.categories}
+    settings: dict[str, Any] = {"names": ensemble.names, "categories": ensemble.categories}
     sample = Ensemble.from_codes(ensemble.codes[rows], ensemble.n_clusters, **settings)
     sample.classes = None if ensemble.classes is None else np.asarray(ensemble.classes)[rows]
     return sample

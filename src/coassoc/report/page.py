@@ -174,7 +174,7 @@ def findings(s: Summary) -> list[tuple[str, str]]:
 
 def tables(s: Summary) -> dict[str, dict[str, Any]]:
     """Every table and picture as columns and rows, for the page to show, draw and download."""
-    names, margin = s.partitions["partition"], s.stability.margin[s.labels >= 0]
+    margin, drawn = s.stability.margin[s.labels >= 0], s.partitions["partition"][:_MOST_DRAWN].tolist()
     by_name = {
         "clusterings": _table({n.replace("partition", "clustering"): of for n, of in s.partitions.items()}, _MOST_ROWS),
         "clusters": _table(s.clusters, _MOST_ROWS),
@@ -187,7 +187,7 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         "k": _table(s.number["curves"]),
         **{f"flow {name}": _flow(columns) for name, columns in s.flows.items() if len(columns) > 1},
         "coassociation": _matrix("block", [f"block {i}" for i in range(len(s.blocks.sizes))], s.blocks.values),
-        "agreement": _matrix("clustering", names[:_MOST_DRAWN].tolist(), s.agreement[:, :_MOST_DRAWN]),
+        "agreement": _matrix("clustering", drawn, s.agreement[:, :_MOST_DRAWN]),
     }
     if s.confidence is not None:
         by_name["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
@@ -229,16 +229,17 @@ def _matrix(name: str, names: list[str], values: np.ndarray) -> dict[str, Any]:
 
 
 def _profile(profile: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The features that tell each cluster apart, and the effects of those that tell any apart, cluster by feature."""
-    clusters, features = list(dict.fromkeys(profile["cluster"])), list(dict.fromkeys(profile["feature"]))
-    effects = np.nan_to_num(np.reshape(profile["effect"], (len(clusters), len(features))))
-    order = np.argsort(-np.abs(effects), axis=1, kind="stable")[:, :_TOLD]
-    told = (order + len(features) * np.arange(len(clusters))[:, None]).ravel()
-    most = np.sort(np.argsort(-np.abs(effects).max(axis=0), kind="stable")[:_MOST_FEATURES])
-    names = ("cluster", "size", "feature", "mean_in", "mean_rest", "effect")
-    picture = _matrix("cluster", [str(c) for c in clusters[:_MOST_CLASSES]], effects[:_MOST_CLASSES, most])
-    picture["columns"][1:] = [str(features[i]) for i in most]
-    return _table({name: np.asarray(profile[name])[told] for name in names}), picture
+    """The features that tell each cluster apart, and a picture: effects of the features that tell any apart most."""
+    clusters, row = np.unique(profile["cluster"], return_inverse=True)
+    features, column = np.unique(np.asarray(profile["feature"], dtype=str), return_inverse=True)
+    effects = np.zeros((len(clusters), len(features)))
+    effects[row, column] = np.nan_to_num(profile["effect"], posinf=99.0, neginf=-99.0)
+    order = np.lexsort((-np.abs(effects[row, column]), row))
+    told = order[np.arange(len(order)) - np.searchsorted(row[order], row[order]) < _TOLD]
+    most = np.argsort(-np.abs(effects).max(axis=0), kind="stable")[:_MOST_FEATURES]
+    picture = _matrix("cluster", list(map(str, clusters[:_MOST_CLASSES])), effects[:_MOST_CLASSES, most])
+    picture["columns"][1:] = features[most].tolist()
+    return _table({name: np.asarray(values)[told] for name, values in profile.items()}), picture
 
 
 def _flow(columns: list[tuple[str, np.ndarray]]) -> dict[str, Any]:

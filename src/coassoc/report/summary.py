@@ -306,7 +306,6 @@ def _rand_indices(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> np.nda
 
 def _camps(ensemble: Ensemble, answer: Consensus) -> list[dict[str, Any]]:
     """The members of each camp and what its own answer is like; nothing where there are no camps."""
-    found = [one for one in answer.alternatives_ if one.camp is not None]
     return [
         {
             "camp": one.camp + 1,
@@ -316,7 +315,8 @@ def _camps(ensemble: Ensemble, answer: Consensus) -> list[dict[str, Any]]:
             "stability": one.stability,
             "disputed": float(answer.disputed_[answer.labels_ >= 0].mean()),
         }
-        for one in found
+        for one in answer.alternatives_
+        if one.camp is not None
     ]
 
 
@@ -352,9 +352,9 @@ def _scaled(X: np.ndarray, scaling: str) -> np.ndarray:
 
 
 def _profile(labels: np.ndarray, X: np.ndarray, names: list[str]) -> dict[str, np.ndarray] | None:
-    """Columns cluster, feature, size, mean_in, mean_rest and effect of `coassoc.profile`, where that exists."""
+    """Columns of `coassoc.profile` for all features, where that exists."""
     profile = getattr(import_module("coassoc"), "profile", None)
-    return None if profile is None else dict(profile(labels, X, feature_names=names))
+    return None if profile is None else dict(profile(labels, X, names, n_features=None))
 
 
 def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, seed: int, engine: Any) -> dict[str, Any]:
@@ -392,10 +392,12 @@ def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.nd
     own_labels = order_by_size(answer.labels_)[at]
     is_answer = bool((own_labels == labels).all())
     k = int(labels.max()) + 1
-    partitions = [(answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, own_labels, None)]
+    first = (answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, own_labels, None)
+    partitions: list[tuple[int, str, float, float, np.ndarray, int | None]] = [first]
     for one in answer.alternatives_:
         partitions.append((one.n_clusters, one.method, one.agreement, one.stability, one.labels[at], one.camp))
-    rows, by_k, by_method, by_camp = [], {}, {}, []
+    rows, by_k, by_method = [], {}, {}
+    by_camp: list[tuple[str, np.ndarray]] = []
     for i, (clusters, method, agreement, stability, other, camp) in enumerate(partitions):
         chosen, other = i == 0 and is_answer, align_labels(labels, other)
         facts = {"clusters": clusters, "method": method if camp is None else f"{method}, camp {camp + 1} alone"}
