@@ -217,7 +217,7 @@
   const pictures = {
     "k": () => curves("k", ["score", "agreement", "stability", "eigengap", "balance"], unit, [
       ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
-    "k of features": () => curves("k of features", ["density", "stability"], () => (v) => v, []),
+    "k of features": () => curves("k of features", ["neighbours", "stability"], () => (v) => v, []),
     ...Object.fromEntries(["flow camps", "flow inputs", "flow k", "flow methods"].map((name) => [name, () => flow(name)])),
     "inputs": () => {
       const names = column("clusterings", "clustering"), x = column("clusterings", "clusters"), y = column("clusterings", "ari with consensus");
