@@ -12,8 +12,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ..engines.dask.session import open_client
 from ..ensemble import Ensemble, make_ensemble, make_ensemble_large
-from ..ensemble.io.blocks import source_of
+from ..ensemble.io.coding import source_of
 from ..ensemble.io.features import read_features
+from ..ensemble.io.formats import endings
 from ..ensemble.io.writing import table_format, write_ensemble
 from ..report.plain_text import span
 from . import common
@@ -47,7 +48,7 @@ CLUSTERERS: dict[str, tuple[str, dict[str, Any]]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
     option("features", help="table of numbers with a header, in any format that fit reads")
-    option("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
+    option("-o", "--output", required=True, metavar="FILE", help=f"one of {endings()}")
     option("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
     option(
         "-k", "--clusters", type=_clusters, default=(None, None), metavar="K|LOW:HIGH|LOW:",
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
     option(
         "--large", action="store_true",
-        help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
+        help="leave the features (not text; a file or a folder) where they are: fit on samples, label by blocks",
     )  # fmt: skip
     option("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
     common.add_jobs(parser, "processes, with --large those of a Dask cluster started here")

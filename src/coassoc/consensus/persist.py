@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import stat
+import tokenize
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..ensemble.io.arrays import read_member, read_shape
-from ..ensemble.io.limits import Limit
 from ..ensemble.io.output import replacing
+from ..ensemble.io.table import Options
 from .model_state import ARRAY_KINDS, BadModel, describe, rebuild
 
 _KIND = "coassoc model"
@@ -125,10 +126,12 @@ def _load(archive: zipfile.ZipFile, path: Path, max_bytes: int | None) -> Any:
     if _STRUCTURE not in members:
         raise _Refused(f"{path} is not a model saved by coassoc; use read_ensemble for label files.")
     needed = sum(info.file_size for info in members.values()) + _JSON_FACTOR * members[_STRUCTURE].file_size
-    try:
-        Limit.of([path], max_bytes).check(needed, "its arrays")
-    except ValueError as error:
-        raise _Refused(str(error)) from None
+    allowed = Options(max_bytes=max_bytes).allowed([path])
+    if needed > allowed:
+        raise _Refused(
+            f"{path.name} declares its arrays, which take {needed:,} bytes in memory, more than the {allowed:,} allowed; "
+            f"if you trust it, pass max_bytes={needed}."
+        )
     names = [_STRUCTURE, *(f"array_{i}.npy" for i in range(len(members) - 1 - (_DIGEST in members)))]
     if len(members) != len(archive.infolist()) or set(members) - {_DIGEST} != set(names):
         raise BadModel("it has members that do not belong to a model")
@@ -153,12 +156,55 @@ def _load(archive: zipfile.ZipFile, path: Path, max_bytes: int | None) -> Any:
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.ndarray:
-    shape, dtype = read_shape(archive, info, path)  # checks the declared size against the member's
+    shape, dtype = _read_shape(archive, info, path)  # checks the declared size against the member's
     if dtype.kind not in ARRAY_KINDS or not dtype.isnative or not dtype.itemsize or len(shape) > 4:
         raise BadModel(f"{info.filename} has dtype {dtype} and shape {shape}")
     if 0 in shape and max(shape) > 1 << 20:
         raise BadModel(f"{info.filename} has shape {shape}")
-    found = np.asarray(read_member(archive, info, path), order="C")
+    found = np.asarray(_read_member(archive, info, path), order="C")
     if dtype.kind == "U" and found.size and found.reshape(-1).view(np.uint32).max() > 0x10FFFF:
         raise BadModel(f"{info.filename} holds characters that do not exist")
     return found
+
+
+def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape and type that an NPY header declares; objects are refused, since they need pickle."""
+    try:
+        version = np.lib.format.read_magic(file)
+        reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        if version not in reader:
+            raise ValueError(f"version {version} of the format is not supported")
+        shape, fortran, dtype = reader[version](file, max_header_size=10_000)
+    except (ValueError, SyntaxError, TypeError, EOFError, tokenize.TokenError, MemoryError, RecursionError) as error:
+        raise ValueError(f"{what} is not a readable NPY array ({error}); write it again.") from None
+    if dtype.hasobject:
+        raise ValueError(
+            f"{what} holds Python objects, which only pickle could read; save labels as integers or strings "
+            "(table.astype(str))."
+        )
+    if dtype.names is not None or dtype.subdtype is not None:
+        raise ValueError(f"{what} holds records; save a plain table of shape (n_samples, n_partitions).")
+    return shape, fortran, dtype
+
+
+def _check_size(available: int, shape: tuple[int, ...], dtype: np.dtype, what: str) -> None:
+    declared = math.prod(shape) * dtype.itemsize
+    if any(isinstance(length, bool) or length < 0 for length in shape) or declared != available:
+        raise ValueError(
+            f"{what} declares an array of shape {shape} ({declared:,} bytes) but holds {available:,} bytes: "
+            "it is truncated or damaged; write it again."
+        )
+
+
+def _read_shape(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type of an array in an archive, checked against its size."""
+    with archive.open(info) as file:
+        shape, _, dtype = _header(file, f"{info.filename} in {path.name}")
+        _check_size(info.file_size - file.tell(), shape, dtype, f"{info.filename} in {path.name}")
+    return shape, dtype
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.ndarray:
+    """An array in an archive."""
+    with archive.open(info) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)

@@ -11,7 +11,7 @@ from ..core.counts import smallest_unsigned
 from ..engines.contract import Loadable
 from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
-from .io.blocks import Coding
+from .io.coding import Coding
 from .io.roles import warn_of_odd_columns
 from .rows import count_codes, distinct_rows, row_chunks, tally_integers
 from .tables import Vocabulary, check_table_shape, column_values, columns_of

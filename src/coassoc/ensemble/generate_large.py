@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from .generate import Model, check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
-from .io.blocks import Source, source_of
+from .io.arrow import PARQUET
+from .io.coding import Source, batch_columns, batches_in, source_of
 from .io.output import check_writable, replacing
 from .stored import StoredEnsemble
 
@@ -45,7 +46,7 @@ def make_ensemble_large(
     Parameters
     ----------
     features : path
-        Parquet file, folder of Parquet files, or NPY file of numbers.
+        File, or folder of files, of numbers, in a format that says how many rows there are (not text). It is trusted.
     output : path
         Parquet file of labels to write, one column per partition; with `client` a folder of such files, one per block,
         which all workers must be able to write to.
@@ -86,8 +87,11 @@ def make_ensemble_large(
     source, target = source_of(features, columns), Path(output)
     if client is None or not force or not target.is_dir():
         check_writable(target, force=force)
-    if source.kind not in ("npy", "parquet"):
-        raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; write them as one first.")
+    if source.n_rows is None:
+        raise ValueError(
+            f"features must be in a file that tells its number of rows, such as {PARQUET.name}, got {source.what}; "
+            "write them as one first."
+        )
     sizes = [block.rows for block in source.blocks]
     if sum(sizes) < 2:
         raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
@@ -104,7 +108,7 @@ def make_ensemble_large(
     folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     folder.mkdir()
     try:
-        paths = [folder / f"part-{i:06d}.parquet" for i in range(len(sizes))]
+        paths = [folder / f"part-{i:06d}{PARQUET.suffixes[0]}" for i in range(len(sizes))]
         client.gather(_tasks(client, source, _write_part, starts, [models] * len(paths), paths))
         if target.is_dir():
             shutil.rmtree(target)
@@ -119,13 +123,17 @@ def make_ensemble_large(
 
 def _features(block: Any, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    table = block.read()
-    if isinstance(table, dict):
-        parts = {name: np.asarray(column) for name, column in table.items()}
-        words = [name for name, part in parts.items() if part.dtype.kind not in "iufb"]
-        if words:
-            raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
-        table = np.column_stack(list(parts.values()))
+    parts = []
+    for batch in batches_in(block):
+        if not isinstance(batch, np.ndarray):
+            names = batch.schema.names
+            columns = {name: np.asarray(pair[0]) for name, pair in zip(names, batch_columns(batch, names)[1])}
+            words = [name for name, part in columns.items() if part.dtype.kind not in "iufb"]
+            if words:
+                raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
+            batch = np.column_stack(list(columns.values()))
+        parts.append(batch)
+    table = parts[0] if len(parts) == 1 else np.concatenate(parts)
     X = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
     check_finite(X, start, "features")
     return np.ascontiguousarray(X)
@@ -160,10 +168,9 @@ def _label_table(block: Any, start: int, models: Sequence[Model]) -> Any:
 
 def _write_part(block: Any, start: int, models: Sequence[Model], path: Path) -> None:
     """One file of labels, whole or absent: a task may run twice."""
-    import pyarrow.parquet as pq
-
-    with replacing(path, force=True) as partial:
-        pq.write_table(_label_table(block, start, models), partial)
+    table = _label_table(block, start, models)
+    with replacing(path, force=True) as partial, PARQUET.writer(partial, table.schema) as writer:
+        writer.write_table(table)
 
 
 class _Here:
@@ -192,10 +199,9 @@ def _fit(source: Source, draws: list[Model], starts: list[int], sizes: list[int]
 
 def _label_here(source: Source, starts: list[int], models: list[Model], path: Path, progress: Any) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     schema = pa.schema([(f"partition_{j}", pa.int32()) for j in range(len(models))])
-    with pq.ParquetWriter(path, schema) as writer:
+    with PARQUET.writer(path, schema) as writer:
         for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
             writer.write_table(_label_table(block, start, models))
             if progress is not None:

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..encode import Dictionary
-from .blocks import block_columns, gather
 from .cells import is_number
+from .coding import batch_columns, ids_in
 from .formats import open_table
-from .reading import decode
 from .table import Options, Table, naming
 
 MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
@@ -45,7 +44,7 @@ def read_features(
     """
     path = Path(path)
     with naming(path):
-        table, found = open_table(path, None, Options(header=True))
+        table, found = open_table(path, None, Options(header=True, trusted=True))
         if found.is_text and all(is_number(name) for name in table.names):
             raise ValueError(f"{path.name}: the first line holds numbers only; a header must come first.")
         aside = [name for name in (id_column, class_column) if name is not None]
@@ -54,7 +53,7 @@ def read_features(
         names = [name for name in table.names if name not in exclude and name not in aside]
         if not names:
             raise ValueError(f"{path.name} has no feature column left.")
-        mapped = table.array() if found.name == "npy" and names == table.names else None
+        mapped = table.array() if names == table.names else None
         if mapped is not None and mapped.dtype.kind not in "fiub":
             raise ValueError(f"{path.name} must hold a table of numbers, got {mapped.dtype}.")
         X = _matrix(table, names) if mapped is None else mapped
@@ -63,14 +62,13 @@ def read_features(
 
 
 def _texts(table: Table, name: str) -> np.ndarray:
-    table.read_ids(name)
-    return np.asarray([str(value) for value in decode(gather(table, [name])[name]).tolist()])
+    return np.concatenate([ids_in(batch, name).astype(str) for batch in table.batches([name], name)])
 
 
 def _matrix(table: Table, names: list[str]) -> np.ndarray:
     parts, start = [], 0
     for batch in table.batches(names):
-        columns = zip(names, block_columns(batch, names)[1])
+        columns = zip(names, batch_columns(batch, names)[1])
         parts.append(np.column_stack([_numbers(*pair, name, table, start) for name, pair in columns]))
         start += len(parts[-1])
     return np.concatenate(parts)
