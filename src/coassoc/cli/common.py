@@ -50,7 +50,7 @@ def add_input(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
     option("--class-column", "--classes", metavar="NAME", help="column of known classes, used for scoring only")
     option("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative", help=MISSING_HELP)
     option("--format", choices=format_names(), help="kind of the input")
-    option("--delimiter", metavar="CHAR", help="separator of text files, also of the output (default: found by looking)")
+    option("--delimiter", metavar="CHAR", help="separator of text files, the output too (default: found by looking)")
     head = group.add_mutually_exclusive_group()
     head.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     head.add_argument("--no-header", dest="header", action="store_false", help="the first row is data already")

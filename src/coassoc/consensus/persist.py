@@ -129,7 +129,7 @@ def _load(archive: zipfile.ZipFile, path: Path, max_bytes: int | None) -> Any:
     allowed = Options(max_bytes=max_bytes).allowed([path])
     if needed > allowed:
         raise _Refused(
-            f"{path.name} declares its arrays, which take {needed:,} bytes in memory, more than the {allowed:,} allowed; "
+            f"{path.name} declares its arrays, which take {needed:,} bytes, more than the {allowed:,} allowed; "
             f"if you trust it, pass max_bytes={needed}."
         )
     names = [_STRUCTURE, *(f"array_{i}.npy" for i in range(len(members) - 1 - (_DIGEST in members)))]

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .ensemble import Ensemble, check_ensemble
     from .generate import make_ensemble
     from .generate_large import make_ensemble_large
-    from .gpu import DeviceEnsemble
     from .io.reading import read_ensemble
     from .io.writing import write_ensemble, write_labels
     from .stored import StoredEnsemble

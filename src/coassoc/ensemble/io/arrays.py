@@ -44,15 +44,10 @@ class NpyTable(Table):
         return [Piece(str(self.path), [start, start + rows], rows) for start, rows in row_ranges(len(self.mapped))]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        yield _batch({name: self.mapped[slice(*(where or (None,))), int(name)] for name in columns})
+        import pyarrow as pa
 
-
-def _batch(columns: dict[str, Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_arrays(
-        [arrow_array(column) if isinstance(column, np.ndarray) else column for column in columns.values()], list(columns)
-    )
+        rows = self.mapped[slice(*(where or (None,)))]
+        yield pa.RecordBatch.from_arrays([arrow_array(rows[:, int(name)]) for name in columns], list(columns))
 
 
 def _checked(array: np.ndarray, name: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class Source:
     what: str  # for messages
     collection: Sequence[Any] = ()  # the blocks of a Dask collection
     table: Table | None = None  # of a file
-    options: Options = Options()
+    options: Options | None = None
     read: Callable[..., Iterator[Any]] | None = None  # the record batches of some columns
 
     @property
@@ -83,8 +83,7 @@ class Source:
         """Blocks in row order, each of which knows its rows and can be read alone."""
         if self.table is None:
             return list(self.collection)
-        options = replace(self.options, delimiter=getattr(self.table, "delimiter", None),
-                          header=getattr(self.table, "has_header", self.options.header))  # fmt: skip
+        options = self.table.settled(self.options or Options())
         return [FileBlock(self.kind, piece, tuple(self.names), options) for piece in self.table.pieces()]
 
     def batches(self) -> Iterator[Any]:

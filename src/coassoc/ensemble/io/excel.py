@@ -11,7 +11,7 @@ import numpy as np
 
 from ..encode import Dictionary
 from .cells import cell_of, id_cell_of
-from .table import CELLS, Content, Format, Options, Table
+from .table import CELLS, Content, DamagedFile, Format, Options, Table
 
 _LONGEST_CELL, _MOST_ROWS = 32_767, 1_048_576
 
@@ -25,6 +25,8 @@ class ExcelTable(Table):
         super().__init__(path)
         self.file = file
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        if not book.worksheets:
+            raise DamagedFile("it has no sheet")
         rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
         if len(book.sheetnames) > 1:
             sheets = book.sheetnames
@@ -79,7 +81,7 @@ class ExcelFormat(Format):
         import openpyxl
 
         if content.n_rows >= _MOST_ROWS:
-            raise ValueError(f"a sheet holds fewer than {_MOST_ROWS:,} rows, got {content.n_rows:,}; use another format.")
+            raise ValueError(f"a sheet has fewer than {_MOST_ROWS:,} rows, got {content.n_rows:,}; write another kind.")
         book = openpyxl.Workbook(write_only=True)
         sheet = book.create_sheet("labels")
         columns = content.table()

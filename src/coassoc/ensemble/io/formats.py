@@ -124,6 +124,8 @@ def source_files(path: Path, format: str | None = None) -> tuple[list[Path], For
 def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, Format]:
     """The table in a file, or in the files of a folder, and its format."""
     options = options or Options()
+    if format is not None:
+        format_called(format)
     if path.is_dir():
         files, known = _folder_files(path, format)
         table = open_with(known, files, path, options)

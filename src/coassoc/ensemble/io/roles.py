@@ -106,12 +106,12 @@ class Choice:
             for pattern in self.patterns:
                 matches = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
                 if not matches:
-                    raise ValueError(f"columns: {file} has no column {pattern!r}; it has {listing(names)}.")
+                    raise ValueError(f"columns: {file} has no column {pattern!r}; it has {listing(names)}{table.hint}.")
                 found += [name for name in matches if name not in aside]
             found = list(dict.fromkeys(found))
         found = [name for name in found if not self._excluded(name)] if self.exclude else found
         if not found:
-            raise ValueError(f"{file} has no column of labels left; it has {listing(names)}.")
+            raise ValueError(f"{file} has no column of labels left; it has {listing(names)}{table.hint}.")
         return found
 
     def look(self, roles: Roles, table: Table, batches: Sequence[Any]) -> Roles:
@@ -139,8 +139,8 @@ class Choice:
         reasons = reasons_of(odd)
         if not kept:
             raise ValueError(
-                f"{table.path.name}: no column is a clustering: {reasons}. Name the columns that are (columns=, "
-                "--columns); to cluster measurements, use make_ensemble (coassoc ensemble)."
+                f"{table.path.name}: no column is a clustering: {reasons}{table.hint}. Name the columns that are "
+                "(columns=, --columns); to cluster measurements, use make_ensemble (coassoc ensemble)."
             )
         warnings.warn(
             f"{table.path.name}: left out {reasons}; the clusterings are {listing(kept)}. Choose others with columns= "

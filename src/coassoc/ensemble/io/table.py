@@ -69,6 +69,7 @@ class Table:
     guess: list[str] | None = None  # the partitions when the user names none; every column when None
     inspect = True  # whether columns may turn out to be no clusterings
     notes: Sequence[str] = ()  # what the user should know, for warnings
+    hint = ""  # what may be wrong with the columns, for errors
 
     file: Any = None  # what `close` closes
 
@@ -90,6 +91,10 @@ class Table:
     def array(self) -> np.ndarray | None:
         """The whole table as an array that needs no reading, if it is one."""
         return None
+
+    def settled(self, options: Options) -> Options:
+        """The options with which a piece of this file is read; what was found by looking at the whole included."""
+        return options
 
     def close(self) -> None:
         """Let go of the file."""

@@ -8,6 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -90,10 +91,13 @@ class TextTable(Table):
         """The text from a byte on, to another one; of a file opened anew after the first time."""
         if not self.fresh:  # what reads ahead for an earlier call must not move this one
             self.file.close()
-            self.file = open(self.path, "rb")
+            self.file = open(self.path, "rb")  # noqa: SIM115 - closed with the table
             self.stream = _Stream(self.file, self.path, self.allowed)
         self.fresh = False
         return self.stream.start(*where)
+
+    def settled(self, options: Options) -> Options:
+        return replace(options, delimiter=self.delimiter, header=self.has_header)
 
     # -- the first row ---------------------------------------------------------------------------------------------
 
@@ -105,7 +109,7 @@ class TextTable(Table):
             ends = (m.end() for m in re.finditer(rb"\r\n?|\n", data) if data.count(b'"', 0, m.start()) % 2 == 0)
             end = next((one for one in ends if one < len(data) or data.endswith(b"\n")), -1)
             if end < 0 and len(data) > _LONGEST_HEADER:
-                raise ValueError(f"the first line of {name} is over {_LONGEST_HEADER:,} characters long; is it a table?")
+                raise ValueError(f"the first line of {name} is over {_LONGEST_HEADER:,} bytes long; is it a table?")
         if b"\x00" in data:
             raise ValueError(f"{name} is not text (it holds NUL bytes); save the table as UTF-8 text.")
         if data.startswith((b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")):
