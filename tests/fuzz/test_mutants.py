@@ -15,18 +15,18 @@ pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), rea
 
 # mutants in the ordinary run, and the share of COASSOC_FUZZ_CASES in the slow one
 CASES = {
-    "csv": (700, 0.17),
-    "tsv": (300, 0.15),
-    "parquet": (300, 0.2),
-    "npy": (500, 0.17),
-    "npz": (300, 0.16),
-    "h5ad": (200, 0.04),
-    "mat": (100, 0.01),
-    "arrow": (150, 0.01),
-    "xlsx": (100, 0.01),
-    "model": (150, 0.02),
-    "npy-stored": (150, 0.03),
-    "parquet-stored": (100, 0.03),
+    "csv": (400, 0.17),
+    "tsv": (150, 0.15),
+    "parquet": (120, 0.2),
+    "npy": (300, 0.17),
+    "npz": (100, 0.16),
+    "h5ad": (80, 0.04),
+    "mat": (40, 0.01),
+    "arrow": (80, 0.01),
+    "xlsx": (40, 0.01),
+    "model": (100, 0.02),
+    "npy-stored": (60, 0.03),
+    "parquet-stored": (40, 0.03),
 }
 
 

@@ -10,12 +10,13 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
 from oracle import label_rows as rows
 
+pytestmark = pytest.mark.usefixtures("here")
 RNG = np.random.default_rng(5)
 CENTRES = RNG.integers(0, 4, size=(3, 5))
 TABLE = CENTRES[RNG.integers(0, 3, size=80)]
@@ -82,6 +83,7 @@ def test_ten_forms_of_one_table_give_one_consensus(tmp_path):
 cells = st.one_of(st.integers(-3, 12).map(str), st.sampled_from(["", "NA", "a", "b c", 'q"', "x,y", "é"]))
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 4).flatmap(lambda p: st.lists(st.lists(cells, min_size=p, max_size=p), min_size=1, max_size=12)))
 def test_any_table_of_cells_survives_csv(tmp_path_factory, table):
     import csv
@@ -122,9 +124,8 @@ def test_separators_are_found_by_looking(tmp_path):
         assert rows(ca.read_ensemble(path)) == [(0, "x"), (1, "y")]
 
 
-@pytest.mark.parametrize("noise", [-1, -2, -3])
-def test_hdbscan_noise_is_missing_unless_told_otherwise(tmp_path, noise):
-    path = tmp_path / "labels.csv"
+def test_hdbscan_noise_is_missing_unless_told_otherwise(tmp_path):
+    noise, path = -2, tmp_path / "labels.csv"
     path.write_text(f"a,b\n0,0\n{noise},0\n1,1\n{noise},1\n")
     assert rows(ca.read_ensemble(path)) == [(0, 0), (None, 0), (1, 1), (None, 1)]
     assert ca.read_ensemble(path, missing="nan").n_clusters.tolist() == [3, 2]
@@ -211,13 +212,39 @@ def test_labels_go_back_into_the_table_they_came_from(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.csv", "out.csv"]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "npy", "npz", "h5ad"])
-def test_labels_alone_in_every_format(tmp_path, suffix):
-    pytest.importorskip({"parquet": "pyarrow", "h5ad": "h5py"}.get(suffix, "numpy"))
-    path = tmp_path / f"labels.{suffix}"
-    ca.write_labels(path, np.array([2, 0, 0]), ids=["x", "y", "z"])
-    read = ca.read_ensemble(path, columns="consensus" if suffix == "h5ad" else None, exclude=["item_ids"])
-    assert [row[0] for row in rows(read)] == [2, 0, 0]
+def test_separators_and_line_ends_of_the_source_are_kept(tmp_path):
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    for text, mark in (("a b\n0 1\n1 0\n", " "), ("a;b\r\n0;1\r\n1;0\r\n", None), ("\ufeffa,b\n0,1\n1,0", ",")):
+        source.write_bytes(text.encode())
+        ca.write_labels(out, [5, 6], source=source, delimiter=mark, force=True)
+        sep, eol = mark or ";", "\r\n" if "\r" in text else "\n"
+        rows_in = text.strip().split(eol)
+        expected = [row + sep + cell + eol for row, cell in zip(rows_in, ("consensus", "5", "6"))]
+        assert out.read_bytes().decode() == "".join(expected)
+    ca.write_ensemble(tmp_path / "new.csv", ca.Ensemble([["a b", 1], ["c", 2]]), delimiter=" ")
+    assert (tmp_path / "new.csv").read_text() == 'partition_0 partition_1\n"a b" 1\nc 2\n'
+    source.write_text('id,a\n"x\ty",0\nz,"1"\n')  # a name that promises another separator
+    ca.write_labels(tmp_path / "out.tsv", [1, 0], source=source)
+    assert (tmp_path / "out.tsv").read_text() == 'id\ta\tconsensus\n"x\ty"\t0\t1\nz\t1\t0\n'
+
+
+def test_a_likely_separator_is_suggested(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a b c\n0 1 2\n1 0 2\n")
+    with pytest.raises(ValueError, match=r"one column, 'a b c'.*a space splits every row into 3.*--delimiter ' '"):
+        ca.read_ensemble(path)
+    assert ca.read_ensemble(path, delimiter=" ").names == ["a", "b", "c"]
+    path.write_text("a,b\n0,x\n1,y\n")
+    with pytest.raises(ValueError, match=r"no column 'a'; it has 'a,b'; a comma splits every row into 2 cells"):
+        ca.read_ensemble(path, delimiter=";", columns="a")
+    path.write_text("my label\ncluster 1\ncluster 2\n")
+    assert rows(ca.read_ensemble(path)) == [("cluster 1",), ("cluster 2",)]
+
+
+def test_a_quote_that_is_never_closed_swallows_no_rows(tmp_path):
+    (tmp_path / "t.csv").write_text('a,b\n0,1\n1,"0\n' + "1,1\n" * 50)
+    with pytest.raises(ValueError, match="a quote is opened and never closed"):
+        ca.read_ensemble(tmp_path / "t.csv")
 
 
 def test_gzip_text_is_read_and_written(tmp_path):

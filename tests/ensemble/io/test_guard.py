@@ -10,7 +10,9 @@ import pytest
 
 import coassoc as ca
 from coassoc.ensemble.io import guard
+from coassoc.ensemble.io.formats import FORMATS
 from ensemble.io import plugin
+from oracle import label_rows as rows
 
 pytest.importorskip("pyarrow")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits on memory and processor time are set on Linux")
@@ -74,6 +76,33 @@ def test_a_fault_of_ours_is_not_called_a_damaged_file(monkeypatch, tmp_path):
             monkeypatch.syspath_prepend(str(site))
         with pytest.raises(kind, match="_load"):
             ca.read_ensemble(tmp_path / "t.npz", trusted=trusted)
+
+
+@pytest.mark.parametrize("known", [known for known in FORMATS if known.can("write")], ids=lambda known: known.name)
+def test_labels_alone_in_every_format_read_by_a_child_or_here(tmp_path, known):
+    for package in known.packages:
+        pytest.importorskip(package)
+    path, out = tmp_path / f"labels{known.suffixes[0]}", tmp_path / f"out{known.suffixes[0]}"
+    ca.write_labels(path, np.array([2, 0, 0]), ids=["x", "y", "z"])
+    if known.can("append"):
+        ca.write_labels(out, np.array([1, 1, 0]), name="more", source=path)
+        path, expected = out, [(2, 1), (0, 1), (0, 0)]
+    else:
+        expected = [(2,), (0,), (0,)]
+    for trusted in (False, True):
+        columns = None if known.one_array else ["consensus", "more"][: len(expected[0])]
+        read = ca.read_ensemble(path, columns=columns, trusted=trusted)
+        assert rows(read) == expected
+        assert known.one_array or read.item_ids.tolist() == ["x", "y", "z"]
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path):
+    from scipy.io import savemat
+
+    savemat(tmp_path / "pool.mat", {"members": np.zeros((4000, 10_000))}, do_compression=True)
+    assert (tmp_path / "pool.mat").stat().st_size < 2**20
+    with pytest.raises(ValueError, match=r"pool\.mat unpacks to more .*max_bytes"):
+        ca.read_ensemble(tmp_path / "pool.mat")
 
 
 def test_modules_of_the_current_folder_are_not_imported(monkeypatch, tmp_path):

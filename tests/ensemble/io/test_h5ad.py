@@ -16,6 +16,7 @@ with warnings.catch_warnings():
     anndata = pytest.importorskip("anndata")
 
 N = 60
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import threading
 import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
 from coassoc.cli import main
 from coassoc.ensemble import StoredEnsemble
 from oracle import label_rows as rows
+
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture(params=["in memory", "in blocks"])
@@ -38,8 +41,8 @@ def test_numbers_as_column_names_are_a_header(tmp_path, read):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({k: rng.integers(k, size=50) for k in (5, 10, 20)})
-    for settings in ({"index": False}, {}):
-        found = read(frame.to_csv(**settings))
+    for index in ({"index": False}, {}):
+        found = read(frame.to_csv(**index))
         assert found.n_samples == 50
         assert found.names == ["5", "10", "20"]
         assert (found.codes == ca.Ensemble(frame).codes).all()
@@ -129,7 +132,7 @@ def test_long_cells_are_refused_when_they_are_read(read):
 # -- columns -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["id", "Barcode", "cell_id", "customer_id", "", "index"])
+@pytest.mark.parametrize("name", ["Barcode", "customer_id", ""])
 def test_a_first_column_with_a_name_for_ids_holds_ids(read, name):
     found = read(f"{name},a\n" + "".join(f"00{i},{i % 3}\n" for i in range(30)))
     assert found.names == ["a"]
@@ -301,29 +304,29 @@ def ensembles(draw):
     return ensemble
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "npz", "parquet", "h5ad"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "npz", "parquet", "arrow", "h5ad", "xlsx"])
+@settings(max_examples=25)
 @given(ensemble=ensembles())
 def test_writing_and_reading_is_the_identity(tmp_path_factory, suffix, ensemble):
-    pytest.importorskip({"parquet": "pyarrow", "h5ad": "h5py"}.get(suffix, "numpy"))
+    """Read in this process; that a child reads the same is tested once for each format."""
+    pytest.importorskip({"h5ad": "h5py", "xlsx": "openpyxl"}.get(suffix, "pyarrow"))
     path = tmp_path_factory.mktemp("same") / f"t.{suffix}"
     try:
         ca.write_ensemble(path, ensemble)
     except ValueError as error:  # names that mean something else, and what a format cannot store, are refused
         assert not path.exists()
-        assert "rename" in str(error) or "look the same" in str(error)
+        assert "rename" in str(error)
         return
     names = ensemble.names
     if suffix != "npz" and names == [str(j) for j in range(len(names))]:
         names = [f"partition_{name}" for name in names]
+    mixed = any(len({isinstance(label, str) for label in known.tolist()}) > 1 for known in ensemble.categories)
+    if (suffix in ("h5ad", "parquet", "arrow") and mixed) or (suffix == "h5ad" and re.search("[*?[]", str(names))):
+        return  # numbers among text became text; names are patterns
+    columns = names if suffix == "h5ad" else None
     for read in (ca.read_ensemble, StoredEnsemble):
-        if suffix in ("h5ad", "parquet") and any(
-            len({isinstance(label, str) for label in known.tolist()}) > 1 for known in ensemble.categories
-        ):
-            continue  # numbers among text became text
-        columns = names if suffix == "h5ad" and not any(c in "*?[" for name in names for c in name) else None
-        if suffix == "h5ad" and columns is None:
-            continue
-        found = read(path, columns=columns, class_column="class" if columns and ensemble.classes is not None else None)
+        known = "class" if columns and ensemble.classes is not None else None
+        found = read(path, columns=columns, class_column=known, trusted=True)
         assert found.names == names
         assert rows(found) == rows(ensemble)
         assert (found.codes == ensemble.codes).all()
@@ -337,6 +340,7 @@ def test_writing_and_reading_is_the_identity(tmp_path_factory, suffix, ensemble)
             assert found.classes.tolist() == ensemble.classes.tolist()
 
 
+@settings(max_examples=40)
 @given(st.lists(texts.filter(bool), min_size=2, max_size=6, unique=True))
 def test_labels_written_beside_a_text_keep_its_rows(tmp_path_factory, words):
     folder = tmp_path_factory.mktemp("beside")
@@ -358,9 +362,8 @@ def test_formulas_are_marked_in_text_and_read_back(tmp_path):
 # -- one reader for every size -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.npz", "t.h5ad"])
-@pytest.mark.parametrize("ids", ["barcode", "cell_id"])
-def test_a_large_file_is_read_like_a_small_one(tmp_path, name, ids, monkeypatch, capsys):
+@pytest.mark.parametrize(("name", "ids"), [("t.csv", "barcode"), ("t.parquet", "cell_id"), ("t.h5ad", "id")])
+def test_a_large_file_is_read_like_a_small_one(tmp_path, name, ids, capsys):
     pd = pytest.importorskip("pandas")
     pytest.importorskip({"t.parquet": "pyarrow", "t.h5ad": "h5py"}.get(name, "numpy"))
     rng = np.random.default_rng(1)

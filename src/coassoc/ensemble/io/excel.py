@@ -82,12 +82,12 @@ class ExcelFormat(Format):
 
         if content.n_rows >= _MOST_ROWS:
             raise ValueError(f"a sheet has fewer than {_MOST_ROWS:,} rows, got {content.n_rows:,}; write another kind.")
+        columns = content.table()
+        names = [_written(str(name), cell_of) for name in columns]
+        lists = [_values(column, id_cell_of if column is content.item_ids else cell_of) for column in columns.values()]
         book = openpyxl.Workbook(write_only=True)
         sheet = book.create_sheet("labels")
-        columns = content.table()
-        sheet.append([_written(str(name), cell_of) for name in columns])
-        lists = [_values(column, id_cell_of if column is content.item_ids else cell_of) for column in columns.values()]
-        for row in zip(*lists):
+        for row in (names, *zip(*lists)):
             sheet.append(row)
         book.save(target)
 
