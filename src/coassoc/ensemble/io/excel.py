@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..encode import Dictionary
-from .cells import cell_of, id_cell_of
+from .cells import cell_of, id_cell_of, name_of
 from .table import CELLS, Content, DamagedFile, Format, Options, Table
 
 _LONGEST_CELL, _MOST_ROWS = 32_767, 1_048_576
@@ -33,7 +33,7 @@ class ExcelTable(Table):
             self.notes = [f"{path.name} has {len(sheets)} sheets; {sheets[0]!r}, the first, is read."]
         named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])
         self.names = [
-            ("" if c is None else str(c).strip()) if named else str(j) for j, c in enumerate(rows[0] if rows else ())
+            ("" if c is None else name_of(str(c))) if named else str(j) for j, c in enumerate(rows[0] if rows else ())
         ]
         rows = rows[1:] if named else rows
         self.content, self.n_rows = list(zip_longest(*rows))[: len(self.names)], len(rows)
