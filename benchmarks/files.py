@@ -3,9 +3,10 @@
     python -m benchmarks.files speed --rows 1e6
     python -m benchmarks.files walk
 
-`speed` compares `coassoc fit` on a CSV file with pyarrow's reading and writing and the fit alone, and reads a Parquet file with
-and without the child process. Times are of the processor, those of child processes included, the least of the repeats. `walk`
-counts how often the file is opened, how often it is parsed, and the modules of coassoc whose functions are called.
+`speed` compares `coassoc fit` on a CSV file with pyarrow's reading and writing and the fit alone, and reads a Parquet
+file with and without the child process. Times are of the processor, those of child processes included, the least of the
+repeats. `walk` counts how often the file is opened, how often it is parsed, and the modules of coassoc whose functions
+are called.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..encode import as_objects
 from .cells import cell_of
+from .optional import pa
 from .table import CELLS, Content, DamagedFile, Format, Options, Piece, Table, arrow_array, row_ranges
 
 
@@ -44,8 +45,6 @@ class NpyTable(Table):
         return [Piece(str(self.path), [start, start + rows], rows) for start, rows in row_ranges(len(self.mapped))]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        import pyarrow as pa
-
         rows = self.mapped[slice(*(where or (None,)))]
         yield pa.RecordBatch.from_arrays([arrow_array(rows[:, int(name)]) for name in columns], list(columns))
 
@@ -132,8 +131,6 @@ class NpzTable(Table):
         self.columns = {name: codes[:, j] for j, name in enumerate(names)}
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        import pyarrow as pa
-
         stored, found, fields = not self.inspect, [], []
         for name in columns:
             cells = False
@@ -147,8 +144,6 @@ class NpzTable(Table):
 
     def _labels(self, j: int) -> tuple[Any, bool]:
         """Labels of partition j, and whether they are cells of text."""
-        import pyarrow as pa
-
         codes, k = self.columns[self.names[j]], int(self.arrays["n_clusters"][j])
         missing = codes == k
         if int(codes.max()) > k:

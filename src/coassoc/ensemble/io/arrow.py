@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .optional import pa, pq
 from .table import Content, DamagedFile, Format, Options, Piece, Table, arrow_array, check_new, check_rows, row_ranges
 
 _BATCH_CELLS = 1 << 21  # cells decoded at a time
@@ -21,8 +22,6 @@ class _ArrowTable(Table):
 
     def _plain(self, batch: Any, columns: Sequence[str]) -> Any:
         """The columns named of a batch, those with more labels than rows decoded."""
-        import pyarrow as pa
-
         arrays = []
         for name in columns:
             column = batch.column(batch.schema.get_field_index(name))
@@ -32,8 +31,6 @@ class _ArrowTable(Table):
         return pa.RecordBatch.from_arrays(arrays, list(columns))
 
     def _check(self, columns: Sequence[str]) -> None:
-        import pyarrow as pa
-
         for name in columns:
             if pa.types.is_nested(self.schema.field(name).type):
                 raise ValueError(f"{self.path.name}: column {name!r} holds lists or records; a label is one value.")
@@ -43,8 +40,6 @@ class ParquetTable(_ArrowTable):
     """A Parquet file."""
 
     def __init__(self, file: BinaryIO, path: Path):
-        import pyarrow.parquet as pq
-
         self.file = file
         metadata = pq.read_metadata(file)
         super().__init__(path, metadata.schema.to_arrow_schema())
@@ -61,9 +56,6 @@ class ParquetTable(_ArrowTable):
         ]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         self._check(columns)
         texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
         coded = [name for name in columns if self.schema.field(name).type in texts and name != ids]
@@ -87,8 +79,6 @@ class ArrowTable(_ArrowTable):
     """A file of record batches."""
 
     def __init__(self, file: BinaryIO, path: Path):
-        import pyarrow as pa
-
         self.file = file
         self.reader = pa.ipc.open_file(file)
         super().__init__(path, self.reader.schema)
@@ -116,8 +106,6 @@ class _ArrowFormat(Format):
     writer: Any
 
     def write(self, target: Any, content: Content) -> None:
-        import pyarrow as pa
-
         table = pa.table({name: arrow_array(column) for name, column in content.table().items()})
         with self.writer(target, table.schema) as out:
             out.write_table(table)
@@ -154,15 +142,11 @@ class ParquetFormat(_ArrowFormat):
         return ParquetTable(file, path)
 
     def tables(self, path: Path) -> Iterator[Any]:
-        import pyarrow.parquet as pq
-
         with pq.ParquetFile(path) as file:
             for group in range(file.metadata.num_row_groups):
                 yield file.read_row_group(group).replace_schema_metadata(None)
 
     def writer(self, target: Any, schema: Any) -> Any:
-        import pyarrow.parquet as pq
-
         return pq.ParquetWriter(target, schema)
 
 
@@ -177,14 +161,10 @@ class ArrowFormat(_ArrowFormat):
         return ArrowTable(file, path)
 
     def tables(self, path: Path) -> Iterator[Any]:
-        import pyarrow as pa
-
         with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
             yield reader.read_all()
 
     def writer(self, target: Any, schema: Any) -> Any:
-        import pyarrow as pa
-
         return pa.ipc.new_file(str(target), schema)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .formats import format_called, open_here
+from .optional import pa
 from .table import Options, TooLarge, naming
 
 _DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "must_choose", "guess", "inspect", "notes")
@@ -43,8 +44,6 @@ def serve(source: Any, out: Any) -> None:
             line = source.readline()
             question = json.loads(line) if line else {}
             if "append" in question:
-                import pyarrow as pa
-
                 table.close()
                 columns = pa.ipc.open_stream(source).read_all()
                 known.append(files, Path(question["append"]), columns, options, question["force"])
@@ -57,8 +56,6 @@ def serve(source: Any, out: Any) -> None:
 
 def _send(batches: Iterator[Any], out: Any, tell: Any) -> None:
     """Batches as Arrow streams, which are ended in any case, so that a line can follow."""
-    import pyarrow as pa
-
     batch = next(batches, None)
     while batch is not None:
         tell({"stream": True})

@@ -20,6 +20,7 @@ from ..rows import Tally, code_integers, tally_integers
 from ..tables import Vocabulary, check_table_shape, column_values, columns_of
 from .cells import id_of, label_of
 from .formats import format_called, open_table, open_with
+from .optional import pa, pc
 from .table import CELLS, Format, Options, Piece, Table, naming, row_ranges
 
 
@@ -222,9 +223,6 @@ def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictiona
 
 def ids_in(batch: Any, name: str) -> np.ndarray:
     """A column of a record batch as ids: its texts as they are."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     j = batch.schema.get_field_index(name)
     column = batch.column(j)
     column = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..encode import Dictionary
 from .cells import cell_of, id_cell_of, name_of
+from .optional import openpyxl, pa
 from .table import CELLS, Content, DamagedFile, Format, Options, Table
 
 _LONGEST_CELL, _MOST_ROWS = 32_767, 1_048_576
@@ -20,8 +21,6 @@ class ExcelTable(Table):
     """The cells of the first sheet."""
 
     def __init__(self, file: BinaryIO, path: Path, header: bool | None):
-        import openpyxl
-
         super().__init__(path)
         self.file = file
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
@@ -39,8 +38,6 @@ class ExcelTable(Table):
         self.content, self.n_rows = list(zip_longest(*rows))[: len(self.names)], len(rows)
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        import pyarrow as pa
-
         found, fields = [], []
         for name in columns:
             values = self.content[self.names.index(name)]
@@ -78,8 +75,6 @@ class ExcelFormat(Format):
         return ExcelTable(file, path, options.header)
 
     def write(self, target: Any, content: Content) -> None:
-        import openpyxl
-
         if content.n_rows >= _MOST_ROWS:
             raise ValueError(f"a sheet has fewer than {_MOST_ROWS:,} rows, got {content.n_rows:,}; write another kind.")
         columns = content.table()

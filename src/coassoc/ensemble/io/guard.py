@@ -22,6 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from .optional import pa
 from .table import DamagedFile, Format, Options, Piece, Table, TooLarge
 
 SECONDS = 5  # of processor time, and two more per megabyte of the files
@@ -65,8 +66,6 @@ class GuardedTable(Table):
 
 def append_guarded(known: Format, files: Sequence[Path], target: Path, columns: Any, force: bool, options: Options):
     """`Format.append`, done by a child, which gets the new columns as an Arrow stream."""
-    import pyarrow as pa
-
     with contextlib.closing(_Child(known, files, files[0].parent if len(files) > 1 else files[0], options)) as child:
         child.answer()
         child.ask({"append": str(target), "force": force})
@@ -111,8 +110,6 @@ class _Child:
 
     def stream(self, question: dict[str, Any]) -> Iterator[Any]:
         """The record batches that answer a question."""
-        import pyarrow as pa
-
         self.ask(question)
         total = 0
         while self.answer():  # a stream for every schema: the files of a folder may differ

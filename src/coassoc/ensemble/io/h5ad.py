@@ -16,6 +16,7 @@ import numpy as np
 
 from ..encode import Dictionary, as_objects, encode_column
 from .cells import label_of
+from .optional import h5py, pa
 from .table import Content, DamagedFile, Format, Options, Piece, Table, arrow_array, row_ranges
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
@@ -30,8 +31,6 @@ class H5adTable(Table):
     must_choose = True
 
     def __init__(self, path: Path):
-        import h5py
-
         super().__init__(path)
         self.file = h5py.File(path, "r")
         self.obs = _Obs(self.file)
@@ -41,8 +40,6 @@ class H5adTable(Table):
         return [Piece(str(self.path), [start, rows], rows) for start, rows in row_ranges(self.n_rows or 0)]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        import pyarrow as pa
-
         for start, rows in row_ranges(self.n_rows or 0) if where is None else [where]:
             found = [self.obs.read(name, slice(start, start + rows)) for name in columns]
             yield pa.RecordBatch.from_arrays(found, list(columns))
@@ -52,13 +49,10 @@ class _Obs:
     """``.obs`` of an open file. Objects are reached by hard links only, so nothing outside the file is read."""
 
     def __init__(self, file: Any):
-        import h5py
-
-        self.h5py = h5py
         obs = self._member(file, "obs")
         if obs is None:
             raise ValueError("an HDF5 file without .obs, so not an h5ad file; write it with anndata.")
-        if not isinstance(obs, self.h5py.Group):
+        if not isinstance(obs, h5py.Group):
             raise ValueError("written by a very old anndata; open and save it with a present one.")
         self.group = obs
         self.index = _text(obs.attrs.get("_index", "_index"))
@@ -71,7 +65,7 @@ class _Obs:
         link = group.get(name, getlink=True)
         if link is None:
             return None
-        if not isinstance(link, self.h5py.HardLink):
+        if not isinstance(link, h5py.HardLink):
             raise ValueError(f"{group.name}/{name} is a link, maybe to another file; copy the data into this file.")
         return group[name]
 
@@ -86,7 +80,7 @@ class _Obs:
         """A one-dimensional dataset stored in this file."""
         found = self._member(group, name)
         where = f"{group.name}/{name}"
-        if not isinstance(found, self.h5py.Dataset) or found.external is not None or found.is_virtual:
+        if not isinstance(found, h5py.Dataset) or found.external is not None or found.is_virtual:
             raise ValueError(f"{where} is not a plain array of this file; write it with anndata.")
         if found.ndim != 1:
             raise ValueError(f"{where} has shape {found.shape}; a column of .obs is a vector.")
@@ -103,12 +97,10 @@ class _Obs:
 
     def read(self, name: str, rows: slice) -> Any:
         """Some rows of a column, as an Arrow array."""
-        import pyarrow as pa
-
         if name == _IDS:
             return pa.array([str(value) for value in self._values(self._vector(self.group, self.index), rows)])
         item = self._member(self.group, name)
-        if not isinstance(item, self.h5py.Group):
+        if not isinstance(item, h5py.Group):
             dataset = self._vector(self.group, name, self.n_rows)
             if "categories" in dataset.attrs:
                 raise ValueError("written by an old anndata; save it with a present one.")
@@ -123,8 +115,6 @@ class _Obs:
         raise ValueError(f"column {name!r} of .obs is of kind {kind or 'unknown'!r}, which holds no labels.")
 
     def _categorical(self, item: Any, name: str, rows: slice) -> Any:
-        import pyarrow as pa
-
         codes, categories = self._vector(item, "codes", self.n_rows), self._vector(item, "categories")
         if codes.dtype.kind not in "iu":
             raise DamagedFile(f"codes of column {name!r} are not integers")
@@ -166,8 +156,6 @@ class H5adFormat(Format):
 
     def write(self, target: Any, content: Content) -> None:
         """A small h5ad of categorical ``.obs`` columns and nothing else."""
-        import h5py
-
         text = h5py.string_dtype()
         ids = range(content.n_rows) if content.item_ids is None else content.item_ids.tolist()
         columns = replace(content, item_ids=None).table()
@@ -184,12 +172,10 @@ class H5adFormat(Format):
                 index = group.create_dataset("_index", data=names, dtype=text)
                 index.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
                 for column in chosen:
-                    _write_column(group, column, columns[column], h5py)
+                    _write_column(group, column, columns[column])
 
     def append(self, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
         """A copy with more columns in ``.obs``: labels as categories, −1 missing; fractions as they are."""
-        import h5py
-
         (path,) = source
         with h5py.File(path, "r") as file:
             obs = _Obs(file)
@@ -209,7 +195,7 @@ class H5adFormat(Format):
             for name, column in zip(columns.column_names, columns.columns):
                 if name in group:
                     del group[name]
-                _write_column(group, name, column.to_numpy(), h5py)
+                _write_column(group, name, column.to_numpy())
             names = [*dict.fromkeys([*order, *columns.column_names])]
             group.attrs["column-order"] = np.array(names, dtype=h5py.string_dtype())
 
@@ -219,7 +205,7 @@ def _check_name(name: str) -> None:
         raise ValueError(f"{name!r} cannot be the name of a column in such a file; rename it.")
 
 
-def _write_column(obs: Any, name: str, column: Any, h5py: Any) -> None:
+def _write_column(obs: Any, name: str, column: Any) -> None:
     if getattr(column, "dtype", None) is not None and column.dtype.kind == "f":  # a measurement, such as a confidence
         stored = obs.create_dataset(name, data=column)
         stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from .optional import h5py, pa
 from .table import Format, Options, Table, arrow_array
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
@@ -68,8 +69,6 @@ class MatTable(Table):
         return found
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        import pyarrow as pa
-
         split = {name: (name, "", "0") if name in self.shapes else name.rpartition("_") for name in columns}
         arrays = _variables(self.path, sorted({variable for variable, *_ in split.values()}))
         tables = {name: array if len(array) == self.n_rows else array.T for name, array in arrays.items()}
@@ -84,8 +83,6 @@ def _is_whole(array: np.ndarray) -> bool:
 def _declared(path: Path) -> dict[str, tuple[int, int]]:
     """Shapes of the numeric matrices of a file."""
     if _is_hdf5(path):
-        import h5py
-
         with h5py.File(path, "r") as file:
             found = {name: dataset.shape[::-1] for name, dataset in _datasets(file)}
     else:
@@ -99,8 +96,6 @@ def _declared(path: Path) -> dict[str, tuple[int, int]]:
 def _variables(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Some numeric matrices."""
     if _is_hdf5(path):
-        import h5py
-
         with h5py.File(path, "r") as file:
             return {name: dataset[()].T for name, dataset in _datasets(file) if name in names}
     from scipy.io import loadmat
@@ -111,8 +106,6 @@ def _variables(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
     """Matrices of numbers stored in this file; MATLAB's rows are HDF5's columns."""
-    import h5py
-
     for name in file:
         if isinstance(file.get(name, getlink=True), h5py.HardLink) and isinstance(file[name], h5py.Dataset):
             found = file[name]

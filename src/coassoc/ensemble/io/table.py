@@ -12,11 +12,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from .optional import pa
+
 BLOCK_ROWS = 1 << 20  # rows of a piece, where a file leaves the choice
 FREE_BYTES = 1 << 28  # any file may unpack to this much, however small it is
 EXPANSION = 200  # a larger file may unpack to this many times its own size
 CELLS = {b"coassoc": b"cells"}  # metadata of a column of text in which 1 is a number and NA is missing
 _OURS = str(Path(__file__).parents[2])
+
 
 
 class DamagedFile(Exception):
@@ -173,8 +176,6 @@ class Content:
 
 def arrow_array(values: Any) -> Any:
     """A NumPy array, or a `Dictionary` column, as an Arrow array; text as a dictionary."""
-    import pyarrow as pa
-
     if hasattr(values, "indices"):
         labels, missing = values.labels, values.indices < 0
         if labels.dtype.kind in "iub":

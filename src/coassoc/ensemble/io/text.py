@@ -16,6 +16,7 @@ import numpy as np
 
 from ..encode import Dictionary
 from .cells import MISSING, cell_of, id_cell_of, is_number, label_of, name_of, quoted
+from .optional import pa, pacsv, pc
 from .table import CELLS, Content, Format, Options, Piece, Table, TooLarge, arrow_array, check_new, check_rows
 
 LONGEST_CELL = 131_072  # characters; the limit of Python's csv module
@@ -161,9 +162,6 @@ class TextTable(Table):
         return self.after_first if self.has_header else self.mark
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        import pyarrow as pa
-        import pyarrow.csv as pacsv
-
         wrong: list[Any] = []
 
         def refuse(row: Any) -> str:
@@ -213,8 +211,6 @@ class TextTable(Table):
             raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
 
     def _check_cells(self, texts: Any, name: str) -> None:
-        import pyarrow.compute as pc
-
         if (pc.max(pc.utf8_length(texts)).as_py() or 0) > LONGEST_CELL:
             what = f"a cell of more than {LONGEST_CELL:,} characters"
         elif pc.any(pc.match_substring(texts, "\x00")).as_py():
@@ -266,9 +262,6 @@ class TextTable(Table):
 
     def lines(self, rows: tuple[bytes, np.ndarray]) -> list[Any]:
         """Rows as texts without line ends, in one Arrow array; blank ones are left out."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         data, ends = rows
         offsets = pa.py_buffer(np.concatenate([[0], ends]).astype(np.int32))
         texts = pc.ascii_rtrim(
@@ -347,9 +340,6 @@ class TextFormat(Format):
 
 def cells_of(column: Any, mark: str, alone: bool = False, ids: bool = False) -> Any:
     """A column (array, `Dictionary` or Arrow array) as the cells that are written; each label is written once."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(column, np.ndarray):
         column = pa.array([str(one) for one in column.tolist()], pa.string()) if ids else arrow_array(column)
     if ids and not alone and mark in _SNIFFED and not pc.any(pc.match_substring_regex(column, _SPECIAL)).as_py():
@@ -368,16 +358,11 @@ def cells_of(column: Any, mark: str, alone: bool = False, ids: bool = False) -> 
 
 def _quoted(column: Any, mark: str) -> Any:
     """Cells as they were read, for another separator."""
-    import pyarrow as pa
-
     return pa.array([quoted(cell, mark) for cell in column.dictionary.to_pylist()], pa.string()).take(column.indices)
 
 
 def write_rows(target: Any, columns: Sequence[Any], mark: str, eol: str) -> None:
     """Rows of cells: Arrow keeps joined texts one after the other, which is the text to write."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for start in range(0, len(columns[0]), 1 << 20):
         joined = pc.binary_join_element_wise(*(column.slice(start, 1 << 20) for column in columns), mark)
         lines = pc.binary_join_element_wise(joined, eol, "")

@@ -16,6 +16,7 @@ from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
 from .formats import endings, format_called, formats, source_files, suffix_format
 from .guard import append_guarded
+from .optional import pa
 from .output import replacing
 from .roles import class_names, is_class_name, is_id_name
 from .table import Content, Format, Options, arrow_array, listing, naming
@@ -176,8 +177,6 @@ def _append(
     path: Any, found: Format, files: Sequence[Path], origin: Format, labels: dict, options: Options, force: bool
 ) -> None:
     """The files with more columns, written by a child process where one reads them."""
-    import pyarrow as pa
-
     columns = pa.table({name: arrow_array(np.asarray(column)) for name, column in labels.items()})
     if origin.is_text and options.delimiter is None and not origin.sniffed:  # type: ignore[attr-defined]
         options = replace(options, delimiter=origin.delimiter)  # type: ignore[attr-defined]
