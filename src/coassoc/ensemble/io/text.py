@@ -115,7 +115,7 @@ class TextTable(Table):
             raise ValueError(f"{name} is not text (it holds NUL bytes); save the table as UTF-8 text.")
         if data.startswith((b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")):
             raise ValueError(f"{name} is a web page or XML, not a table; download the data file itself.")
-        if data.lstrip().startswith((b"{", b"[")) and b'"' in data[:200]:
+        if re.match(rb'\s*(\{|\[\s*\{?)\s*"', data):
             raise ValueError(f"{name} looks like JSON, not a table; save it as text with a header.")
         mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
         end = end if end >= 0 else len(data)
