@@ -82,8 +82,8 @@ class ExcelFormat(Format):
         lists = [_values(column, id_cell_of if column is content.item_ids else cell_of) for column in columns.values()]
         book = openpyxl.Workbook(write_only=True)
         sheet = book.create_sheet("labels")
-        for row in (names, *zip(*lists)):
-            sheet.append(row)
+        for row in (names, *zip(*lists)):  # a row without any cell would be none
+            sheet.append(row if any(cell is not None for cell in row) else ["NA"] * len(row))
         book.save(target)
 
 
