@@ -28,7 +28,7 @@ class Ensemble(Loadable):
     ----------
     partitions : array-like of shape (n_samples, n_partitions), or Ensemble
         One row per item, one column per clustering. Integers, strings, booleans, whole floats; NumPy array,
-        memory map, nested list of rows, pandas, polars or pyarrow table. A path (NPY, Parquet file or folder) or a
+        memory map, nested list of rows, pandas, polars or pyarrow table. A path (of a file or a folder) or a
         Dask collection gives an ensemble that leaves the labels where they are: see the page on scale.
     missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
         What a missing label is and becomes. ``"negative"``: NaN, None and negative integers (HDBSCAN's noise)

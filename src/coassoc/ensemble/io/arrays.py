@@ -189,8 +189,8 @@ class NpzFormat(Format):
     magic = (b"PK\x03\x04", b"PK\x05\x06")
     keeps_types, keeps_names = False, False
 
-    def recognises(self, head: bytes, path: Path) -> bool:
-        return super().recognises(head, path) and path.suffix.lower() in ("", *self.suffixes)
+    def recognises(self, path: Path) -> bool:
+        return path.suffix.lower() in ("", *self.suffixes)
 
     def open(self, file: BinaryIO, path: Path, options: Options) -> NpzTable:
         with file:

@@ -64,9 +64,7 @@ class ExcelFormat(Format):
     extra = "excel"
     keeps_types = False
 
-    def recognises(self, head: bytes, path: Path) -> bool:
-        if not super().recognises(head, path):
-            return False
+    def recognises(self, path: Path) -> bool:
         with open(path, "rb") as file:  # names of the parts are listed at the end
             file.seek(max(0, path.stat().st_size - (1 << 16)))
             return b"xl/workbook.xml" in file.read()

@@ -40,7 +40,7 @@ def read_features(
 ) -> Features:
     """Read a table of numbers; columns in `exclude` and those of ids and classes are not features.
 
-    Text needs a header. An empty cell is NaN. An NPY file is mapped, not loaded.
+    Text needs a header. An empty cell is NaN. An array that a file holds as it is is mapped, not loaded.
     """
     path = Path(path)
     with naming(path):

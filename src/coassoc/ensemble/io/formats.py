@@ -78,7 +78,8 @@ def find_format(head: bytes, path: Path, wanted: str | None = None) -> Format:
     if wanted is not None and any(map(head.startswith, promised.magic if promised else ())):
         return format_called(wanted)
     likely = formats() if promised is None else [promised, *formats()]
-    found = next((known for known in likely if known.recognises(head, path)), None)
+    likely = [known for known in likely if any(map(head.startswith, known.magic))]
+    found = next((known for known in likely if known.recognises(path)), None)
     if found is not None:
         return found
     if head.startswith(_ZIP):
