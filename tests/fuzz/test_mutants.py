@@ -15,18 +15,18 @@ pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), rea
 
 # mutants in the ordinary run, and the share of COASSOC_FUZZ_CASES in the slow one
 CASES = {
-    "csv": (400, 0.17),
-    "tsv": (150, 0.15),
-    "parquet": (120, 0.2),
-    "npy": (300, 0.17),
-    "npz": (100, 0.16),
-    "h5ad": (80, 0.04),
-    "mat": (40, 0.01),
-    "arrow": (80, 0.01),
-    "xlsx": (40, 0.01),
+    "csv": (300, 0.17),
+    "tsv": (100, 0.15),
+    "parquet": (60, 0.2),
+    "npy": (200, 0.17),
+    "npz": (60, 0.16),
+    "h5ad": (50, 0.04),
+    "mat": (25, 0.01),
+    "arrow": (40, 0.01),
+    "xlsx": (25, 0.01),
     "model": (100, 0.02),
-    "npy-stored": (60, 0.03),
-    "parquet-stored": (40, 0.03),
+    "npy-stored": (40, 0.03),
+    "parquet-stored": (20, 0.03),
 }
 
 
