@@ -65,7 +65,7 @@ WRONG = {
     "compare good.csv -m kmeans,magic": "no method 'magic' | choose one of",
     "compare good.csv --plot x.gif": "--plot must be a .png, .svg or .pdf file | 'x.gif'",
     "score good.csv --labels z": "good.csv has no column 'z' | it has",
-    "score good.csv --labels a --items y.npy": "--items must be a .csv, .tsv or .parquet file | 'y.npy'",
+    "score good.csv --labels a --items y.npy": "--items must end in one of .csv, .tsv, .parquet | 'y.npy'",
     "select-k good.csv --features features.csv": "label files or --features | not both",
     "select-k": "label files or --features | not neither",
     "select-k good.csv -k 5:3": "range from small to large | 5:3",

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..encode import Dictionary
-from .blocks import block_columns, gather
 from .cells import is_number
+from .coding import batch_columns, ids_in
 from .formats import open_table
-from .reading import decode
 from .roles import is_id_name
 from .table import Options, Table, naming
 
@@ -51,12 +50,12 @@ def read_features(
     """Read a table of numbers; columns in `exclude` (names or patterns) and those of ids and classes are not features.
 
     A first column named like ids is one. With `categories`, a column of words becomes one feature of 0 and 1 per word,
-    unless all its words differ: then it is left out with a warning. Text needs a header. An empty cell is NaN. An NPY
-    file is mapped, not loaded.
+    unless all its words differ: then it is left out with a warning. Text needs a header. An empty cell is NaN. An array
+    that a file holds as it is is mapped, not loaded.
     """
     path = Path(path)
     with naming(path):
-        table, found = open_table(path, None, Options(header=True))
+        table, found = open_table(path, None, Options(header=True, trusted=True))
         if found.is_text and all(is_number(name) for name in table.names):
             raise ValueError(f"{path.name}: the first line holds numbers only; a header must come first.")
         left = [name for name in table.names if not any(fnmatchcase(name, pattern) for pattern in exclude)]
@@ -68,7 +67,7 @@ def read_features(
         names = [name for name in left if name not in aside]
         if not names:
             raise ValueError(f"{path.name} has no feature column left.")
-        mapped = table.array() if found.name == "npy" and names == table.names else None
+        mapped = table.array() if names == table.names else None
         if mapped is not None and mapped.dtype.kind not in "fiub":
             raise ValueError(f"{path.name} must hold a table of numbers, got {mapped.dtype}.")
         X, names = _matrix(table, names, categories) if mapped is None else (mapped, names)
@@ -77,15 +76,14 @@ def read_features(
 
 
 def _texts(table: Table, name: str) -> np.ndarray:
-    table.read_ids(name)
-    return np.asarray([str(value) for value in decode(gather(table, [name])[name]).tolist()])
+    return np.concatenate([ids_in(batch, name).astype(str) for batch in table.batches([name], name)])
 
 
 def _matrix(table: Table, names: list[str], categories: bool) -> tuple[np.ndarray, list[str]]:
     """The features and their names."""
     parts, start, words = [], 0, set()
     for batch in table.batches(names):
-        n_rows, given = block_columns(batch, names)
+        n_rows, given = batch_columns(batch, names)
         part = np.zeros((n_rows, len(names)))
         for j, (name, (values, nulls)) in enumerate(zip(names, given)):
             try:
