@@ -51,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     common.add_method(parser)
     parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
+    parser.add_argument(
+        "--min-cluster-size", type=common.positive, metavar="N", help="smaller groups join the nearest cluster (default: 1)"
+    )
     common.add_seed_and_engine(parser)
     common.add_output(parser, "where the consensus goes: the input with one more column when both are of one kind, "
                       "else ids and labels; - is standard output")  # fmt: skip
@@ -174,7 +177,10 @@ def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
     from ..consensus.registry import make_method
 
     settings = {"n_clusters": common.clusters_for(args), "n_init": args.n_init, "random_state": args.seed}
+    settings["min_cluster_size"] = args.min_cluster_size
     model = make_method(args.method, **settings, engine=engine)
+    if args.min_cluster_size is not None and not hasattr(model, "min_cluster_size"):
+        raise ValueError(f"--min-cluster-size: {args.method} has no such setting; use -m auto, average or lwea.")
     if args.save is not None and not hasattr(model, "save"):
         raise ValueError(f"--save: {args.method} cannot be saved; a class derived from ConsensusEstimator can.")
     return fit_to(model, ensemble)
