@@ -51,9 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     common.add_method(parser)
     parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
-    parser.add_argument(
-        "--min-cluster-size", type=common.positive, metavar="N", help="smaller groups join the nearest cluster (default: 1)"
-    )
+    size = "smaller groups join the nearest cluster (default: 1)"
+    parser.add_argument("--min-cluster-size", type=common.positive, metavar="N", help=size)
     common.add_seed_and_engine(parser)
     common.add_output(parser, "where the consensus goes: the input with one more column when both are of one kind, "
                       "else ids and labels; - is standard output")  # fmt: skip
