@@ -13,8 +13,8 @@ from .candidates import MicroFits
 from .members import agreement
 from .refits import Refits
 
-# Weights of the curves in the score, chosen on the even seeds of benchmarks/k_families.py and on COASSOC_TRUTH. The mean
-# over twelve families is 81.2 to 81.8 for stability from 4 to 6 and balance from 1 to 3; 6 is best for shapes.
+# Weights of the curves in the score, chosen on the even seeds of benchmarks/k_families.py and on COASSOC_TRUTH. Their
+# mean over twelve families is 81.2 to 81.8 for stability from 4 to 6 and balance from 1 to 3; 6 is best for shapes.
 WEIGHTS = {"agreement": 1.0, "stability": 6.0, "eigengap": 2.0, "balance": 2.0, "neighbours": 4.0}
 # While the number is chosen, groups of less than this share of the mean size are no clusters: single outliers are none.
 LEAST_SHARE = 0.02
