@@ -175,7 +175,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
     Examples
     --------
     >>> import coassoc as ca
-    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 2], [1, 0, 2], [1, 0, 2], [2, 2, 1], [2, 2, 1], [2, 2, 0]] * 5
+    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 2], [1, 0, 2], [1, 2, 2], [2, 2, 1], [2, 2, 1], [2, 2, 0]] * 5
     >>> answer = ca.Consensus(random_state=0).fit(table)
     >>> answer.n_clusters_, answer.supported_
     (3, True)
