@@ -2,8 +2,7 @@
 
     python -m benchmarks.gpu                      # everything that fits, up to a billion items
     python -m benchmarks.gpu --sizes 1e5 1e7      # chosen sizes
-    python -m benchmarks.gpu --torch 1e8 --host 1e8 --density 1e8 --streamed 1e9 --copied 1e9 --settle     # docs/gpu.md
-    python -m benchmarks.gpu --sizes --clusters --settle     # moves of the searches alone
+    python -m benchmarks.gpu --torch 1e8 --host 1e8 --density 1e8 --copied 1e9     # docs/gpu.md
 
 Codes are drawn on the GPU: k hidden classes, each blurred over four clusters of every partition, 30 % of labels
 replaced by chance. Times are medians between device events after a warm-up; the fit is timed on the host's clock,
@@ -128,8 +127,13 @@ def whole_fit(ensemble, engine, k: int = K, seed: int = 0, max_iter: int = 50) -
         "seconds": done - begin, "seeding": seeded - begin, "n_iter": fit.n_iter, "stop": fit.stop,
         "passes": passes, "counts_ms": sum(ms for name, ms, _ in rows.log if name == "counts"),
         "loss": fit.loss, "fit": fit, "rows": rows._rows,
-        "peak_bytes": device.held_bytes() if device else 0,
+        "peak_bytes": held_bytes(device) if device else 0,
     }  # fmt: skip
+
+
+def held_bytes(device) -> int:
+    """GPU memory held by this process, including blocks kept for reuse."""
+    return sum(int(pool.total_bytes()) for pool in device.pools)
 
 
 def settled_passes(outcome: dict, skip: bool) -> float:
@@ -198,7 +202,7 @@ def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
     cupy.cuda.Device().synchronize()
     seconds = time.perf_counter() - begin
     assert isinstance(model.labels_, cupy.ndarray)
-    log, held = engine.rows.log, engine.rows.device.held_bytes()
+    log, held = engine.rows.log, held_bytes(engine.rows.device)
     engine.rows = None  # else the rows would hold the engine that holds them, and the GPU's memory with it
     parts = {name: [ms for verb, ms, _ in log if verb == name] for name in _TIMED}
     moves = sum(made or 0 for verb, _, made in log if verb == "apply_moves")
@@ -331,43 +335,8 @@ def read_time(codes) -> float:
     return timed(lambda: fold((132 * 8,), (512,), (words, np.int64(len(words) // 2), out)))
 
 
-def settle_times(n: int = 2_000_000, limit: int = 1 << 18) -> list[dict]:
-    """Microseconds per move checked and applied, on the GPU and fetched to the host, from labels dealt out in turn."""
-    import copy
-
-    import cupy
-
-    from coassoc.core.moves import AgreementState, DensityState
-    from coassoc.engines import Cuda
-    from coassoc.engines.compiled import settle
-    from coassoc.ensemble.gpu import DeviceEnsemble
-
-    rows = Cuda().load(DeviceEnsemble.from_codes(*draw_codes(n)))
-    out = []
-    for k in (2, 5, 20, 40, 100):
-        for kind in (DensityState, AgreementState):
-            for _ in range(2):  # the first compiles
-                labelling = rows.labelling(k, cupy.asarray(np.arange(n) % k))
-                state = kind(rows.counts(labelling), np.ones(N_PARTITIONS))
-                table, plain = state.table(), copy.deepcopy(state)
-                moves = rows.propose_moves(labelling, table, 0, limit)
-                cupy.cuda.Device().synchronize()
-                begin = time.perf_counter()
-                host = moves.to_host()
-                fetched = time.perf_counter()
-                accepted = settle(plain, host, table.threshold)
-                settled = time.perf_counter()
-                made = rows.apply_moves(labelling, state, moves, table.threshold)
-                done = time.perf_counter()
-            assert made == accepted.sum() and (plain.alpha == state.alpha).all()
-            spent = {"gpu_us": done - settled, "fetch_us": fetched - begin, "host_us": settled - fetched}
-            row = {"k": k, "state": state.kind, "moves": len(moves), "made": made}
-            out.append(row | {name: round(seconds / len(moves) * 1e6, 4) for name, seconds in spent.items()})
-    return out
-
-
-def from_host(at_home, fit: dict, native: bool, streamed: bool, copied: bool) -> dict:
-    """Seconds of the same fit with codes on the host: by its CPU, streamed, and copied first.
+def from_host(at_home, fit: dict, native: bool, copied: bool) -> dict:
+    """Seconds of the same fit with codes on the host: by its CPU, and copied first.
 
     10**9 items take 20 GB of codes there and 19 of the CPU's state; its copy of the codes, 20 more, is then left out.
     `fit` holds the loss, the passes and, for the CPU, the labels of the fit on the GPU, which may be gone.
@@ -384,14 +353,12 @@ def from_host(at_home, fit: dict, native: bool, streamed: bool, copied: bool) ->
         labels = of_cpu["rows"].labels(of_cpu["fit"].labelling)
         row["labels_equal_native"] = bool((np.asarray(labels) == fit["labels"]).all())
         del of_cpu, labels
-    for name, wanted, engine in (("streamed", streamed, Cuda(stream=True)), ("copied", copied, Cuda(stream=False))):
-        if wanted:
-            begin = time.perf_counter()
-            found = whole_fit(at_home, engine)
-            row[f"{name}_with_load_seconds"] = time.perf_counter() - begin  # pages locked, or codes copied
-            row[f"{name}_seconds"] = found["seconds"]
-            assert found["loss"] == fit["loss"] and found["n_iter"] == fit["n_iter"]
-            del found
+    if copied:
+        begin = time.perf_counter()
+        of_gpu = whole_fit(at_home, Cuda())
+        row["copied_with_load_seconds"] = time.perf_counter() - begin
+        row["copied_seconds"] = of_gpu["seconds"]
+        assert of_gpu["loss"] == fit["loss"] and of_gpu["n_iter"] == fit["n_iter"]
     return row
 
 
@@ -408,12 +375,10 @@ def main() -> None:
     parser.add_argument("--density", type=float, default=1e7, help="largest size given to DensityConsensus")
     parser.add_argument("--clusters", type=float, nargs="*", default=[2, 100, 500], help="other k, at 10**7 items")
     parser.add_argument("--host", type=float, default=1e7, help="largest size run on the host's CPU")
-    parser.add_argument("--streamed", type=float, default=None, help="largest size streamed from the host; as --host")
     parser.add_argument("--copied", type=float, default=None, help="largest size copied from the host; as --host")
-    parser.add_argument("--settle", action="store_true", help="time moves of the searches, on the GPU and on the host")
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
-    limits = [options.host if size is None else size for size in (options.host, options.streamed, options.copied)]
+    limits = [options.host, options.host if options.copied is None else options.copied]
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     print(properties["name"].decode(), "CuPy", cupy.__version__, "SMs", properties["multiProcessorCount"], flush=True)
     results, device = [], open_device(0)
@@ -463,11 +428,6 @@ def main() -> None:
         results.append(row)
         for pool in device.pools:
             pool.free_all_blocks()
-    if options.settle:
-        results += settle_times()
-        for row in results:
-            if "gpu_us" in row:
-                print(json.dumps(row), flush=True)
     for k in options.clusters:
         results.append(many_clusters(int(k)))
         print(json.dumps(results[-1]), flush=True)

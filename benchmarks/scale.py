@@ -80,7 +80,9 @@ def machine_seconds() -> np.ndarray | None:
 def fit(engine, table, k: int = 20, max_iter: int = 30, look_every: float = 0.005):
     """One start; what it took and what came out. Looking at the memory every 5 ms takes 5 % of a core."""
     before = anonymous_bytes()
-    with PeakMemory(look_every) as memory, Passes() as passes:
+    memory = PeakMemory()
+    memory.every = look_every
+    with memory, Passes() as passes:
         start = time.perf_counter()
         model = ca.KMeansConsensus(k, n_init=1, max_iter=max_iter, random_state=0, engine=engine).fit(table)
         seconds = time.perf_counter() - start

@@ -40,7 +40,6 @@ ENGINES = {
     "stream-files": ("Stream", {"memory": "1B", "chunk_rows": 29}),  # labels packed, distances not kept
     "dask": ("Dask", {"chunk_rows": 110}),
     "cuda-twin": ("Twin", {}),
-    "cuda-twin-stream": ("Twin", {"stream": True}),
     "cuda": ("Cuda", {}),
     "toy": ("Toy", {}),
 }

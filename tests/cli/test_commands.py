@@ -71,7 +71,7 @@ def test_fit_json_says_everything_and_matches_the_library(labels, tmp_path, caps
     assert told["method"] == "KMeansConsensus"
     chance = told["chance"]
     assert chance["exceeded"] is True and chance["warning"] is None
-    assert chance["agreeing_partitions"] == 5 and chance["p_value"] < 1e-3
+    assert chance["used_clusterings"] == 5 and chance["p_value"] < 1e-3
     assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.csv"]
 
 
@@ -244,7 +244,7 @@ def test_select_k_compares_labels_with_permuted_ones_and_features_with_gaussian_
 
 def test_demo_runs_twice_without_a_network(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    text = run(capsys, "demo")
+    text = run(capsys, "demo", "--partitions", 6)
     for word in ("density", "ensemble NMI", "one clustering, on average", "one clustering, the best", "ms"):
         assert word in text
     assert "coassoc-demo/consensus.csv" in text
@@ -252,8 +252,8 @@ def test_demo_runs_twice_without_a_network(tmp_path, monkeypatch, capsys):
     digits = column(tmp_path / "coassoc-demo" / "consensus.csv", "digit")
     assert len(digits) == 1797
     found = column(tmp_path / "coassoc-demo" / "consensus.csv", "kmeans")
-    assert ca.nmi(digits, found) > 0.7
-    again = json.loads(run(capsys, "demo", "--partitions", 5, "--json"))
+    assert ca.nmi(digits, found) > 0.6
+    again = json.loads(run(capsys, "demo", "--partitions", 3, "--json"))
     assert again["files"]["labels"] == "coassoc-demo-2/consensus.csv"
     assert [row["method"] for row in again["results"]] == [
         "default consensus", "k-means consensus", "bisecting consensus"

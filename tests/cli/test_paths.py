@@ -17,7 +17,9 @@ from coassoc.cli import main
 from coassoc.ensemble.io.output import check_outputs, replacing
 
 resource = pytest.importorskip("resource", reason="files, modes and limits of POSIX")
-TABLE = np.random.default_rng(0).integers(0, 3, size=(40, 1)) + np.zeros((1, 4), dtype=int)
+RNG = np.random.default_rng(0)
+TRUTH = RNG.integers(0, 3, size=(40, 1))
+TABLE = np.where(RNG.random((40, 4)) < 0.1, RNG.integers(0, 3, size=(40, 4)), TRUTH)  # not all the same: no warning
 
 
 @pytest.fixture

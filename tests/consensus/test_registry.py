@@ -11,6 +11,7 @@ import coassoc as ca
 from coassoc import cli, consensus
 from coassoc.consensus import registry
 from coassoc.core import plugins
+from twins.cases import noisy_table
 
 ROOT = Path(__file__).parents[2]
 TABLE = np.array([[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]])
@@ -67,6 +68,51 @@ def test_a_registered_method_is_saved_and_loaded(toy, tmp_path):
     del registry.METHODS["toy"]
     with pytest.raises(ValueError, match="'Toy' is not a class a model file may name"):
         ca.load(tmp_path / "toy.npz")
+
+
+RECIPE = """
+from dataclasses import dataclass
+
+import numpy as np
+from coassoc.consensus.kmeans import TableConsensus
+
+@dataclass(frozen=True)
+class CentreObjective:
+    n_partitions: int
+
+    def table(self, counts):
+        centres = counts.alpha / np.maximum(counts.sizes, 1)
+        return 2 * centres - (centres**2).sum(axis=0) / self.n_partitions
+
+    def cost_table(self, counts):
+        return 1.0 - self.table(counts)
+
+    def loss(self, counts):
+        inside = (counts.alpha**2 / np.maximum(counts.sizes, 1)).sum()
+        return float(counts.sizes.sum() * self.n_partitions - inside)
+
+class Centres(TableConsensus):
+    "Distances to the mean one-hot row of each cluster."
+
+    def make_objective(self, rows, weights):
+        return CentreObjective(rows.layout.n_partitions)
+"""
+
+
+def test_the_recipe_for_a_method(tmp_path, monkeypatch, engine):
+    """CONTRIBUTING.md, "Adding a method", with a dense k-means as the truth."""
+    (tmp_path / "centres.py").write_text(RECIPE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
+    registry.register("centres", "centres:Centres", optimises="distances", time="n p k", memory="n p")
+    ensemble, labels = ca.Ensemble(noisy_table(5, 90)), np.arange(90) % 3
+    model = registry.make_method("centres", n_clusters=3, n_init=1, init=labels, engine=engine).fit(ensemble)
+    H, before = ensemble.one_hot().toarray(), None
+    while before is None or (labels != before).any():
+        centres = np.array([H[labels == c].mean(axis=0) for c in range(3)])
+        before, labels = labels, ((H[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    assert np.asarray(model.labels_).tolist() == labels.tolist()
+    assert model.loss_ == pytest.approx(((H - centres[labels]) ** 2).sum())
 
 
 PLUGIN = """

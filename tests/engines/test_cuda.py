@@ -34,7 +34,7 @@ def fitted(engine, ensemble, copies, k, seed, weights=None, max_iter=25):
     return seeds, rows.labels(fit.labelling), fit
 
 
-@pytest.mark.parametrize("options", [{"skip": False}, {"skip": None}, {"stream": True}])
+@pytest.mark.parametrize("options", [{"skip": False}, {"skip": None}])
 def test_settings_change_no_label(make, options):
     for seed in range(2):
         ensemble, copies = planted(seed, n=9000, p=8, most=20, missing=0.1 * (seed % 2))
@@ -137,17 +137,16 @@ def test_narrow_gaps_above_the_bound_prove_the_exact_order(seed):
 
 def test_memory_error_names_the_formula_and_the_way_out():
     ensemble, _ = planted(0, n=9000, p=20, width=np.uint8)
-    with pytest.raises(MemoryError, match=r"n \(p b \+ l \+ g\).*Cuda\(stream=True\)"):
-        Twin(twin=NumpyDevice(memory=100_000), stream=False).load(ensemble)
-    rows = Twin(twin=NumpyDevice(memory=100_000)).load(ensemble)
-    assert rows.streaming and rows.codes is ensemble.codes
+    device = NumpyDevice(memory=100_000)
+    with pytest.raises(MemoryError, match=r"n \(p b \+ l \+ g\).*engine='native'"):
+        Twin(twin=device).load(ensemble)
+    resident = DeviceEnsemble.from_codes(device.put(ensemble.codes), ensemble.n_clusters, device)
+    device.memory = 1000
     with pytest.raises(MemoryError, match="the GPU has 1000 bytes free"):
-        Twin(twin=NumpyDevice(memory=1000)).load(ensemble).labelling(3)
+        Twin(twin=device).load(resident).labelling(3)
 
 
-def test_constructor_refuses_what_cannot_work():
-    with pytest.raises(ValueError, match="stream must be 'auto', True or False"):
-        Cuda(stream="yes")
+def test_too_many_clusters_are_refused():
     with pytest.raises(ValueError, match="at most 65535 clusters"):
         Twin().load(planted(0, n=40)[0]).labelling(70_000)
 
@@ -158,27 +157,6 @@ def test_importing_engines_imports_no_cupy():
         "e = ca.Ensemble([[0, 1], [1, 0]]); resolve('auto', e); assert 'cupy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
-
-
-@pytest.mark.gpu
-def test_pieces_wait_for_kernels_that_still_use_their_memory():
-    """Memory just given back goes to the buffers while kernels that write it may still be waiting."""
-    if not has_device():
-        pytest.skip("no CUDA device, or no CuPy")
-    import cupy
-
-    device = Cuda().open()
-    codes = np.random.default_rng(0).integers(200, size=(30_000, 4)).astype(np.uint8)
-    parts = [slice(start, min(start + 8192, 30_000)) for start in range(0, 30_000, 8192)]
-    slow = cupy.ones((6000, 6000))
-    for _ in range(5):
-        used = [device.empty((8192, 4), np.uint8) for _ in range(4)]
-        slow @ slow  # some milliseconds, so that what follows waits
-        for array in used:
-            array.fill(255)
-        del used, array
-        found = [device.get(piece) for _, piece in device.stream(codes, parts, False)]
-        np.testing.assert_array_equal(np.concatenate(found), codes)
 
 
 @pytest.mark.gpu

@@ -11,7 +11,7 @@ import coassoc as ca
 from coassoc.consensus import registry
 from coassoc.engines import Numpy
 from coassoc.engines.cuda.device import has_device
-from coassoc.ensemble.gpu import DeviceEnsemble, known_rows
+from coassoc.ensemble.gpu import DeviceEnsemble
 from consensus.test_many_items import reduce_early
 from twins import fixtures as twin
 from twins.cases import planted
@@ -33,8 +33,13 @@ def table_of(host):
     return np.where(host.codes == host.n_clusters, -1, host.codes.astype(np.int32))
 
 
+def n_items(method):
+    """Enough items that no table has as many bytes; fewer for the searches, which fetch the moves that they check."""
+    return 900 if method.startswith(("Den", "Agr")) else 6000
+
+
 def check_same_fit(make, method, where, monkeypatch, host, weight=None, **init):
-    """Codes on the device, copied or streamed to it; a start or multiplicities on the device: the labels of NumPy."""
+    """Codes on the device or copied to it; a start or multiplicities on the device: the labels of NumPy."""
     expected = model_of(method, Numpy(), **init).fit(host, sample_weight=weight)
     resident, engine, device = on_device(make, host)
     np.testing.assert_array_equal(resident.sizes, host.sizes)
@@ -43,35 +48,37 @@ def check_same_fit(make, method, where, monkeypatch, host, weight=None, **init):
     init = {name: device.put(labels) for name, labels in init.items()}
     if where != "device":
         mine = {"twin": device} if make.kind is twin.Twin else {}
-        engine = make(stream=where == "streamed", **mine)
+        engine = make(**mine)
     with monkeypatch.context() as patch:
         as_if_on_device(make, patch, device)
         watch = Watch(device, patch)
-        found = model_of(method, engine, **init).fit(resident if where == "device" else host, sample_weight=given)
-    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
-    np.testing.assert_array_equal(found.cluster_sizes_, expected.cluster_sizes_)
-    assert device.owns(found.labels_) == (where == "device")
+        model = model_of(method, engine, **init).fit(resident if where == "device" else host, sample_weight=given)
+    np.testing.assert_array_equal(device.get(model.labels_), expected.labels_)
+    np.testing.assert_array_equal(model.cluster_sizes_, expected.cluster_sizes_)
+    assert device.owns(model.labels_) == (where == "device")
     if weight is not None:
         np.testing.assert_array_equal(device.get(given), weight)  # marks of items without labels go elsewhere
-    if where == "device":
-        assert watch.large(watch.fetched) == watch.large(watch.sent) == []
+    if where == "device" and n_items(method) == 6000:
+        checked = [array.nbytes for array in (given, *init.values()) if array is not None]  # on the host
+        assert watch.large(watch.fetched) == checked
+        assert watch.large(watch.sent) == [4 * host.n_samples] * len(checked)
 
 
-@pytest.mark.parametrize("where", ["device", "host", "streamed"])
+@pytest.mark.parametrize("where", ["device", "host"])
 @pytest.mark.parametrize("method", STARTED)
 def test_a_start_on_the_gpu(make, method, where, monkeypatch):
-    host, _ = planted(6, n=6000, p=4, width=np.uint8, most=6, missing=0.1)
+    host, _ = planted(6, n=n_items(method), p=4, width=np.uint8, most=6, missing=0.1)
     labels = (np.arange(host.n_samples) * 7 % 5 * 3 + 2).astype((np.int8, np.int64, np.uint16)[len(method) % 3])
     if method == "KMeansConsensus":
         labels[::9] = -1  # items without a start
     check_same_fit(make, method, where, monkeypatch, host, init=labels)
 
 
-@pytest.mark.parametrize("where", ["device", "host", "streamed"])
+@pytest.mark.parametrize("where", ["device", "host"])
 @pytest.mark.parametrize("method", ALL)
 def test_multiplicities_on_the_gpu(make, method, where, monkeypatch):
     dtype = (np.int64, np.float32, np.bool_, np.uint8)[(ALL.index(method) + len(where)) % 4]
-    host, _ = planted(8, n=6000, p=4, width=np.uint8, most=6, missing=0.3)
+    host, _ = planted(8, n=n_items(method), p=4, width=np.uint8, most=6, missing=0.3)
     weight = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 4, size=host.n_samples).astype(dtype)
     check_same_fit(make, method, where, monkeypatch, host, weight)
 
@@ -79,7 +86,7 @@ def test_multiplicities_on_the_gpu(make, method, where, monkeypatch):
 @pytest.mark.parametrize("method", ALL)
 def test_predict_on_the_gpu(make, method, monkeypatch):
     fitted_on = ("device", "host")[ALL.index(method) % 2]
-    host, _ = planted(6, n=3000, p=4, width=np.uint8, most=6, missing=0.1)
+    host, _ = planted(6, n=n_items(method) // 2, p=4, width=np.uint8, most=6, missing=0.1)
     new, _ = planted(9, n=6000, p=4, width=np.uint8, most=9, missing=0.2)  # some labels are unknown
     table, rows = table_of(host), table_of(new)
     theirs = model_of(method, Numpy()).fit(table)
@@ -92,22 +99,22 @@ def test_predict_on_the_gpu(make, method, monkeypatch):
             if (these >= 0).any():
                 given.append(DeviceEnsemble(given[0], device=device))
             expected = theirs.predict(these)
-            for one in given:
+            for X in given:
                 with monkeypatch.context() as crossing:
                     watch = Watch(device, crossing)
-                    labels = ours.predict(one)
+                    labels = ours.predict(X)
                 assert device.owns(labels) and labels.dtype == np.int32
                 assert watch.large(watch.fetched) == watch.large(watch.sent) == []
                 np.testing.assert_array_equal(device.get(labels), expected)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("method", [name for name, one in registry.METHODS.items() if one.takes == "labels"])
+@pytest.mark.parametrize("method", [name for name, method in registry.METHODS.items() if method.takes == "labels"])
 def test_every_method_takes_an_array_on_the_gpu(make, method, monkeypatch):
     """Labels of NumPy, left on the device, on all items and where samples and micro-clusters take their place."""
     if method in ("mcla", "cspa"):
         pytest.importorskip("pymetis")
-    host, _ = planted(6, n=700, p=6, width=np.uint8, most=9, missing=0.1)
+    host, _ = planted(6, n=300, p=6, width=np.uint8, most=9, missing=0.1)
     settings = {"max_rounds": 1} if method in ("density", "agreement") else {}
     for reduced in (False, True):
         if reduced:
@@ -125,25 +132,6 @@ def test_every_method_takes_an_array_on_the_gpu(make, method, monkeypatch):
             assert not reduced or (getattr(found, name, None) or 0) < host.n_samples
 
 
-def test_rows_coded_as_at_fit_are_not_copied(make):
-    device = make().open()
-    fit = ca.Ensemble.from_codes(np.array([[0, 2], [1, 1], [2, 0]], np.uint8), [3, 3]).vocabulary()
-    for codes, n_clusters, copied in (
-        ([[2, 2], [0, 1]], [3, 3], False),
-        ([[2, 3], [0, 1]], [3, 3], False),  # a missing label is the same code
-        ([[1, 1], [0, 1]], [2, 2], False),
-        ([[1, 2], [0, 1]], [2, 2], True),  # a missing label is another code
-        ([[3, 2], [0, 1]], [4, 3], False),  # an unknown label is the code of a missing one
-        ([[4, 2], [0, 1]], [5, 3], True),
-    ):
-        given = DeviceEnsemble.from_codes(device.put(np.array(codes, np.uint8)), n_clusters, device)
-        known = known_rows(fit, given)
-        assert (known.codes is not given.codes) == copied
-        assert (known.n_clusters == [3, 3]).all()
-        expected = [[min(c, 3) if c < k else 3 for c, k in zip(row, n_clusters)] for row in codes]
-        assert device.get(known.codes).tolist() == expected
-
-
 def test_what_cannot_be_used_on_the_gpu_is_refused(make, monkeypatch):
     host, _ = planted(6, n=700, p=4, width=np.uint8, most=6, missing=0.0)
     resident, engine, device = on_device(make, host)
@@ -153,9 +141,8 @@ def test_what_cannot_be_used_on_the_gpu_is_refused(make, monkeypatch):
         for init, error, text in (
             (np.zeros(n - 1, np.int32), ValueError, f"one entry per item \\({n}\\)"),
             (np.zeros((n, 1), np.int32), ValueError, "one-dimensional"),
-            (np.zeros(n), TypeError, "must hold integers"),
-            (np.full(n, -1), ValueError, "not negative"),
-            (np.full(n, 1 << 22), ValueError, "below"),
+            (np.full(n, 0.5), ValueError, "whole numbers"),
+            (np.full(n, -1), ValueError, "no label at all"),
             (np.arange(n), ValueError, "more than n_clusters"),
         ):
             with pytest.raises(error, match=text):

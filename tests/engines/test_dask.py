@@ -80,7 +80,7 @@ ESTIMATORS = [
 SEARCH = ca.AgreementConsensus(3, n_init=1, micro_clusters=4, max_rounds=1, n_trials=1, random_state=0)
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS[:2], SEARCH], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_labels_of_a_dask_array_stay_distributed_in_its_chunks(client, estimator):
     table = noisy_table(3, 600, missing=0.3)
     table[[17, 77]] = -1
@@ -112,8 +112,7 @@ def test_data_frames_and_files_are_coded_by_the_workers(client, tmp_path):
         assert np.asarray(fit_on(estimator, engine, source).labels_).tolist() == expected
 
 
-@pytest.mark.parametrize("has_gpu", [True, False])
-def test_workers_use_their_gpu(dask_client, monkeypatch, has_gpu):
+def test_workers_use_their_gpu(dask_client, monkeypatch):
     """The engine of a chunk is chosen where the chunk is; here the workers are threads, and the GPU is its twin."""
     twins = []
 
@@ -121,15 +120,15 @@ def test_workers_use_their_gpu(dask_client, monkeypatch, has_gpu):
         twins.append(Twin())
         return twins[-1]
 
-    monkeypatch.setattr(chunks, "has_device", lambda: has_gpu)
+    monkeypatch.setattr(chunks, "has_device", lambda: True)
     monkeypatch.setattr(chunks, "Cuda", make)
     table = noisy_table(14, 500, missing=0.2)
     copies = np.random.default_rng(0).integers(0, 3, size=500)
-    for estimator in (*ESTIMATORS[:2], SEARCH):
+    for estimator in (ESTIMATORS[0], SEARCH):
         expected = fit_on(estimator, "numpy", table, sample_weight=copies)
         found = fit_on(estimator, ca.engines.Dask(dask_client, chunk_rows=130), table, sample_weight=copies)
         assert found.labels_.tolist() == expected.labels_.tolist()
-    assert (sum(len(twin.twin.jobs) for twin in twins) > 100) == has_gpu
+    assert sum(len(twin.twin.jobs) for twin in twins) > 50
     with pytest.raises(ValueError, match="local must be one of"):
         ca.engines.Dask(dask_client, local="gpu").load(ca.Ensemble(table)).overlap()
 
@@ -190,9 +189,8 @@ def test_abandoned_rows_leave_nothing_behind(client):
         parts[0].overlap()
 
 
-@pytest.mark.parametrize("n_starts", [1, 2])
-def test_a_cancelled_fit_leaves_nothing_behind(client, n_starts):
-    """Ctrl-C in the middle of a fit, alone or with starts side by side."""
+def test_a_cancelled_fit_leaves_nothing_behind(client):
+    """Ctrl-C in the middle of a fit with starts side by side."""
     table = noisy_table(8, 2000, k=9)
     estimator = ca.KMeansConsensus(9, n_init=20_000, random_state=0)  # hours, if nobody stops it
     main, stopped, pressed = threading.main_thread().ident, threading.Event(), []
@@ -206,14 +204,14 @@ def test_a_cancelled_fit_leaves_nothing_behind(client, n_starts):
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        fit_on(estimator, ca.engines.Dask(client, chunk_rows=500, n_starts=n_starts), table)
+        fit_on(estimator, ca.engines.Dask(client, chunk_rows=500, n_starts=2), table)
     stopped.set()
     thread.join()
     assert tasks_left(client) == []
     assert not [t for t in threading.enumerate() if t.name.startswith("coassoc-dask")]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS[:2], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_a_fit_stopped_between_two_rounds_leaves_nothing_behind(client, estimator):
     """An interrupt at any call of ours: most fall where this process works and the cluster waits."""
     table = noisy_table(9, 300, missing=0.1)
@@ -243,7 +241,7 @@ def test_a_fit_stopped_between_two_rounds_leaves_nothing_behind(client, estimato
     n_calls, _ = stop_at(0)
     connection = client.scheduler_comm.comm.local_address
     stopped = 0
-    for call in np.random.default_rng(5).integers(1, n_calls, size=6):
+    for call in np.random.default_rng(5).integers(1, n_calls, size=3):
         stopped += stop_at(call)[1]
         assert tasks_left(client) == [], call
     assert stopped
@@ -285,8 +283,7 @@ def fit_and_kill(how_many, n=3000, seed=0):
     """Kill a random worker at a random moment of each fit; labels must stay equal. Returns how many were killed."""
     rng = np.random.default_rng(seed)
     table = noisy_table(9, n, p=6, k=7)
-    estimators = ESTIMATORS[:2]
-    expected = [fit_on(e, "numpy", table).labels_.tolist() for e in estimators]
+    expected = [fit_on(e, "numpy", table).labels_.tolist() for e in ESTIMATORS]
     killed, spans = 0, []
     with (
         start_cluster(0) as cluster,
@@ -295,7 +292,7 @@ def fit_and_kill(how_many, n=3000, seed=0):
     ):
         client.wait_for_workers(2, timeout=120)
         engine = ca.engines.Dask(client, chunk_rows=n // 5)
-        for e in estimators:
+        for e in ESTIMATORS:
             start = time.perf_counter()
             fit_on(e, engine, table)
             spans.append(time.perf_counter() - start)
@@ -303,7 +300,7 @@ def fit_and_kill(how_many, n=3000, seed=0):
             which, moment = fit % 2, float(rng.uniform(0, 0.95))
             timer = threading.Timer(moment * spans[which], workers.kill, [int(rng.integers(2))])
             timer.start()
-            found = fit_on(estimators[which], engine, table)
+            found = fit_on(ESTIMATORS[which], engine, table)
             timer.join()
             killed += 1
             assert found.labels_.tolist() == expected[which]
@@ -312,7 +309,7 @@ def fit_and_kill(how_many, n=3000, seed=0):
     return killed
 
 
-@pytest.mark.parametrize("n_kills", [5, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("n_kills", [2, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
 def test_killed_workers_change_nothing_but_time(n_kills):
     assert fit_and_kill(n_kills, seed=n_kills // 50) == n_kills
 

@@ -138,7 +138,7 @@ def moved_on(rng, step, values, bits, top):
     return np.clip(values, -top, top), bits
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(walks())
 def test_labels_are_the_argmax_along_a_walk_of_tables(case):
     walk(*case)

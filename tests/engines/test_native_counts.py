@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, brute_counts, counting_copies, make_ensemble, natives
 from coassoc.core.counts import ScoreTable
-from coassoc.core.objectives import fix_table
 from coassoc.engines import Native, Numpy
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
@@ -83,9 +82,10 @@ def test_counts_are_brute_force_from_labels_after_moves_and_in_parts(case):
 def test_counts_of_a_table_larger_than_the_caches():
     """850 clusters over 20 000 base clusters: private counts of all threads would be too large to be worth it."""
     rng = np.random.default_rng(8)
-    ensemble = Ensemble.from_codes(rng.integers(2000, size=(500, 10)).astype(np.uint16), np.full(10, 2000))
+    ensemble = Ensemble.from_codes(rng.integers(2000, size=(130, 10)).astype(np.uint16), np.full(10, 2000))
     oracle = Numpy().load(ensemble)
-    table, truth = fix_table(rng.normal(size=(20_000, 850)), oracle.layout), oracle.labelling(850)
+    values = rng.integers(-1000, 1000, size=(20_000, 850), dtype=np.int32)
+    table, truth = ScoreTable(values, 0), oracle.labelling(850)
     moved = oracle.assign(truth, table)
     wanted = brute_counts(ensemble, oracle.labels(truth), None, 850)
     for level in LEVELS[-1:]:
@@ -100,9 +100,7 @@ def test_counts_of_a_table_larger_than_the_caches():
 # -- distances ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("p", "bits"), [(1, 0), (3, 0), (16, 8), (17, 40), (128, 0), (254, 31), (255, 0), (255, 8), (256, 0), (256, 16)]
-)
+@pytest.mark.parametrize(("p", "bits"), [(1, 0), (3, 0), (16, 8), (17, 40), (128, 0), (254, 31), (255, 0), (256, 0)])
 def test_distances_are_brute_force(p, bits):
     """Unit weights, and weights whose sums need so many bits; with the second come copies and missing labels."""
     rng = np.random.default_rng([p, bits])

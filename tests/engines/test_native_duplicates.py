@@ -14,7 +14,7 @@ import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble
 from coassoc.engines import Native, Numpy
 from coassoc.engines.native import engine as _native
-from coassoc.engines.native import rows as _native_rows
+from coassoc.engines.native import native_rows as _native_rows
 from coassoc.ensemble import Ensemble
 from coassoc.ensemble import ensemble as _ensemble
 
@@ -37,15 +37,15 @@ def by_dict(codes):
     return first, counts, inverse
 
 
-def same(found, truth):
-    dtypes = [None if found is None else part.dtype for part in found or ()]
-    return dtypes == [np.int64, np.int64, np.uint32] and all(np.array_equal(*pair) for pair in zip(found, truth))
+def equal_groups(groups, truth):
+    dtypes = [None if groups is None else part.dtype for part in groups or ()]
+    return dtypes == [np.int64, np.int64, np.uint32] and all(np.array_equal(*pair) for pair in zip(groups, truth))
 
 
 def check(codes, threads=(1, 2, 3, 5)):
     truth = by_dict(codes)
     for n_threads in threads:
-        assert same(kernels.distinct_rows(codes, len(codes), n_threads), truth)
+        assert equal_groups(kernels.distinct_rows(codes, len(codes), n_threads), truth)
     return truth
 
 
@@ -72,13 +72,13 @@ def test_every_bit_of_a_row_counts_at_every_length(width):
         assert len(first) == 8 * size + 1 and set(counts) == {3}
 
 
-@pytest.mark.parametrize("n", [1, 16, 9000, 131_072, 262_147])
+@pytest.mark.parametrize("n", [1, 16, 9000, 262_147])
 def test_rows_are_those_of_a_dict(n):
     """Up to parts of more than one step of 2**17, parts that are not of one length, all equal and all different."""
     rng = np.random.default_rng(n)
     numbers = rng.integers(50, size=n)
     numbers[-3:] = 60  # met only at the end
-    for width in WIDTHS:
+    for width in WIDTHS if n < 10_000 else WIDTHS[:1]:
         check(written(numbers, width=width))
     check(np.column_stack([np.zeros(n, np.uint32), rng.permutation(n).astype(np.uint32) * np.uint32(2654435761)]))
     assert check(written(np.full(n, 7)))[1] == [n]
@@ -93,7 +93,7 @@ def test_table_grows_and_forgets_nothing(different):
     assert len(first) == different
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 70), st.integers(1, 12), st.integers(1, 3), st.sampled_from(WIDTHS))
 def test_small_alphabets_and_limits(seed, n, p, most, width):
     codes = np.random.default_rng(seed).integers(most, size=(n, p)).astype(width) * np.iinfo(width).max
@@ -101,7 +101,7 @@ def test_small_alphabets_and_limits(seed, n, p, most, width):
     assert len(truth[0]) == len(np.unique(codes, axis=0))
     for limit in range(len(truth[0]) + 3):
         found = kernels.distinct_rows(codes, limit, 2)
-        assert found is None if limit < len(truth[0]) else same(found, truth)
+        assert found is None if limit < len(truth[0]) else equal_groups(found, truth)
 
 
 @pytest.mark.parametrize("n", [100, 300_000])
@@ -112,7 +112,7 @@ def test_more_rows_than_the_limit_are_never_given(n):
     codes = written(numbers)
     for n_threads in (1, 4):
         assert all(kernels.distinct_rows(codes, limit, n_threads) is None for limit in (-1, 0, 40, 79))
-        assert same(kernels.distinct_rows(codes, 80, n_threads), by_dict(codes))
+        assert equal_groups(kernels.distinct_rows(codes, 80, n_threads), by_dict(codes))
 
 
 def test_rows_of_an_ensemble_in_any_order_of_memory(monkeypatch):
@@ -128,10 +128,10 @@ def test_rows_of_an_ensemble_in_any_order_of_memory(monkeypatch):
 
 def test_empty_and_wrong_tables_are_no_crash():
     for shape in ((0, 0), (0, 1), (0, 9)):
-        assert same(kernels.distinct_rows(np.zeros(shape, np.uint8), 0, 3), ([], [], []))
+        assert equal_groups(kernels.distinct_rows(np.zeros(shape, np.uint8), 0, 3), ([], [], []))
     table = np.arange(24, dtype=np.uint8).reshape(6, 4)
     for n_threads in (-1, 0, 1, 1000):
-        assert same(kernels.distinct_rows(table, 6, n_threads), by_dict(table))
+        assert equal_groups(kernels.distinct_rows(table, 6, n_threads), by_dict(table))
     for codes in (table[:, ::2], table.T, table[0], table.tolist(), None, table.astype(object), table.astype(">u4")):
         with pytest.raises(TypeError):
             kernels.distinct_rows(codes, 6, 1)
@@ -342,11 +342,9 @@ def test_trees_are_those_of_numpy_on_all_items(how, always):
 def test_looked_for_where_it_pays(n, different, n_init, taken, monkeypatch):
     made = spied(monkeypatch)
     ensemble = repeated(np.random.default_rng(2), n, different, 8, 12)
-    for kind in (ca.KMeansConsensus,) if different > 40 else (ca.KMeansConsensus, ca.SEC):
-        found = []
-        for engine in (Numpy(), Native(n_threads=2), Native(n_threads=1)):
-            model = kind(3, n_init=n_init, max_iter=3, random_state=1, engine=engine).fit(ensemble)
-            found.append((model.labels_.tolist(), model.losses_, model.stop_reason_, model.density_))
-        assert found[0] == found[1] == found[2]
-        assert len(made) == 2 * taken and all(rows.n_rows == different for rows in made)
-        made.clear()
+    results = []
+    for engine in (Numpy(), Native(n_threads=2)):
+        model = ca.KMeansConsensus(3, n_init=n_init, max_iter=2, random_state=1, engine=engine).fit(ensemble)
+        results.append((model.labels_.tolist(), model.losses_, model.stop_reason_, model.density_))
+    assert results[0] == results[1]
+    assert [rows.n_rows for rows in made] == [different] * taken

@@ -83,7 +83,7 @@ def test_temporary_files_leave_nothing_behind(tmp_path):
 
 def test_a_fit_keeps_within_its_budget():
     """Per row: 6 bytes of state, then labels; lean: 1 byte and the labels in a file. Chunks add a little."""
-    n = 3_000_000
+    n = 1_500_000
     rng = np.random.default_rng(0)
     codes = file_array((n, 4), np.uint8)
     for start in range(0, n, 500_000):
@@ -92,7 +92,7 @@ def test_a_fit_keeps_within_its_budget():
     estimator = ca.KMeansConsensus(3, n_init=1, max_iter=3, random_state=0)
     pytest.importorskip("coassoc._kernels")
     clone(estimator).set_params(engine=Stream("4MB", chunk_rows=65536)).fit(ensemble)  # what is loaded once
-    for memory in ("4MB", "10MB", "40MB"):
+    for memory in ("4MB", "10MB", "25MB"):
         with PeakMemory() as used:
             clone(estimator).set_params(engine=Stream(memory, chunk_rows=65536)).fit(ensemble)
         if used.peak is None:

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import coassoc as ca
+from coassoc.cli import main
 from coassoc.ensemble.io import table as _table
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -97,26 +98,11 @@ def test_bad_features_leave_no_file(features):
     assert not list(folder.glob("*out*"))
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # distributed's sockets at shutdown
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_a_cluster_writes_the_same_labels_and_the_command_too(features, capsys):
-    distributed = pytest.importorskip("distributed")
-    from coassoc.cli import main
-
+def test_the_command_writes_the_same_labels(features, capsys):
     X, folder = features
-    expected = ca.make_ensemble(X, **SETTINGS).codes
-    settings = {"processes": False, "protocol": "tcp://", "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     command = ["ensemble", str(folder / "X.parquet"), "-p", "5", "-k", "2:9", "--fit-sample", "150", "--n-init", "2"]
-    command += ["--seed", "3", "--quiet"]
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, silence_logs=50, **settings) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        found = ca.make_ensemble_large(folder / "X.parquet", folder / "a", **SETTINGS, client=client)
-        assert (found.codes == expected).all()
-        assert main([*command, "-o", str(folder / "c"), "--dask", cluster.scheduler_address]) == 0
-    assert main([*command, "-o", str(folder / "d.parquet"), "--large"]) == 0
-    for name in ("c", "d.parquet"):
-        assert (ca.Ensemble(folder / name).codes == expected).all()
-    assert main([*command, "-o", str(folder / "e.parquet"), "--large", "--scaling", "z"]) == 2
+    command += ["--seed", "3", "--quiet", "--large", "-o", str(folder / "labels.parquet")]
+    assert main(command) == 0
+    assert (ca.Ensemble(folder / "labels.parquet").codes == ca.make_ensemble(X, **SETTINGS).codes).all()
+    assert main([*command, "--force", "--scaling", "z"]) == 2
     assert "--scaling needs the features in memory" in capsys.readouterr().err

@@ -6,16 +6,13 @@ gap bytes and the sums modulo 2**32 included, so that a wrong bound or a wrong d
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from coassoc.core.counts import Layout
-from coassoc.core.moves import Moves, propose_chunk
-from coassoc.engines.cuda.device_moves import pack_counts, packed_views, unpack_counts
+from coassoc.core.moves import propose_chunk
 
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
 
@@ -83,18 +80,6 @@ class NumpyDevice:
     def take(self, codes: Any, indices: Any) -> Any:
         return codes[np.asarray(indices)]
 
-    def joined(self, parts: Sequence[Any]) -> Any:
-        return np.concatenate(parts).view(OnDevice)
-
-    def pin(self, codes: np.ndarray, keeper: Any) -> bool:
-        return codes.flags.c_contiguous
-
-    def stream(self, codes: np.ndarray, parts: list[slice], pinned: bool) -> Iterator[tuple[slice, Any]]:
-        for part in parts:
-            buffer = np.array(codes[part]).view(OnDevice)
-            yield part, buffer
-            buffer.fill(0)  # a piece is gone once the next one comes
-
     # -- passes --------------------------------------------------------------------------------------------
 
     def assign_job(self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few) -> Job:
@@ -142,17 +127,6 @@ class NumpyDevice:
     def own_scores(self, codes, labels, starts, table, scores) -> None:
         scores[:] = table[codes + starts, labels.astype(np.int64)[:, None]].astype(np.int64).sum(axis=1)
 
-    def worst_row(self, codes, offset, starts, cost, labels, copies, chosen, best) -> None:
-        score = np.empty(len(codes), np.int64)
-        self.own_scores(codes, labels, starts, cost, score)
-        key = ((score + (1 << 31)).astype(np.uint64) << np.uint64(32)) | (
-            0xFFFFFFFF - offset - np.arange(len(codes))
-        ).astype(np.uint64)
-        key[_weights(copies, len(codes)) == 0] = 0
-        for row in chosen:
-            key[(codes == row).all(axis=1)] = 0
-        best[0] = max(int(best[0]), int(key.max(initial=0)))
-
     # -- exchange ------------------------------------------------------------------------------------------
 
     def propose_job(self, table, pad, starts, n_clusters) -> tuple:
@@ -166,20 +140,6 @@ class NumpyDevice:
         target = propose_chunk(np.asarray(codes), np.asarray(labels).astype(np.int64), m, table, layout)
         rows = np.flatnonzero(target >= 0)
         return rows.view(OnDevice), target[rows].view(OnDevice)
-
-    def settle_moves(self, state, moves, labels, copies, threshold) -> int:
-        """The plain loop, through the packed counts that a kernel changes; its order of work is tested on a GPU."""
-        words, layout, after = pack_counts(state), state.layout, copy.deepcopy(state)
-        rows, into = np.asarray(moves.rows), np.asarray(moves.into)
-        codes = np.asarray(moves.table if moves.gathered else moves.table[moves.rows])
-        times = _weights(None if copies is None else copies[rows], len(rows)).astype(np.int64)
-        accepted = after.settle(Moves(rows, np.asarray(labels[rows]), into, codes, times, moves.stop), threshold)
-        labels[rows[accepted]] = into[accepted]
-        views = packed_views(words, state.kind, (layout.n_codes, layout.n_partitions, len(state.sizes)))
-        for name in vars(after).keys() & views.keys():
-            views[name][...] = getattr(after, name)
-        views["made"][0] = np.count_nonzero(accepted)
-        return unpack_counts(state, words)
 
     # -- seeding -------------------------------------------------------------------------------------------
 
@@ -206,15 +166,15 @@ class NumpyDevice:
         sums[:] = np.cumsum(sums)
         return sums.view(np.int64)
 
-    def locate_rows(self, running, targets, distance, copies, n, codes=None) -> Any:
-        terms = _weights(copies, n).astype(np.int64) * (1 if distance is None else distance.astype(np.int64))
-        found = []
+    def locate_rows(self, running, targets, distance, copies, codes) -> Any:
+        terms = _weights(copies, len(codes)).astype(np.int64) * (1 if distance is None else distance.astype(np.int64))
+        rows = []
         for target in targets:
             block = int(np.searchsorted(running, target, side="right"))
             rest = target - (running[block - 1] if block else 0)
             inside = np.cumsum(terms[block * _SEED_ROWS : (block + 1) * _SEED_ROWS])
-            found.append(block * _SEED_ROWS + int(np.searchsorted(inside, rest, side="right")))
-        return self.put(np.array(found)) if codes is None else codes[np.array(found)]
+            rows.append(block * _SEED_ROWS + int(np.searchsorted(inside, rest, side="right")))
+        return codes[np.array(rows)]
 
     # -- subsets and overlaps ------------------------------------------------------------------------------
 
@@ -222,11 +182,11 @@ class NumpyDevice:
         starts = np.arange(0, max(len(labels), 1), _COMPACT_ROWS)
         return np.cumsum([np.count_nonzero(labels[a : a + _COMPACT_ROWS] == cluster) for a in starts])
 
-    def compact_rows(self, codes, offset, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
+    def compact_rows(self, codes, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
         rows = np.flatnonzero(labels == cluster)
         assert len(rows) == ends[-1] == len(out_ids)
         out_codes[:] = codes[rows]
-        out_ids[:] = rows + offset if ids is None else ids[rows]
+        out_ids[:] = rows if ids is None else ids[rows]
         if copies is not None:
             out_copies[:] = copies[rows]
 

@@ -10,7 +10,6 @@ from coassoc.consensus import (
     bisecting,
     eac,
     embedding,
-    graph,
     kmeans,
     lloyd,
     micro,
@@ -32,7 +31,7 @@ from twins.device import NumpyDevice, OnDevice
 class Twin(Cuda):
     """The CUDA engine on the NumPy twin of a GPU."""
 
-    skip, piece_rows = True, 8192  # so that bounds and pieces are tested on few rows, too
+    skip = True  # so that bounds are tested on few rows, too
 
     def __init__(self, *arguments, twin=None, **options):
         super().__init__(*arguments, **options)
@@ -49,9 +48,9 @@ def engines(request):
         pytest.skip("no CUDA device, or no CuPy")
     kind = Twin if request.param == "twin" else Cuda
 
-    def maker(skip=True, piece_rows=8192, **options):
+    def maker(skip=True, **options):
         engine = kind(**options)
-        engine.skip, engine.piece_rows = skip, piece_rows
+        engine.skip = skip
         return engine
 
     maker.kind = kind
@@ -66,21 +65,18 @@ def on_device(make, host):
 
 
 class Watch:
-    """Records the bytes of every copy between a device and the host, and the number of moves settled per call."""
+    """Records the bytes of every copy between a device and the host."""
 
     def __init__(self, device, patch):
-        self.fetched, self.sent, self.moves = [], [], []
+        self.fetched, self.sent = [], []
         for name, noted in (("get", self.fetched), ("put", self.sent)):
-            patch.setattr(device, name, self._noting(getattr(device, name), noted, lambda array: array.nbytes))
-        patch.setattr(
-            device, "settle_moves", self._noting(device.settle_moves, self.moves, lambda _, moves: len(moves))
-        )
+            patch.setattr(device, name, self._noting(getattr(device, name), noted))
 
     @staticmethod
-    def _noting(cross, noted, size):
-        def crossing(*args):
-            noted.append(size(*args[:2]))
-            return cross(*args)
+    def _noting(cross, noted):
+        def crossing(array):
+            noted.append(array.nbytes)
+            return cross(array)
 
         return crossing
 
@@ -111,6 +107,6 @@ def as_if_on_device(make, patch, device):
     patch.setattr(_cuda_device, "device_of", lambda array: device)
     for module in (estimator, base, bisecting, labels):
         patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
-    guarded = (estimator, confidence, base, bisecting, contract, eac, embedding, graph, kmeans, labels, lloyd, micro)
+    guarded = (estimator, confidence, base, bisecting, contract, eac, embedding, kmeans, labels, lloyd, micro)
     for module in (*guarded, search, similarity, spectral, starts):
         patch.setattr(module, "np", Guard())

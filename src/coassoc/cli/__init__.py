@@ -186,7 +186,3 @@ def _no_command(rest: list[str]) -> int:
         return OK
     parser.print_help(sys.stderr)
     return BAD_INPUT
-
-
-if __name__ == "__main__":
-    sys.exit(main())

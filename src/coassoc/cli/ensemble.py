@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from ..engines.dask.session import open_client
 from ..ensemble import Ensemble, make_ensemble, make_ensemble_large
 from ..ensemble.io.blocks import source_of
 from ..ensemble.io.features import read_features
@@ -72,8 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--large", action="store_true",
         help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
     )  # fmt: skip
-    option("--dask", metavar="ADDRESS", help="like --large, on a running Dask cluster; writes a folder")
-    common.add_jobs(parser, "processes, with --large those of a Dask cluster started here")
+    common.add_jobs(parser, "processes that cluster")
     option("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
     option("--force", action="store_true", help="overwrite the output")
     option("--quiet", action="store_true", help="no progress")
@@ -81,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"-o": args.output}, args.features)
-    if args.large or args.dask is not None:
+    if args.large:
         return _run_large(args)
     table_format(args.output)
     features = read_features(args.features, exclude=args.exclude, id_column=args.id, class_column=args.class_column)
@@ -114,17 +112,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_large(args: argparse.Namespace) -> int:
-    """Cluster features without loading them, in this process or on a Dask cluster."""
+    """Cluster features without loading them."""
     asked = {"--scaling": args.scaling != "raw", "--fill-missing": args.fill_missing, "--predict": args.predict,
              "--sample-fraction": args.sample_fraction != 1.0, "--class-column": args.class_column,
-             "--id": args.id, "-k LOW:": args.clusters[1]}  # fmt: skip
+             "--id": args.id, "-k LOW:": args.clusters[1], "--jobs": args.jobs != 1}  # fmt: skip
     for option, given in asked.items():
         if given:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
     names = source_of(args.features).names
     columns = [name for name in names if name not in args.exclude] if args.exclude else None
-    quiet, jobs = args.quiet or args.json, args.jobs if args.jobs > 1 else None
-    with common.Progress("blocks", quiet, every=5.0) as progress, open_client(args.dask, jobs) as client:
+    with common.Progress("blocks", args.quiet or args.json, every=5.0) as progress:
         ensemble = make_ensemble_large(
             args.features,
             args.output,
@@ -132,7 +129,6 @@ def _run_large(args: argparse.Namespace) -> int:
             args.clusters[0],
             fit_sample=args.fit_sample or 50_000,
             columns=columns,
-            client=client,
             force=args.force,
             progress=progress,
             **_settings(args),

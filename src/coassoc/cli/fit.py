@@ -15,7 +15,7 @@ import numpy as np
 from ..core.densities import cluster_densities, density_from_counts
 from ..engines import Dask, Stream, resolve
 from ..engines.dask.session import open_client
-from ..engines.memory import PeakMemory, available_bytes, file_array, format_size
+from ..engines.memory import available_bytes, file_array
 from ..ensemble import StoredEnsemble, write_labels
 from ..ensemble.io.formats import find_format, open_table
 from ..ensemble.io.limits import table_bytes
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     _check_outputs(args)
     start = time.perf_counter()
-    with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress, PeakMemory() as memory:
+    with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress:
         progress.step("reading")
         with _opened(args, paths) as (ensemble, engine, stored):
             _check_name(args, paths, ensemble)
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
                 model.save(args.save, force=args.force)
                 result["saved"] = str(args.save)
     if stored:
-        result |= {"engine": repr(engine), "peak_anonymous_bytes": memory.peak}
+        result["engine"] = repr(engine)
     if result["chance"] is not None and not result["chance"]["exceeded"]:
         common.note(result["chance"]["warning"], "warning")
     if args.json and args.output == "-":  # standard output holds the labels
@@ -317,9 +317,8 @@ def _text(result: dict[str, Any]) -> str:
         lines.append(f"{result['unlabelled_items']} items have no label in any clustering and get -1.")
     if "class_nmi" in scores:
         lines.append(f"NMI with the known classes: {scores['class_nmi']:.4f} (density does not measure this).")
-    if result.get("peak_anonymous_bytes") is not None:
-        peak = format_size(result["peak_anonymous_bytes"])
-        lines.append(f"Read in pieces with {result['engine']}; peak memory here, without mapped files: {peak}.")
+    if "engine" in result:
+        lines.append(f"Read in pieces with {result['engine']}.")
     if result["output"] is None:
         lines.append("Nothing was written; add -o FILE to keep the labels.")
     else:

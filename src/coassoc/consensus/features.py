@@ -23,7 +23,7 @@ from .registry import make_method
 
 def _can_predict(self: ConsensusClustering) -> bool:
     """Every base clusterer and the consensus method must be able to label new rows."""
-    clusterers = check_clusterers(self.clusterer, False, 1)
+    clusterers = check_clusterers(self.clusterer, 1)
     method = self.method if hasattr(self.method, "fit") else make_method(self.method or "auto")
     lacking = [one for one in (*clusterers, method) if not hasattr(one, "predict")]
     if lacking:
@@ -147,7 +147,7 @@ class ConsensusClustering(SaveMixin, ClusterMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         if k > X.shape[0]:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
-        clusterers = check_clusterers(self.clusterer, False, self.n_init)
+        clusterers = check_clusterers(self.clusterer, self.n_init)
         fractions = self.feature_fraction, self.sample_fraction
         recipe = plan(X.shape, self.base_clusters, k, clusterers, *fractions, "missing", None)
         seeds = partition_seeds(seed, n_partitions)

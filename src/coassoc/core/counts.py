@@ -101,8 +101,7 @@ class Counts:
 
     def of_cluster(self, cluster: int) -> Counts:
         """The counts of one cluster alone."""
-        one = slice(cluster, cluster + 1)
-        return Counts(self.alpha[:, one].copy(), self.sizes[one].copy(), self.layout)
+        return Counts(self.alpha[:, [cluster]], self.sizes[[cluster]], self.layout)
 
     def with_rows(self, clusters: np.ndarray, rows: np.ndarray) -> Counts:
         """A copy in which each of `clusters` holds just one row of codes, which places its center on that row."""

@@ -81,10 +81,6 @@ class Moves:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def to_host(self) -> Moves:
-        """These moves in host memory, for engines whose moves are elsewhere."""
-        return self
-
 
 # -- x log x in fixed point --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from ..core.counts import Counts, Layout, ScoreTable
 from ..core.plugins import declared, loaded
 from .contract import Engine, Fit, Labelling, Loadable, Rows, Seeding, Start
 from .cuda.device import has_device
-from .cuda.engine import Cuda
+from .cuda.engine import CUDA_PAYS, Cuda
 from .dask.engine import Dask
 from .native.engine import Native, native_or_none
 from .numpy import Numpy
@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 _BY_NAME: dict[str, type[Engine]] = {kind.name: kind for kind in (Numpy, Native, Cuda, Stream, Dask)}
-CUDA_PAYS = 1_000_000  # items from which a GPU is faster, copy included; on an H200 beside 16 cores, see docs/gpu.md
 
 
 def engine_names() -> tuple[str, ...]:
@@ -61,6 +60,6 @@ def _fastest(ensemble: Loadable | None) -> Engine:
         preferred = ensemble.preferred_engine()
         if preferred is not None:
             return preferred
-        if ensemble.n_samples >= CUDA_PAYS and has_device():
-            return Cuda()
+        if ensemble.n_samples >= CUDA_PAYS and has_device() and (cuda := Cuda()).fits(ensemble.codes):
+            return cuda
     return native_or_none() or Numpy()

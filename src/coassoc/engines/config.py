@@ -7,8 +7,8 @@ import platform
 from importlib import metadata, util
 from typing import Any
 
-from . import CUDA_PAYS
 from .compiled import why_missing
+from .cuda.engine import CUDA_PAYS
 from .native.engine import default_threads, simd_level, simd_levels
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn")
@@ -47,7 +47,7 @@ def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
             simd = f"error: {error}"
     cupy = map(version_of, ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"))  # a name per version of CUDA
     config = {
-        "coassoc": version_of("coassoc"),
+        "coassoc": version_of("coassoc") or "not installed",
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "engine": "numpy" if why_missing else "native",

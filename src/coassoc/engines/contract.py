@@ -197,9 +197,9 @@ class Rows(ABC):
         worst = scores = np.empty(0, np.int64)
         for start in range(0, max(self.n_rows, 1), _RANKED_ROWS):
             stop = min(start + _RANKED_ROWS, self.n_rows)
-            here, own = np.arange(start, stop), self.own_scores(labelling, cost, start, stop)
+            here, own = np.arange(start, stop), _on_host(self.own_scores(labelling, cost, start, stop))
             if self.copies is not None:
-                taking_part = self.copies[start:stop] > 0
+                taking_part = _on_host(self.copies[start:stop]) > 0
                 here, own = here[taking_part], own[taking_part]
             worst, scores = np.concatenate([worst, here]), np.concatenate([scores, own])
             best = first_different(lambda at, worst=worst: self.codes_at(worst[at]), scores, m)
@@ -330,6 +330,11 @@ def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.n
 def missing_in(ensemble: Any) -> np.ndarray:
     """Whether each partition leaves some item without a label."""
     return np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) < ensemble.n_samples
+
+
+def _on_host(array: Any) -> np.ndarray:
+    """A NumPy array of an array that may be one of CuPy."""
+    return array.get() if hasattr(array, "get") else np.asarray(array)
 
 
 def first_different(codes_at: Callable, costs: np.ndarray, m: int) -> np.ndarray:

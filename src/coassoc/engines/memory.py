@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import tempfile
@@ -67,16 +66,8 @@ def available_bytes() -> int:
     return 4 * 10**9 if available is None else available
 
 
-def trim() -> None:
-    """Return freed memory to the system, which the C library would otherwise keep for later."""
-    if os.name == "posix":
-        malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if malloc_trim is not None:
-            malloc_trim(0)
-
-
 class PeakMemory:
-    """Largest anonymous memory while the block runs, sampled every few milliseconds.
+    """Largest anonymous memory while the block runs, sampled every `every` seconds.
 
     Examples
     --------
@@ -85,6 +76,8 @@ class PeakMemory:
     >>> memory.peak is None or memory.peak > 8 * 10**6
     True
     """
+
+    every = 0.005
 
     def __enter__(self) -> PeakMemory:
         self.start = self.peak = anonymous_bytes()
@@ -100,7 +93,7 @@ class PeakMemory:
     def _sample(self) -> None:
         done = self.peak is None
         while not done:
-            done = self._done.wait(0.005)
+            done = self._done.wait(self.every)
             self.peak = max(self.peak or 0, anonymous_bytes() or 0)
 
 

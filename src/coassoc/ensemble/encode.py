@@ -223,7 +223,8 @@ def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first
     # numbers among strings stay numbers: 1 and "1" are different labels
     out = np.full(len(values), 0 if "number" in kinds else "", dtype=object)
     out[where] = labels
-    return (out if "number" in kinds else out.astype(np.str_)), null
+    as_text = "number" not in kinds and not any(label.endswith("\0") for label in labels)  # which np.str_ drops
+    return (out.astype(np.str_) if as_text else out), null
 
 
 def _whole_number(value: Any, row: int, name: str) -> int:

@@ -221,7 +221,7 @@ class Ensemble(Loadable):
             raise ValueError(
                 f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
             )
-        sizes = [found[:k] for found, k in zip(self._count_codes(codes, n_clusters), n_clusters)]
+        sizes = [counts[:k] for counts, k in zip(self._count_codes(codes, n_clusters), n_clusters)]
         names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
         self._store(codes, n_clusters, sizes, names, categories or [np.arange(k) for k in n_clusters])
 
@@ -295,11 +295,12 @@ class Ensemble(Loadable):
         """Indices of the items no partition labels, or None when there are none."""
         if not self.has_missing:
             return None
-        found = [
-            start + np.flatnonzero(~self.observed(slice(start, stop)).any(axis=1))
-            for start, stop in row_chunks(self.codes)
-        ]
-        rows = np.concatenate(found)
+        rows = np.concatenate(
+            [
+                start + np.flatnonzero(~self.observed(slice(start, stop)).any(axis=1))
+                for start, stop in row_chunks(self.codes)
+            ]
+        )
         return rows if len(rows) else None
 
     def one_hot(self, dtype: Any = np.float64, rows: slice = slice(None)):
@@ -341,12 +342,12 @@ class Ensemble(Loadable):
         together = np.zeros((len(left), len(right)), dtype=np.int32)
         both = np.zeros_like(together) if self.has_missing else None
         for j, k in enumerate(self.n_clusters):
-            same = a[:, j, None] == b[None, :, j]
+            equal = a[:, j, None] == b[None, :, j]
             if both is not None:
                 seen = (a[:, j] != k)[:, None] & (b[:, j] != k)[None, :]
                 both += seen
-                same &= seen
-            together += same
+                equal &= seen
+            together += equal
         if both is None:
             return together / self.n_partitions
         return np.divide(together, both, out=np.zeros(together.shape), where=both > 0)

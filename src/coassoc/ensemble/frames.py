@@ -42,7 +42,7 @@ class Columns(dict):
 
 
 def ids_of(table: Any) -> np.ndarray | None:
-    """The index of a pandas frame as ids, when somebody has given it one and it tells the rows apart."""
+    """The index of a pandas frame as ids; None for the default index and for one with duplicates or levels."""
     index: Any = getattr(table, "index", None)
     if type(table).__module__.split(".")[0] != "pandas" or not index.is_unique or index.nlevels > 1:
         return None

@@ -42,7 +42,6 @@ class Model:
 
     def label(self, X: Any, start: int) -> np.ndarray:
         """Labels of a block of rows, the first of which is row `start`."""
-
         if self.rows is None:
             return self.labels[start : start + X.shape[0]]
         with one_thread():
@@ -64,7 +63,6 @@ def make_ensemble(
     sample_fraction: float = 1.0,
     unsampled: str = "missing",
     fit_sample: int | None = None,
-    mini_batch: bool = False,
     n_init: int = 10,
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -77,8 +75,6 @@ def make_ensemble(
     and runs the clusterer on what it drew. All draws of partition :math:`j` come from
     ``SeedSequence(random_state, spawn_key=(j,))`` and numeric libraries run on one thread per partition, so the
     ensemble is the same for any `n_jobs`.
-
-    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
 
     Parameters
     ----------
@@ -104,8 +100,6 @@ def make_ensemble(
     fit_sample : int, optional
         For large n: fit each partition on this many random rows and label the rest by ``predict``, a chunk of
         rows at a time. Not together with `sample_fraction`.
-    mini_batch : bool, default=False
-        For large n: ``MiniBatchKMeans`` instead of ``KMeans``. Not together with `clusterer`.
     n_init : int, default=10
         Restarts of the default k-means; the one with the least inertia is kept.
     n_jobs : int, optional
@@ -139,7 +133,7 @@ def make_ensemble(
     Ensemble(100 items, 5 partitions of 2-6 clusters, uint8)
     """
     X = _check_features(X)
-    clusterers = check_clusterers(clusterer, mini_batch, n_init)
+    clusterers = check_clusterers(clusterer, n_init)
     fractions = feature_fraction, sample_fraction, unsampled, fit_sample
     recipe = plan(X.shape, n_clusters, n_classes, clusterers, *fractions)
     seeds = partition_seeds(random_state, n_partitions)
@@ -203,19 +197,19 @@ def fit_model(drawn: Model, X: Any, j: int) -> Model:
     with one_thread(), warnings.catch_warnings():
         # fewer distinct rows than clusters: the ensemble's n_clusters tells
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = np.asarray(
+        labels = np.asarray(
             estimator.fit_predict(seen) if hasattr(estimator, "fit_predict") else estimator.fit(seen).labels_
         )
-    if found.shape != (seen.shape[0],) or found.dtype.kind not in "iu":
+    if labels.shape != (seen.shape[0],) or labels.dtype.kind not in "iu":
         raise ValueError(
             f"partition {j}: {type(estimator).__name__} must return one integer label per row "
-            f"({seen.shape[0]}), got {found.dtype} of shape {found.shape}."
+            f"({seen.shape[0]}), got {labels.dtype} of shape {labels.shape}."
         )
-    if (found < 0).all():
+    if (labels < 0).all():
         raise ValueError(
             f"partition {j}: {type(estimator).__name__} labels no row at all (only noise); change its settings."
         )
-    return replace(drawn, labels=found.astype(np.int64))
+    return replace(drawn, labels=labels.astype(np.int64))
 
 
 def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> Model:
@@ -279,24 +273,22 @@ def check_finite(X: np.ndarray, start: int | None, name: str) -> None:
         )
 
 
-def check_clusterers(clusterer: Any, mini_batch: bool, n_init: int) -> tuple[Any, ...]:
-    from sklearn.cluster import KMeans, MiniBatchKMeans
+def check_clusterers(clusterer: Any, n_init: int) -> tuple[Any, ...]:
+    from sklearn.cluster import KMeans
 
     n_init = check_integer(n_init, "n_init")
     if clusterer is None:
-        return (MiniBatchKMeans(n_init=n_init) if mini_batch else KMeans(n_init=n_init),)
-    if mini_batch:
-        raise ValueError("mini_batch=True replaces the default k-means; it cannot be given with clusterer.")
-    found = tuple(clusterer) if isinstance(clusterer, (list, tuple)) else (clusterer,)
-    if not found:
+        return (KMeans(n_init=n_init),)
+    clusterers = tuple(clusterer) if isinstance(clusterer, (list, tuple)) else (clusterer,)
+    if not clusterers:
         raise ValueError("clusterer must hold at least one clusterer, got an empty list.")
-    for one in found:
-        if isinstance(one, type) or not (hasattr(one, "fit") and hasattr(one, "get_params")):
+    for estimator in clusterers:
+        if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
             raise TypeError(
                 "clusterer must be a scikit-learn clusterer (an object with fit and get_params) or a list of them, "
-                f"got {one!r}."
+                f"got {estimator!r}."
             )
-    return found
+    return clusterers
 
 
 def plan(
@@ -322,10 +314,10 @@ def plan(
     else:
         n_rows, predict_rest = min(check_integer(fit_sample, "fit_sample", 2), n_samples), True
     if n_rows < n_samples and predict_rest:
-        for one in clusterers:
-            if not hasattr(one, "predict"):
+        for estimator in clusterers:
+            if not hasattr(estimator, "predict"):
                 raise ValueError(
-                    f"{type(one).__name__} has no predict, so the rows it was not fitted on cannot be labelled; "
+                    f"{type(estimator).__name__} has no predict, so the rows it was not fitted on cannot be labelled; "
                     "use unsampled='missing' or another clusterer."
                 )
     low, high = _check_range(n_clusters, n_classes, n_samples, n_rows)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Sequence
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .generate import Model, check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
-from .io.blocks import Source, source_of
+from .generate import check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
+from .io.blocks import source_of
 from .io.output import check_writable, replacing
 from .stored import StoredEnsemble
 
@@ -27,11 +24,9 @@ def make_ensemble_large(
     fit_sample: int = 50_000,
     clusterer: Any = None,
     feature_fraction: float = 1.0,
-    mini_batch: bool = False,
     n_init: int = 10,
     random_state: Any = None,
     columns: Sequence[str] | None = None,
-    client: Any = None,
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> StoredEnsemble:
@@ -40,27 +35,22 @@ def make_ensemble_large(
     The labels are those of ``make_ensemble(X, fit_sample=fit_sample, ...)`` with the same seed, without ever holding
     more than the samples and one block. Two passes over the features: one picks the sampled rows, one labels.
 
-    More than 8 parameters: each is a choice of its own, and all but the first have defaults.
-
     Parameters
     ----------
     features : path
         Parquet file, folder of Parquet files, or NPY file of numbers.
     output : path
-        Parquet file of labels to write, one column per partition; with `client` a folder of such files, one per block,
-        which all workers must be able to write to.
-    n_partitions, n_clusters, clusterer, feature_fraction, mini_batch, n_init, random_state
+        Parquet file of labels to write, one column per partition.
+    n_partitions, n_clusters, clusterer, feature_fraction, n_init, random_state
         As for `make_ensemble`.
     fit_sample : int, default=50000
         Rows each partition is fitted on, drawn anew for each.
     columns : list of str, optional
         Columns that are features; all of them when None.
-    client : distributed.Client, optional
-        Fit and label on the workers of this cluster; here, one block after the other, when None.
     force : bool, default=False
         Overwrite the output.
     progress : callable, optional
-        Called as ``progress(done, n_blocks)`` after each block, when working here.
+        Called as ``progress(done, n_blocks)`` after each block.
 
     Returns
     -------
@@ -83,38 +73,36 @@ def make_ensemble_large(
     ...                         fit_sample=100, random_state=0)
     Ensemble(500 items, 4 partitions, stored in labels.parquet)
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     source, target = source_of(features, columns), Path(output)
-    if client is None or not force or not target.is_dir():
-        check_writable(target, force=force)
+    check_writable(target, force=force)
     if source.kind not in ("npy", "parquet"):
         raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; write them as one first.")
     sizes = [block.rows for block in source.blocks]
     if sum(sizes) < 2:
         raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
     starts, shape = np.cumsum([0, *sizes[:-1]]).tolist(), (sum(sizes), len(source.names))
-    clusterers = check_clusterers(clusterer, mini_batch, n_init)
+    clusterers = check_clusterers(clusterer, n_init)
     recipe = plan(shape, n_clusters, None, clusterers, feature_fraction, 1.0, "predict", fit_sample)
     seeds = partition_seeds(random_state, n_partitions)
     drawn = [draw_partition(recipe, j, seed, shape) for j, seed in enumerate(seeds)]
-    models = _fit(source, drawn, starts, sizes, client or _Here())
-    if client is None:
-        with replacing(target, force=force) as partial:
-            _label_here(source, starts, models, partial, progress)
-        return StoredEnsemble(target)
-    folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    folder.mkdir()
-    try:
-        paths = [folder / f"part-{i:06d}.parquet" for i in range(len(sizes))]
-        client.gather(_tasks(client, source, _write_part, starts, [models] * len(paths), paths))
-        if target.is_dir():
-            shutil.rmtree(target)
-        os.replace(folder, target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    samples: list[list[np.ndarray]] = [[] for _ in drawn]
+    for block, start in zip(source.blocks, starts):
+        X = _features(block, start)
+        for sample, model in zip(samples, drawn):
+            sample.append(X[_between(model.rows, start, len(X))])
+    models = [fit_model(model, np.concatenate(samples[j]), j) for j, model in enumerate(drawn)]
+    schema = pa.schema([(f"partition_{j}", pa.int32()) for j in range(n_partitions)])
+    with replacing(target, force=force) as partial, pq.ParquetWriter(partial, schema) as writer:
+        for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
+            X = _features(block, start)
+            labels = [model.label(X, start) if len(X) else np.empty(0) for model in models]
+            writer.write_table(pa.table([pa.array(own.astype(np.int32)) for own in labels], schema=schema))
+            if progress is not None:
+                progress(done, len(starts))
     return StoredEnsemble(target)
-
-
-# -- what is done with a block: plain functions, here or on a worker -------------------------------------------------
 
 
 def _features(block: Any, start: int) -> np.ndarray:
@@ -131,72 +119,9 @@ def _features(block: Any, start: int) -> np.ndarray:
     return np.ascontiguousarray(X)
 
 
-def _pick(block: Any, start: int, sampled: Sequence[np.ndarray | slice]) -> list[np.ndarray]:
-    """The rows of a block that each partition sampled."""
-    X = _features(block, start)
-    return [X[rows] for rows in sampled]
-
-
 def _between(rows: np.ndarray | None, start: int, size: int) -> np.ndarray | slice:
     """Positions in a block of sampled rows; None stands for every row."""
     if rows is None:
         return slice(None)
     first, last = np.searchsorted(rows, [start, start + size])
     return rows[first:last] - start
-
-
-def _fit_parts(drawn: Model, parts: Sequence[np.ndarray], j: int) -> Model:
-    return fit_model(drawn, np.concatenate(parts), j)
-
-
-def _label_table(block: Any, start: int, models: Sequence[Model]) -> Any:
-    """Labels of a block as an Arrow table, one column per partition."""
-    import pyarrow as pa
-
-    X = _features(block, start)
-    labels = [model.label(X, start) if len(X) else np.empty(0) for model in models]
-    return pa.table({f"partition_{j}": pa.array(one.astype(np.int32)) for j, one in enumerate(labels)})
-
-
-def _write_part(block: Any, start: int, models: Sequence[Model], path: Path) -> None:
-    """One file of labels, whole or absent: a task may run twice."""
-    import pyarrow.parquet as pq
-
-    with replacing(path, force=True) as partial:
-        pq.write_table(_label_table(block, start, models), partial)
-
-
-class _Here:
-    """What `_fit` needs of a client, without a cluster: a task is done when it is submitted."""
-
-    @staticmethod
-    def submit(function: Callable, *args: Any, pure: bool) -> Any:
-        return function(*args)
-
-
-def _tasks(client: Any, source: Source, function: Callable, *columns: Sequence) -> list:
-    """``function(block, ...)`` for every block; tasks, which can be run again, on a cluster."""
-    return [client.submit(function, block, *rest, pure=False) for block, *rest in zip(source.blocks, *columns)]
-
-
-def _fit(source: Source, draws: list[Model], starts: list[int], sizes: list[int], client: Any) -> list:
-    """The model of each partition, on a cluster as a future."""
-    inside = [[_between(draw.rows, start, size) for draw in draws] for start, size in zip(starts, sizes)]
-    picked = _tasks(client, source, _pick, starts, inside)
-    models = []
-    for j, draw in enumerate(draws):
-        parts = [client.submit(getitem, part, j, pure=False) for part in picked]
-        models.append(client.submit(_fit_parts, draw, parts, j, pure=False))
-    return models
-
-
-def _label_here(source: Source, starts: list[int], models: list[Model], path: Path, progress: Any) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([(f"partition_{j}", pa.int32()) for j in range(len(models))])
-    with pq.ParquetWriter(path, schema) as writer:
-        for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
-            writer.write_table(_label_table(block, start, models))
-            if progress is not None:
-                progress(done, len(starts))

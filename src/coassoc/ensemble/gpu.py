@@ -1,8 +1,8 @@
-"""Input in the memory of a GPU (label tables, labels, multiplicities, new rows): validated and coded there."""
+"""Label tables and new rows in the memory of a GPU: validated and coded there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from .ensemble import Ensemble, is_on_gpu
 from .tables import Vocabulary
 
 _MOST = 1 << 22  # labels on a GPU must be below: a lookup table has one entry for each
-_PART = 1 << 24  # items coded at a time
 
 
 class DeviceEnsemble(Ensemble):
@@ -58,12 +57,12 @@ class DeviceEnsemble(Ensemble):
 
     def unlabelled(self) -> Any:
         """Indices (on the GPU) of the items that no partition labels, or None when there are none."""
-        if not self.has_missing or not self.device.mark_unlabelled(self.codes, self.n_clusters, None):
+        if not self.has_missing:
             return None
         copies = self.device.zeros(self.n_samples, np.uint32)
         copies.fill(1)
-        self.device.mark_unlabelled(self.codes, self.n_clusters, copies)
-        return (copies == 0).nonzero()[0]
+        n_unlabelled = self.device.mark_unlabelled(self.codes, self.n_clusters, copies)
+        return (copies == 0).nonzero()[0] if n_unlabelled else None
 
     def preferred_engine(self) -> Any:
         """The engine for the GPU that holds the codes."""
@@ -109,84 +108,30 @@ def look_up(table: np.ndarray, items: Any) -> Any:
     return device.take(device.put(table), items)
 
 
-def labels_on_gpu(labels: Any, n_samples: int | None, name: str) -> tuple[Any, int]:
-    """What `check_labels` gives, int32 on the GPU: codes 0..k-1 in the order of the labels, −1 where negative."""
-    device = cuda_device.device_of(labels)
-    labels = device.adopt(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {labels.shape}.")
-    if len(labels) == 0 or (n_samples is not None and len(labels) != n_samples):
-        wanted = "at least one entry" if n_samples is None else f"one entry per item ({n_samples})"
-        raise ValueError(f"{name} must have {wanted}, got {len(labels)}.")
-    if labels.dtype.kind not in "iu":
-        raise TypeError(f"{name} on a GPU must hold integers, got {labels.dtype}; copy it to the host.")
-    highest = int(device.get(labels.max()))
-    if not 0 <= highest < _MOST:
-        wanted = "have a label that is not negative" if highest < 0 else f"be below {_MOST}"
-        raise ValueError(f"{name} on a GPU must {wanted}, got {highest}.")
-    seen = device.zeros(highest + 2, np.uint8)
-    for _, part in _parts(labels, highest + 1):
-        seen[part] = 1
-    found = np.flatnonzero(device.get(seen)[:-1])
-    numbers = np.full(highest + 2, -1, np.int32)
-    numbers[found] = np.arange(len(found))
-    on_gpu, codes = device.put(numbers), device.empty(len(labels), np.int32)
-    for where, part in _parts(labels, highest + 1):
-        codes[where] = device.take(on_gpu, part)
-    return codes, len(found)
-
-
-def _parts(labels: Any, missing: int) -> Iterator[tuple[slice, Any]]:
-    """Labels as indices, `missing` for negative ones, part after part."""
-    for start in range(0, len(labels), _PART):
-        where = slice(start, min(start + _PART, len(labels)))
-        part = labels[where].astype(np.int32)
-        part[labels[where] < 0] = missing
-        yield where, part
-
-
-def copies_on_gpu(weight: Any, n_samples: int, check_range: Callable[[int, int], None]) -> Any:
-    """Multiplicities as uint32 on the GPU; a single number comes back as a host array, unchecked."""
-    device = cuda_device.device_of(weight)
-    weight = device.adopt(weight)
-    if weight.ndim == 0:
-        return device.get(weight)
-    if weight.dtype.kind not in "iubf":
-        raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")
-    if weight.shape != (n_samples,):
-        raise ValueError(f"sample_weight must have shape ({n_samples},), got {weight.shape}.")
-    if weight.dtype.kind == "f" and int(device.get((weight % 1 != 0).sum())):  # NaN and infinity leave NaN
-        raise ValueError(
-            "sample_weight must hold whole numbers (how often each item counts); scale your weights to integers."
-        )
-    lowest, highest = int(device.get(weight.min())), int(device.get(weight.max()))
-    check_range(lowest, highest)
-    return None if lowest == highest == 1 else weight.astype(np.uint32)
+def through_host(array: Any, check: Callable[[np.ndarray], Any], dtype: Any) -> Any:
+    """What `check` gives for an array on a GPU, copied to the host for it; its result goes back as `dtype`."""
+    device = cuda_device.device_of(array)
+    checked = check(device.get(device.adopt(array)))
+    return None if checked is None else device.put(checked.astype(dtype))
 
 
 def known_rows(vocabulary: Vocabulary, X: Any) -> DeviceEnsemble | None:
-    """`Vocabulary.ensemble_of` for rows on a GPU; the codes are not copied when they are those of the vocabulary."""
+    """`Vocabulary.ensemble_of` for rows on a GPU."""
     if not isinstance(X, DeviceEnsemble):
         device = cuda_device.device_of(X)
         X = device.adopt(X)
         if X.size and X.dtype.kind == "i" and int(device.get(X.max())) < 0:
             return None
         X = DeviceEnsemble(X, device=device)
-    device, lookups, as_is, any_known = X.device, [], True, False
+    device, any_known = X.device, False
+    codes = device.empty(X.codes.shape, smallest_unsigned(int(vocabulary.n_clusters.max()) + 1))
     for j, labels in enumerate(X.categories):
         lookup = vocabulary.lookup(j, labels)
         occurs = np.append(X.sizes[X.offsets[j] : X.offsets[j + 1]] > 0, X.has_missing)
-        as_is = as_is and bool((lookup == np.arange(len(lookup)))[occurs].all())
         any_known = any_known or bool((lookup[occurs] < vocabulary.n_clusters[j]).any())
-        lookups.append(lookup)
+        codes[:, j] = device.take(device.put(lookup.astype(codes.dtype)), X.codes[:, j].astype(np.int32))
     if not any_known:
         return None
-    codes = X.codes
-    if not as_is:
-        codes = device.empty(X.codes.shape, smallest_unsigned(int(vocabulary.n_clusters.max()) + 1))
-        for j, lookup in enumerate(lookups):
-            on_gpu = device.put(lookup.astype(codes.dtype))
-            codes[:, j] = device.take(on_gpu, X.codes[:, j].astype(np.int32))
     names, categories = vocabulary.names, vocabulary.categories
     return DeviceEnsemble.from_codes(codes, vocabulary.n_clusters, device, names=names, categories=categories)
 

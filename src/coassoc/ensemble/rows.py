@@ -53,13 +53,13 @@ def tally_integers(table: Any, negative_is_missing: bool) -> list[Tally] | None:
     for _, columns in transposed_blocks(table, low):
         for column, count in zip(columns, counts):
             count += np.bincount(column, minlength=len(count))
-    found = []
+    tallies = []
     for first, count in zip(low.tolist(), counts):
         n_negative = min(max(-first, 0), len(count)) if negative_is_missing else 0
         used = np.flatnonzero(count[n_negative:])
         known = count[n_negative:][used]
-        found.append(Tally(used + (first + n_negative), known, int(count[:n_negative].sum())))
-    return found
+        tallies.append(Tally(used + (first + n_negative), known, int(count[:n_negative].sum())))
+    return tallies
 
 
 def code_integers(
@@ -144,6 +144,6 @@ def count_codes(codes: np.ndarray, n_values: int) -> np.ndarray:
     counts = np.zeros((codes.shape[1], max(n_values, longest)), dtype=np.int64)
     for _, columns in transposed_blocks(codes):
         for j, column in enumerate(columns):
-            found = np.bincount(column)
-            counts[j, : len(found)] += found
+            of_block = np.bincount(column)
+            counts[j, : len(of_block)] += of_block
     return counts

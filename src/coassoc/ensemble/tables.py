@@ -200,6 +200,6 @@ class Vocabulary:
         # integer and string labels never compare equal, so 1 and "1" stay different here too
         known = {label: code for code, label in enumerate(self.categories[j].tolist())}
         absent = known.get(None, k)  # None: missing labels were made a cluster
-        found = [known.get(label, absent if is_negative(label) else k) for label in labels.tolist()]
+        codes = [known.get(label, absent if is_negative(label) else k) for label in labels.tolist()]
         lone = [label != label for label in labels.tolist()]  # NaN: a missing label that was made a cluster
-        return np.append(np.where(lone, absent, found), absent).astype(np.int64)
+        return np.append(np.where(lone, absent, codes), absent).astype(np.int64)

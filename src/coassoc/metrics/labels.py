@@ -10,7 +10,7 @@ import numpy as np
 from ..core.counts import MAX_COPIES
 from ..ensemble.encode import encode_column
 from ..ensemble.ensemble import is_on_gpu
-from ..ensemble.gpu import copies_on_gpu, labels_on_gpu
+from ..ensemble.gpu import through_host
 
 
 def check_labels(
@@ -18,11 +18,12 @@ def check_labels(
 ) -> tuple[np.ndarray, int]:
     """Labels as codes 0..k-1 in the sorted order of their names, −1 where missing; and k.
 
-    None for `n_samples` takes any number of items. With `on_gpu`, labels on the GPU are coded there.
+    None for `n_samples` takes any number of items. With `on_gpu`, the codes of labels on the GPU go there.
     """
     if is_on_gpu(labels):
         _check_place(name, on_gpu)
-        return labels_on_gpu(labels, n_samples, name)
+        codes = through_host(labels, lambda array: check_labels(array, n_samples, name)[0], np.int32)
+        return codes, int(codes.max()) + 1
     values = np.asarray(labels, dtype=object) if isinstance(labels, (list, tuple)) else np.asanyarray(labels)
     if values.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {values.shape}.")
@@ -55,16 +56,13 @@ def _check_place(name: str, on_gpu: bool) -> None:
 def check_copies(sample_weight: Any, n_samples: int, *, on_gpu: bool = False) -> np.ndarray | None:
     """Multiplicities as int64, or None when every item counts once.
 
-    With `on_gpu`, those on the GPU are checked there and stay there, as uint32.
+    With `on_gpu`, those on the GPU go back there, as uint32.
     """
     if sample_weight is None:
         return None
     if is_on_gpu(sample_weight):
         _check_place("sample_weight", on_gpu)
-        copies = copies_on_gpu(sample_weight, n_samples, check_copy_range)
-        if copies is None or copies.ndim:
-            return copies
-        sample_weight = copies
+        return through_host(sample_weight, lambda array: check_copies(array, n_samples), np.uint32)
     weight = _array(sample_weight, "sample_weight")
     if weight.dtype.kind not in "iubfO":
         raise TypeError(f"sample_weight must hold whole numbers, got an array of {weight.dtype}.")

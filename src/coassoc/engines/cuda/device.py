@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from .device_memory import DeviceMemory
-from .device_moves import pack_counts, sums_are_integers, unpack_counts
 
 _NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _THREADS = 1024
@@ -26,15 +25,10 @@ _STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launch
 _MAX_FIXED = 32  # longest row whose codes stay in registers
 _MAX_SEEDS = 8  # candidate rows per seeding launch
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
-_SETTLERS, _PROGRESS_BYTES = 16, 41_488  # warps that settle moves, and what they share beside the counts
 
 _MOVING = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("vanish", "i4"), ("least", "i8"), ("threshold", "f8"),
      ("unit", "f8")], align=True,
-)  # fmt: skip
-_SETTLING = np.dtype(
-    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("d", "i4"), ("bits", "i4"), ("vanish", "i4"), ("gathered", "i4"),
-     ("unit", "i4"), ("least", "i8"), ("words", "i8"), ("threshold", "f8")], align=True,
 )  # fmt: skip
 _i4, _i8 = np.int32, np.int64
 _TARGETS = np.dtype([("at", "i8", (_MAX_SEEDS,))])
@@ -103,9 +97,8 @@ class CupyDevice(DeviceMemory):
         attributes = self._device.attributes
         self.n_blocks = int(attributes["MultiProcessorCount"])
         self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
-        self.settle_limit = self.shared_limit
         here = Path(__file__).parent
-        names = ("kernels.cu", "rows.cu", "moves.cu", "settle.cu")
+        names = ("kernels.cu", "rows.cu", "moves.cu")
         self._source = "".join((here / name).read_text(encoding="utf-8") for name in names)
         self._kernels: dict[str, Any] = {}
         self._constants: dict[tuple, Any] = {}
@@ -189,19 +182,12 @@ class CupyDevice(DeviceMemory):
         args = (codes, _i8(len(codes)), _i4(codes.shape[1]), _i4(table.shape[1]), self._constant(starts), table, labels)
         self._run(f"own_scores<{_type(codes)}, {_type(labels)}>", len(codes), (*args, scores))
 
-    def worst_row(self, codes, offset, starts, cost, labels, copies, chosen, best) -> None:
-        self._run(
-            f"worst_row<{_type(codes)}, {_type(labels)}>", len(codes),
-            (codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), _i4(cost.shape[1]), self.put(starts), cost,
-             labels, copies, self.put(chosen), _i4(len(chosen)), best),
-        )  # fmt: skip
-
     # -- exchange ------------------------------------------------------------------------------------------
 
     def propose_job(self, table, pad, starts, n_clusters) -> tuple:
         """The tables of a frozen state on the GPU."""
-        same = {name: getattr(table, name) for name in ("bits", "vanish", "least", "threshold", "unit")}
-        settings = _struct(_MOVING, p=len(starts), k=len(table.sizes), **same)
+        numbers = {name: getattr(table, name) for name in ("bits", "vanish", "least", "threshold", "unit")}
+        settings = _struct(_MOVING, p=len(starts), k=len(table.sizes), **numbers)
         arrays = [starts, n_clusters.astype(np.uint32)]
         tables = [pad(table.alpha), table.cells, table.sizes]
         if table.kind == "density":
@@ -222,31 +208,6 @@ class CupyDevice(DeviceMemory):
         self._run(name, len(codes) * 32, args, threads=256, blocks_per_unit=8)
         rows = self.cupy.flatnonzero(targets >= 0)
         return rows, targets[rows]
-
-    def settle_moves(self, state, moves, labels, copies, threshold) -> int:
-        """Make in order the moves that still gain on the live counts of `state`, which change; how many did."""
-        layout, words = state.layout, pack_counts(state)
-        unit, total = sums_are_integers(state, len(moves), copies is not None), int(state.sizes.sum())
-        plain = state.kind == "density" and unit and copies is None and total * layout.n_partitions < 1 << 32
-        settings = _struct(
-            _SETTLING, n=len(moves), p=layout.n_partitions, k=len(state.sizes), d=layout.n_codes, words=len(words),
-            bits=getattr(state, "bits", 0), vanish=state.vanish, gathered=moves.gathered, least=state.least,
-            threshold=threshold, unit=unit,
-        )  # fmt: skip
-        on_chip = _PROGRESS_BYTES + words.nbytes <= self.settle_limit
-        shared = _PROGRESS_BYTES + (words.nbytes if on_chip else 0)
-        counts = "DensityCounts" if state.kind == "density" else "AgreementCounts"
-        name = (
-            f"settle_moves<{counts}, {_type(moves.table)}, {_type(labels)}, {-(-layout.n_partitions // 32)}, "
-            f"{_bool(on_chip)}, {_bool(plain)}>"
-        )
-        held, fixed = self.put(words), (layout.offsets[:-1].astype(np.int32), layout.n_clusters.astype(np.uint32))
-        args = (
-            moves.table, settings, *map(self._constant, fixed), self._constant(state.v), moves.rows, moves.into,
-            copies, labels, held,
-        )  # fmt: skip
-        self._launch(name, 1, (_SETTLERS + 1) * 32, args, shared)
-        return unpack_counts(state, self.get(held))
 
     # -- seeding -------------------------------------------------------------------------------------------
 
@@ -282,21 +243,18 @@ class CupyDevice(DeviceMemory):
         self._launch("run_sums", 1, _THREADS, (sums, _i8(len(sums))))
         return sums.view(np.int64)
 
-    def locate_rows(self, running, targets, distance, copies, n, codes=None) -> Any:
-        """Row numbers where the running sums exceed each target, or the codes of those rows where `codes` are given."""
-        few, m = len(targets) <= _MAX_SEEDS, len(targets)
+    def locate_rows(self, running, targets, distance, copies, codes) -> Any:
+        """Codes of the rows where the running sums exceed each target."""
+        few, m, (n, p) = len(targets) <= _MAX_SEEDS, len(targets), codes.shape
         given = _struct(_TARGETS)
         if few:
             given["at"][0, :m] = targets
-        kind, p = ("unsigned char", 0) if codes is None else (_type(codes), codes.shape[1])
-        held = "unsigned char" if distance is None else _type(distance)
-        located = self.empty(m, np.int64) if codes is None else self.empty((m, p), codes.dtype)
-        into = (located, None, _i4(p), None) if codes is None else (None, codes, _i4(p), located)
+        held, located = "unsigned char" if distance is None else _type(distance), self.empty((m, p), codes.dtype)
         args = (
-            running, _i8(len(running)), given, None if few else self.put(targets), _i8(n),
-            distance, copies, *into,
+            running, _i8(len(running)), given, None if few else self.put(targets), _i8(n), distance, copies, codes,
+            _i4(p), located,
         )  # fmt: skip
-        self._launch(f"locate_rows<{held}, {_bool(distance is None)}, {kind}>", m, _THREADS, args)
+        self._launch(f"locate_rows<{held}, {_bool(distance is None)}, {_type(codes)}>", m, _THREADS, args)
         return located
 
     # -- subsets and overlaps ------------------------------------------------------------------------------
@@ -308,11 +266,11 @@ class CupyDevice(DeviceMemory):
         self._launch(f"compact_counts<{_type(labels)}>", blocks, 256, args)
         return self.cupy.cumsum(counts)
 
-    def compact_rows(self, codes, offset, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
+    def compact_rows(self, codes, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
         """Gather the rows of a cluster. More than 8 parameters: those of the kernel."""
         args = (
-            codes, _i8(len(codes)), _i8(offset), _i4(codes.shape[1]), labels, np.uint32(cluster), ends, ids,
-            copies, out_codes, out_ids, out_copies,
+            codes, _i8(len(codes)), _i4(codes.shape[1]), labels, np.uint32(cluster), ends, ids, copies, out_codes,
+            out_ids, out_copies,
         )  # fmt: skip
         self._launch(f"compact_rows<{_type(codes)}, {_type(labels)}>", len(ends), _THREADS, args)
 

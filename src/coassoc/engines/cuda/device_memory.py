@@ -1,4 +1,4 @@
-"""Memory of a GPU: copies of arrays in both directions, and pieces of host codes copied while kernels run.
+"""Memory of a GPU: allocation, and copies of arrays in both directions.
 
 The only module that imports CuPy, and only when a device is opened.
 """
@@ -6,8 +6,7 @@ The only module that imports CuPy, and only when a device is opened.
 from __future__ import annotations
 
 import ctypes
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -44,10 +43,6 @@ class DeviceMemory:
 
     def free_bytes(self) -> int:
         return int(self._device.mem_info[0]) + sum(int(pool.free_bytes()) for pool in self.pools)
-
-    def held_bytes(self) -> int:
-        """GPU memory held by this process, including blocks kept for reuse."""
-        return sum(int(pool.total_bytes()) for pool in self.pools)
 
     def empty(self, shape: Any, dtype: Any) -> Any:
         return self._allocate(self.cupy.empty, shape, dtype)
@@ -97,7 +92,8 @@ class DeviceMemory:
                     b, piece = i % 2, source[start : start + _STAGE]
                     if i >= 2:
                         crossed[b].synchronize()  # the host's buffer is free again
-                    _copy_with_threads(piece, stage[b][: len(piece)], pool)
+                    parts = np.array_split(stage[b][: len(piece)], _COPIERS), np.array_split(piece, _COPIERS)
+                    list(pool.map(np.copyto, *parts))
                     (out.data + start).copy_from_host_async(ctypes.c_void_p(stage[b].ctypes.data), len(piece), copier)
                     crossed[b].record(copier)
         finally:  # the buffers must not be freed while a copy reads them
@@ -125,68 +121,3 @@ class DeviceMemory:
 
     def take(self, codes: Any, indices: Any) -> Any:
         return codes[self.cupy.asarray(indices)]
-
-    def joined(self, parts: Sequence[Any]) -> Any:
-        return self.cupy.concatenate(parts)
-
-    def pin(self, codes: np.ndarray, keeper: Any) -> bool:
-        """Lock the pages of host codes while `keeper` lives, so that copies need no buffer; whether it worked."""
-        if isinstance(codes, np.memmap) or not codes.flags.c_contiguous:
-            return False
-        runtime, address = self.cupy.cuda.runtime, codes.ctypes.data
-        try:
-            runtime.hostRegister(address, codes.nbytes, 0)
-        except runtime.CUDARuntimeError:
-            return False  # pages of a file, or locked already: copies then go through a buffer
-        weakref.finalize(keeper, _unpin, runtime, address, codes)
-        return True
-
-    def stream(self, codes: np.ndarray, parts: list[slice], pinned: bool) -> Iterator[tuple[slice, Any]]:
-        """Pieces of host codes on the GPU, in two buffers, so that copies run while kernels work."""
-        cuda, step = self.cupy.cuda, parts[0].stop - parts[0].start
-        shape = (step, codes.shape[1])
-        row_bytes = codes.shape[1] * codes.dtype.itemsize
-        held = [] if pinned else [cuda.alloc_pinned_memory(step * row_bytes) for _ in range(2)]
-        locked = [np.frombuffer(h, codes.dtype, step * codes.shape[1]).reshape(shape) for h in held]
-        buffers = [self.empty(shape, codes.dtype) for _ in range(2)]
-        copied, used = ([cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2))
-        main, copier = cuda.get_current_stream(), cuda.Stream(non_blocking=True)
-        # the buffers may be memory that queued kernels still use
-        copier.wait_event(main.record(cuda.Event(disable_timing=True)))
-
-        def send(i: int) -> None:
-            part, b = parts[i], i % 2
-            source = codes[part]
-            if i >= 2:
-                copied[b].synchronize()  # the host's buffer is free again
-                copier.wait_event(used[b])
-            if not pinned:
-                with ThreadPoolExecutor(_COPIERS) as pool:
-                    source = _copy_with_threads(source, locked[b][: len(source)], pool)
-            address = ctypes.c_void_p(source.ctypes.data)
-            buffers[b].data.copy_from_host_async(address, len(source) * row_bytes, copier)
-            copied[b].record(copier)
-
-        try:
-            send(0)
-            for i, part in enumerate(parts):
-                main.wait_event(copied[i % 2])
-                yield part, buffers[i % 2][: part.stop - part.start]
-                used[i % 2].record(main)
-                if i + 1 < len(parts):
-                    send(i + 1)
-        finally:  # buffers are freed when no copy or kernel uses them, even if the caller stopped early
-            copier.synchronize()
-            main.synchronize()
-
-
-def _unpin(runtime: Any, address: int, codes: np.ndarray) -> None:
-    runtime.hostUnregister(address)
-    del codes  # referenced until now, so that the address stayed valid
-
-
-def _copy_with_threads(source: np.ndarray, into: np.ndarray, pool: ThreadPoolExecutor) -> np.ndarray:
-    """Copy with several threads: one cannot read memory as fast as the bus to the GPU."""
-    edges = np.linspace(0, len(source), _COPIERS + 1).astype(int)
-    list(pool.map(lambda a, b: np.copyto(into[a:b], source[a:b]), edges[:-1], edges[1:]))
-    return into

@@ -1,4 +1,4 @@
-"""The verbs on one GPU: rows, labels and gaps stay there; only tables, counts and scalars cross.
+"""The verbs on one GPU, which holds rows, labels and gaps; tables, counts, scalars and proposed moves are copied.
 
 This module is the host side and contains no CUDA. It works through a small device object, `CupyDevice` on a GPU and
 `NumpyDevice` in tests, whose methods have the names of the kernels. Labels are those of `Numpy`, bit for bit:
@@ -11,17 +11,16 @@ This module is the host side and contains no CUDA. It works through a small devi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...core.counts import Counts, Layout, ScoreTable, check_total_copies, smallest_unsigned
-from ...core.moves import MoveTable
+from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Loadable, Rows
 from .device import open_device
-from .device_moves import DeviceMoves
 from .rounding import narrow_table, table_drift
 from .seeding import CudaSeeding
 
@@ -31,6 +30,7 @@ _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the 
 _PROPOSE_ROWS = 1 << 21  # rows examined in one launch of `propose_rows`
 _SHARE_ROWS = 1 << 26  # rows whose shares in a weighted overlap are in memory at once
 _MAX_CLUSTERS = 65_535
+CUDA_PAYS = 1_000_000  # items from which a GPU is faster, copy included; on an H200 beside 16 cores, see docs/gpu.md
 
 
 class Cuda(Engine):
@@ -43,36 +43,30 @@ class Cuda(Engine):
     ----------
     device : int, default=0
         Number of the GPU.
-    stream : {"auto", True, False}, default="auto"
-        Whether codes stay in host memory and are copied in pieces at every pass, while kernels run.
-        ``"auto"`` does so when they do not fit on the GPU.
 
     Notes
     -----
     Device memory: ``n (p b + l + g) + 256 MiB`` bytes, with b bytes per code, l bytes per label (1 up to 256
     clusters, else 2) and g = 1 byte per item that holds the distance while seeding and the gap while passing
     (2 or 4 while seeding with partition weights, missing labels or more than 255 partitions); 4 more per item when
-    items have multiplicities or no label at all. While streaming the p b bytes stay on the host. Bisecting copies
-    the codes of a node's halves, with 4 bytes per item for its number.
+    items have multiplicities or no label at all. Bisecting copies the codes of a node's halves, with 4 bytes per item
+    for its number.
 
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.engines.Cuda(device=1, stream=True)
-    Cuda(device=1, stream=True)
+    >>> ca.engines.Cuda(device=1)
+    Cuda(device=1)
     """
 
     name = "cuda"
     skip: bool | None = None  # leave rows out of a pass whose label provably stays; None: where that is faster
-    piece_rows = 1 << 22  # rows per piece when streaming; a multiple of `SEED_ROWS`
 
-    def __init__(self, device: int = 0, *, stream: bool | str = "auto"):
-        if stream not in ("auto", True, False):
-            raise ValueError(f"stream must be 'auto', True or False, got {stream!r}.")
-        self.device, self.stream = int(device), stream
+    def __init__(self, device: int = 0):
+        self.device = int(device)
 
     def __repr__(self) -> str:
-        return f"Cuda(device={self.device}, stream={self.stream!r})"
+        return f"Cuda(device={self.device})"
 
     def open(self) -> Any:
         """The device object the rows work with."""
@@ -81,21 +75,19 @@ class Cuda(Engine):
     def load(self, ensemble: Loadable, multiplicity: Any = None) -> CudaRows:
         device = self.open()
         codes, on_host = ensemble.codes, not device.owns(ensemble.codes)
-        n, p = codes.shape
-        need = n * (p * codes.dtype.itemsize + 2) + _SPARE_BYTES
-        streaming = False
         if on_host:
-            fits = need <= device.free_bytes()
-            if self.stream is False and not fits:
-                raise MemoryError(_memory_message(n, p, codes.dtype.itemsize, device.free_bytes()))
-            streaming = self.stream is True or not fits
-            if not streaming:
-                codes = device.put(np.ascontiguousarray(codes))
+            if not self.fits(codes):
+                raise MemoryError(_memory_message(codes, device.free_bytes()))
+            codes = device.put(np.ascontiguousarray(codes))
         elif not codes.flags.c_contiguous:
             codes = device.contiguous(codes)
         copies, n_copies = _copies_on_device(device, ensemble, multiplicity)
         shared = self, device, Layout.of(ensemble), ensemble.has_missing, on_host
-        return CudaRows(shared, codes, copies, n_copies, streaming=streaming)
+        return CudaRows(shared, codes, copies, n_copies)
+
+    def fits(self, codes: np.ndarray) -> bool:
+        """Whether codes of the host, and what a fit keeps for each item, fit in the free memory of the GPU."""
+        return _bytes_needed(codes) <= self.open().free_bytes()
 
 
 class CudaLabelling(Labelling):
@@ -118,18 +110,16 @@ class CudaLabelling(Labelling):
 
 
 class CudaRows(Rows):
-    def __init__(self, shared: tuple, codes: Any, copies: Any, n_copies: int, *, streaming=False, ids: Any = None):
+    def __init__(self, shared: tuple, codes: Any, copies: Any, n_copies: int, ids: Any = None):
         self.shared = shared  # with the subsets that these rows are split into
         self.engine, self.device, self.layout, self.has_missing, self.on_host = shared  # on_host: where results go
         layout = self.layout
-        self.codes = codes  # on the GPU, or on the host when streaming
+        self.codes = codes
         self.copies = copies  # uint32 on the GPU; None: one each
         self.n_copies = n_copies
-        self.streaming = streaming
         # bounds take the host about 10 ns per table entry, scores take an H200 0.1 ps per row, partition and cluster
         enough = len(codes) * layout.n_partitions > 100_000 * layout.n_codes
         self.skipping = enough if self.engine.skip is None else self.engine.skip
-        self.pinned = streaming and self.device.pin(codes, self)
         self.ids = ids  # uint32 row numbers in the rows first loaded; None: the same
         self.n_rows = len(codes)
         self.starts = layout.padded_starts.astype(np.int32)
@@ -162,10 +152,7 @@ class CudaRows(Rows):
         job = device.assign_job(
             *tables, self.starts, bound, *shifts, drift, count=known, fresh=labelling.fresh, few=few
         )
-        for part, codes in self._pieces():
-            device.assign_rows(
-                job, codes, labelling.labels[part], labelling.gaps[part], self._copies(part), labelling.alpha
-            )
+        device.assign_rows(job, self.codes, labelling.labels, labelling.gaps, self.copies, labelling.alpha)
         labelling.moved = device.moved(job)
         labelling.counted = bool(job.count)
         labelling.table, labelling.fresh = table, False
@@ -195,10 +182,8 @@ class CudaRows(Rows):
     def counts(self, labelling: Any) -> Counts:
         if not labelling.counted:
             labelling.alpha.fill(0)
-            for part, codes in self._pieces():
-                self.device.count_rows(
-                    codes, self.starts, self.table_rows, labelling.labels[part], self._copies(part), labelling.alpha
-                )
+            rows = self.codes, self.starts, self.table_rows, labelling.labels, self.copies
+            self.device.count_rows(*rows, labelling.alpha)
             labelling.counted = True
         alpha = self.device.get(labelling.alpha)
         return Counts(self.layout.unpad(alpha).astype(np.int64), alpha[-1].astype(np.int64), self.layout)
@@ -207,37 +192,13 @@ class CudaRows(Rows):
         return self.counts(self._labelling(1, self.device.zeros(self.n_rows, _label_type(1))))
 
     def labels(self, labelling: Any) -> Any:
-        return self._answer(labelling.labels)
+        return self._returned(labelling.labels)
 
     def own_scores(self, labelling: Any, table: ScoreTable, start: int = 0, stop: int | None = None) -> Any:
-        stop = self.n_rows if stop is None else stop
-        values, scores = self.device.put(self.layout.pad(table.values)), self._empty(stop - start, np.int64)
-        for part, codes in self._pieces(start):
-            here = slice(max(part.start, start), min(part.stop, stop))
-            if here.start >= here.stop:
-                break
-            own = codes[here.start - part.start : here.stop - part.start], labelling.labels[here]
-            self.device.own_scores(*own, self.starts, values, scores[here.start - start : here.stop - start])
+        codes, labels = self.codes[start:stop], labelling.labels[start:stop]
+        values, scores = self.device.put(self.layout.pad(table.values)), self._empty(len(labels), np.int64)
+        self.device.own_scores(codes, labels, self.starts, values, scores)
         return self.device.get(scores) if self.on_host else scores
-
-    def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        table = self.device.put(self.layout.pad(cost.values))
-        rows: list[np.ndarray] = []
-        costs: list[int] = []
-        p = self.layout.n_partitions
-        while len(rows) < m:  # one pass per row: refills are rare and few
-            best = self.device.zeros(1, np.uint64)
-            chosen = np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p)
-            for part, codes in self._pieces():
-                self.device.worst_row(
-                    codes, part.start, self.starts, table, labelling.labels[part], self._copies(part), chosen, best
-                )
-            key = int(self.device.get(best)[0])
-            if key == 0:
-                break
-            costs.append((key >> 32) - (1 << 31))
-            rows.append(self.codes_at(np.array([0xFFFFFFFF - (key & 0xFFFFFFFF)]))[0])
-        return np.array(rows, dtype=self.codes.dtype).reshape(len(rows), p), np.array(costs, dtype=np.int64)
 
     def seeding(self, weights: np.ndarray) -> CudaSeeding:
         return CudaSeeding(self, weights)
@@ -248,21 +209,16 @@ class CudaRows(Rows):
         device = self.device
         leaves: list[Rows] = []
         for cluster in range(labelling.n_clusters):
-            ends = [device.compact_ends(labelling.labels[part], cluster) for part in self._parts()]
-            sizes = [int(device.get(e[-1:])[0]) for e in ends]
-            size = sum(sizes)
+            ends = device.compact_ends(labelling.labels, cluster)
+            size = int(device.get(ends[-1:])[0])
             codes = self._empty((size, self.layout.n_partitions), self.codes.dtype)
             ids = self._empty(size, np.uint32)
             copies = None if self.copies is None else self._empty(size, np.uint32)
             if size:
-                stops = np.cumsum(sizes)
-                for i, (part, piece) in enumerate(self._pieces()):
-                    into = slice(int(stops[i]) - sizes[i], int(stops[i]))
-                    own = None if self.ids is None else self.ids[part], self._copies(part)
-                    out = codes[into], ids[into], None if copies is None else copies[into]
-                    device.compact_rows(piece, part.start, labelling.labels[part], cluster, ends[i], *own, *out)
+                own, out = (self.ids, self.copies), (codes, ids, copies)
+                device.compact_rows(self.codes, labelling.labels, cluster, ends, *own, *out)
             n_copies = size if copies is None else int(device.get(copies.sum(dtype=np.uint64)))
-            leaves.append(CudaRows(self.shared, codes, copies, n_copies, ids=ids))
+            leaves.append(CudaRows(self.shared, codes, copies, n_copies, ids))
         return leaves
 
     def scatter(self, leaves: Sequence[Rows]) -> Any:
@@ -273,7 +229,7 @@ class CudaRows(Rows):
                 labels.fill(position)
             else:
                 self.device.scatter_labels(leaf.ids, position, None, labels)
-        return self._answer(labels)
+        return self._returned(labels)
 
     def renumbered(self, labelling: Any, numbers: np.ndarray, k: int) -> CudaLabelling:
         new = self._labelling(k, self._empty(self.n_rows, _label_type(k)))
@@ -297,13 +253,12 @@ class CudaRows(Rows):
         pairs = np.stack([first, second, widths[second], ends - widths[first] * widths[second]], axis=1)
         flat = self.device.zeros(int(ends[-1]), np.uint32 if shares is None else np.uint64)
         units = None if shares is None else self.layout.pad(shares.units)
-        for part, codes in self._pieces():
-            for start in range(0, len(codes), _SHARE_ROWS):
-                here = codes[start : start + _SHARE_ROWS]
-                factor = self._copies(slice(part.start + start, part.start + start + len(here)))
-                if shares is not None:
-                    factor = self.device.row_shares(here, self.starts, shares, units, factor)
-                self.device.overlap_rows(here, pairs, int(ends[-1]), factor, flat)
+        for start in range(0, self.n_rows, _SHARE_ROWS):
+            part = slice(start, start + _SHARE_ROWS)
+            factor = self._copies(part)
+            if shares is not None:
+                factor = self.device.row_shares(self.codes[part], self.starts, shares, units, factor)
+            self.device.overlap_rows(self.codes[part], pairs, int(ends[-1]), factor, flat)
         counts = self.device.get(flat)
         total = np.zeros((d, d), dtype=np.int64)
         columns = [slice(a, b) for a, b in zip(self.layout.offsets[:-1], self.layout.offsets[1:])]
@@ -314,76 +269,44 @@ class CudaRows(Rows):
         return total
 
     def codes_at(self, indices: Any) -> np.ndarray:
-        if self.streaming:
-            return np.asarray(self.codes[self.device.get(indices)])
         return self.device.get(self.device.take(self.codes, indices))
 
     # -- exchange ------------------------------------------------------------------------------------------
 
-    def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> DeviceMoves:  # type: ignore[override]
-        device, stop, left = self.device, self.n_rows, limit
-        empty_codes = [device.empty((0, self.layout.n_partitions), self.codes.dtype)] if self.streaming else []
-        pieces: list[tuple[Any, ...]] = [(device.empty(0, np.int64), device.empty(0, np.int32), *empty_codes)]
+    def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
+        device, moves, stop, left = self.device, [], self.n_rows, limit
         job = device.propose_job(table, self.layout.pad, self.starts, self.layout.n_clusters)
-        for here, codes in self._windows(start):
-            rows, targets = device.propose_rows(job, codes, labelling.labels[here], self._copies(here))
-            rows, targets = rows[:left], targets[:left]
-            if len(rows):  # the next piece overwrites a streamed one: keep the codes of these rows
-                codes_of = (device.take(codes, rows),) if self.streaming else ()
-                pieces.append((rows + here.start, targets, *codes_of))
-            left -= len(rows)
+        for first in range(start, self.n_rows, _PROPOSE_ROWS):
+            part = slice(first, first + _PROPOSE_ROWS)
+            rows, targets = device.propose_rows(job, self.codes[part], labelling.labels[part], self._copies(part))
+            moves.append((device.get(rows[:left]).astype(np.int64) + first, device.get(targets[:left])))
+            left -= len(moves[-1][0])
             if left == 0:
-                stop = int(device.get(rows[-1:])[0]) + here.start + 1 if len(rows) else here.start
+                stop = int(moves[-1][0][-1]) + 1
                 break
-        rows, into, *kept = (device.joined(parts) for parts in zip(*pieces))
-        table_of = kept[0] if self.streaming else self.codes
-        return DeviceMoves(device, rows, into, table_of, self.streaming, labelling.labels, self.copies, stop)
-
-    def _windows(self, start: int) -> Iterator[tuple[slice, Any]]:
-        """Codes on the GPU from row `start` on, as many as one launch examines."""
-        for part, codes in self._pieces(start):
-            for first in range(max(part.start, start), part.stop, _PROPOSE_ROWS):
-                here = slice(first, min(first + _PROPOSE_ROWS, part.stop))
-                yield here, codes[here.start - part.start : here.stop - part.start]
-
-    def apply_moves(self, labelling: Any, state: Any, moves: Any, threshold: float) -> int:
-        if not isinstance(moves, DeviceMoves) or state.alpha.size >= 1 << 31:  # indices of the kernel are 32 bits
-            return super().apply_moves(labelling, state, moves.to_host(), threshold)
-        made = self.device.settle_moves(state, moves, labelling.labels, self.copies, threshold) if len(moves) else 0
-        if made:
-            labelling.relabelled()
-        return made
+        rows, targets = (np.concatenate(column) for column in zip(*moves))
+        there = device.put(rows)
+        sources = device.get(device.take(labelling.labels, there)).astype(np.int32)
+        copies = np.ones(len(rows), np.int64) if self.copies is None else device.get(device.take(self.copies, there))
+        return Moves(rows, sources, targets.astype(np.int32), self.codes_at(there), copies.astype(np.int64), stop)
 
     def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
-        labelling.labels[self.device.put(indices)] = self.device.put(targets.astype(labelling.labels.dtype))
-        labelling.relabelled()
-
-    # -- pieces --------------------------------------------------------------------------------------------
-
-    def _parts(self, start: int = 0) -> list[slice]:
-        step = self.engine.piece_rows if self.streaming else max(self.n_rows, 1)
-        first = start - start % step
-        return [slice(a, min(a + step, self.n_rows)) for a in range(first, self.n_rows, step)] or [slice(0, 0)]
-
-    def _pieces(self, start: int = 0) -> Iterator[tuple[slice, Any]]:
-        """The codes on the GPU, whole or piece by piece; pieces that end before `start` are left out."""
-        if self.streaming:
-            yield from self.device.stream(self.codes, self._parts(start), self.pinned)
-        else:
-            yield slice(0, self.n_rows), self.codes
+        if len(indices):
+            labelling.labels[self.device.put(indices)] = self.device.put(targets.astype(labelling.labels.dtype))
+            labelling.relabelled()
 
     def _copies(self, part: slice) -> Any:
         return None if self.copies is None else self.copies[part]
 
-    def _answer(self, labels: Any) -> Any:
+    def _returned(self, labels: Any) -> Any:
+        """Labels where the caller keeps its arrays."""
         return self.device.get(labels).astype(np.int32) if self.on_host else labels.astype(np.int32)
 
     def _empty(self, shape: Any, dtype: Any) -> Any:
         try:
             return self.device.empty(shape, dtype)
         except MemoryError as error:
-            n, p, size = self.n_rows, self.layout.n_partitions, self.codes.dtype.itemsize
-            raise MemoryError(_memory_message(n, p, size, self.device.free_bytes())) from error
+            raise MemoryError(_memory_message(self.codes, self.device.free_bytes())) from error
 
 
 def _copies_on_device(device: Any, ensemble: Any, multiplicity: Any) -> tuple[Any, int]:
@@ -412,10 +335,14 @@ def _label_type(k: int) -> np.dtype:
     return smallest_unsigned(k)
 
 
-def _memory_message(n: int, p: int, itemsize: int, free: int) -> str:
-    need = n * (p * itemsize + 2) + _SPARE_BYTES
+def _bytes_needed(codes: Any) -> int:
+    return len(codes) * (codes.shape[1] * codes.dtype.itemsize + 2) + _SPARE_BYTES
+
+
+def _memory_message(codes: Any, free: int) -> str:
+    n, p = codes.shape
     return (
-        f"the GPU has {free} bytes free, but {n} items of {p} codes need about {need}: n (p b + l + g) + "
-        f"{_SPARE_BYTES} with b = {itemsize} bytes per code, l = 1 or 2 per label, g = 1 per gap or distance; "
-        "keep the codes on the host and pass engine=coassoc.engines.Cuda(stream=True), or use engine='native'."
+        f"the GPU has {free} bytes free, but {n} items of {p} codes need about {_bytes_needed(codes)}: n (p b + l + g) "
+        f"+ {_SPARE_BYTES} with b = {codes.dtype.itemsize} bytes per code, l = 1 or 2 per label, g = 1 per gap or "
+        "distance; use engine='native', or engine='dask' with several GPUs."
     )

@@ -275,42 +275,13 @@ __global__ void count_rows(const CODE* __restrict__ codes, i64 n, int p, int fir
     }
 }
 
-// Sum of the table over the labels of a row, under its own cluster.
-template <class CODE>
-__device__ int own_score(const CODE* __restrict__ here, int p, int k, const int* __restrict__ starts,
-                         const int* __restrict__ table, int label) {
-    int score = 0;
-    for (int j = 0; j < p; ++j) score += __ldg(table + (i64)(__ldg(starts + j) + (int)__ldg(here + j)) * k + label);
-    return score;
-}
-
+// Sum of the table over the labels of each row, under its own cluster.
 template <class CODE, class LABEL>
 __global__ void own_scores(const CODE* __restrict__ codes, i64 n, int p, int k, const int* __restrict__ starts,
                            const int* __restrict__ table, const LABEL* __restrict__ labels, i64* scores) {
-    for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n; row += (i64)gridDim.x * blockDim.x)
-        scores[row] = own_score(codes + row * p, p, k, starts, table, labels[row]);
-}
-
-// Largest (cost under the own label, lowest row) of the rows that take part and differ from the `n_found` found ones.
-template <class CODE, class LABEL>
-__global__ void worst_row(const CODE* __restrict__ codes, i64 n, i64 offset, int p, int k,
-                          const int* __restrict__ starts, const int* __restrict__ cost,
-                          const LABEL* __restrict__ labels, const u32* __restrict__ copies,
-                          const CODE* __restrict__ found, int n_found, u64* best) {
-    u64 mine = 0;
     for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n; row += (i64)gridDim.x * blockDim.x) {
-        if (copies && !copies[row]) continue;
-        const CODE* here = codes + row * p;
-        const int score = own_score(here, p, k, starts, cost, labels[row]);
-        const u64 key = ((u64)((u32)score ^ 0x80000000u) << 32) | (ALL - (u32)(row + offset));
-        if (key <= mine) continue;
-        bool seen = false;
-        for (int m = 0; m < n_found && !seen; ++m) {
-            seen = true;
-            for (int j = 0; j < p && seen; ++j) seen = __ldg(found + (i64)m * p + j) == __ldg(here + j);
-        }
-        if (!seen) mine = key;
+        int score = 0;
+        for (int j = 0; j < p; ++j) score += __ldg(table + (i64)(__ldg(starts + j) + (int)__ldg(codes + row * p + j)) * k + labels[row]);
+        scores[row] = score;
     }
-    for (int step = 16; step; step >>= 1) mine = max(mine, __shfl_xor_sync(ALL, mine, step));
-    if ((threadIdx.x & 31) == 0 && mine) atomicMax(best, mine);
 }

@@ -1,4 +1,4 @@
-// Exchange proposals: the third part of the CUDA engine's source, compiled after kernels.cu.
+// Exchange proposals: the last part of the CUDA engine's source, compiled after kernels.cu.
 //
 // A warp works on one row, a lane on one cluster. Floating point is plain double, in the order of core/moves.py, compiled
 // without contraction, so the proposals are those of every other engine.

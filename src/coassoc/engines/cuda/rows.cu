@@ -170,10 +170,10 @@ __global__ void run_sums(u64* sums, i64 n) {
 struct Targets { i64 at[8]; };  // by value: a copy to the GPU takes longer than the search
 
 // Row where the running sum of copies * distance first exceeds each target: one block of 1024 threads a target.
-// Targets that do not fit `few` lie in `many`. With `codes` the row's codes are copied to `out`.
+// Targets that do not fit `few` lie in `many`. The row's codes are copied to `out`.
 template <class DIST, bool FIRST, class CODE>
 __global__ void locate_rows(const i64* __restrict__ running, i64 blocks, const Targets few, const i64* __restrict__ many,
-                            i64 n, const DIST* __restrict__ dist, const u32* __restrict__ copies, i64* found,
+                            i64 n, const DIST* __restrict__ dist, const u32* __restrict__ copies,
                             const CODE* __restrict__ codes, int p, CODE* out) {
     constexpr int EACH = SEED_ROWS / 1024;
     __shared__ u64 ends[32];
@@ -207,11 +207,9 @@ __global__ void locate_rows(const i64* __restrict__ running, i64 blocks, const T
             if (at > rest) break;
         }
         chosen = row;
-        if (found) found[blockIdx.x] = row;
     }
     __syncthreads();
-    if (codes)
-        for (int j = threadIdx.x; j < p; j += blockDim.x) out[(i64)blockIdx.x * p + j] = codes[chosen * p + j];
+    for (int j = threadIdx.x; j < p; j += blockDim.x) out[(i64)blockIdx.x * p + j] = codes[chosen * p + j];
 }
 
 // -- subsets -----------------------------------------------------------------------------------------------
@@ -228,7 +226,7 @@ template <class LABEL> __global__ void compact_counts(const LABEL* __restrict__ 
 
 // Copy the rows of `cluster`, in order: block b writes before ends[b], the running counts. 1024 threads.
 template <class CODE, class LABEL>
-__global__ void compact_rows(const CODE* __restrict__ codes, i64 n, i64 offset, int p, const LABEL* __restrict__ labels,
+__global__ void compact_rows(const CODE* __restrict__ codes, i64 n, int p, const LABEL* __restrict__ labels,
                              u32 cluster, const i64* __restrict__ ends, const u32* __restrict__ ids,
                              const u32* __restrict__ copies, CODE* out_codes, u32* out_ids, u32* out_copies) {
     __shared__ int found[32];
@@ -248,7 +246,7 @@ __global__ void compact_rows(const CODE* __restrict__ codes, i64 n, i64 offset, 
         if (mine) {
             const i64 to = place + before;
             for (int j = 0; j < p; ++j) out_codes[to * p + j] = codes[row * p + j];
-            out_ids[to] = ids ? ids[row] : (u32)(row + offset);
+            out_ids[to] = ids ? ids[row] : (u32)row;
             if (copies) out_copies[to] = copies[row];
         }
         place += all;

@@ -60,17 +60,12 @@ class CudaSeeding(Seeding):
         device = rows.device
         if self._running is None:
             self._running = device.running(device.sum_copies(rows.copies))
-        drawn = (self._running, targets, self._distance, rows.copies, rows.n_rows)
-        if rows.streaming:
-            return rows.codes_at(device.locate_rows(*drawn))
-        return device.get(device.locate_rows(*drawn, rows.codes))
+        return device.get(device.locate_rows(self._running, targets, self._distance, rows.copies, rows.codes))
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
         device, rows = self.rows.device, self.rows
         sums = device.zeros(len(candidates), np.uint64)
-        for part, codes in rows._pieces():
-            now = None if self._distance is None else self._distance[part]
-            device.seed_rows(codes, candidates, self._rule, now, rows._copies(part), sums, add=False)
+        device.seed_rows(rows.codes, candidates, self._rule, self._distance, rows.copies, sums, add=False)
         return device.get(sums).astype(np.int64)
 
     def add(self, row: np.ndarray) -> None:
@@ -79,10 +74,6 @@ class CudaSeeding(Seeding):
         distance = rows._empty(rows.n_rows, self._dtype) if first else self._distance
         if self._sums is None:
             self._sums = device.zeros(-(-rows.n_rows // SEED_ROWS), np.uint64)
-        for part, codes in rows._pieces():
-            blocks = self._sums[part.start // SEED_ROWS :]
-            device.seed_rows(
-                codes, row[None], self._rule, distance[part], rows._copies(part), blocks, add=True, first=first
-            )
+        device.seed_rows(rows.codes, row[None], self._rule, distance, rows.copies, self._sums, add=True, first=first)
         self._distance, self._running = distance, device.running(self._sums)
         self.total = int(device.get(self._running[-1:])[0])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from ...core.counts import Layout
 from ..compiled import kernels as _kernels
 from ..compiled import why_missing as _why_not
 from ..contract import Engine, Fit, Labelling, Loadable, Rows, Start, missing_in, participating_copies
-from .rows import NativeRows
+from .native_rows import NativeRows
 
 _LARGE_ROWS = 1 << 19  # one start on so many rows keeps every thread busy; several at a time only need more memory
 _STOPS = ("fixed_point", "no_gain", "max_iter", "unfinished")  # in the order of native/kmeans.h
@@ -230,29 +228,8 @@ def simd_level(simd: str | None = None) -> str:
 
 def default_threads() -> int:
     """CPUs this process may use: affinity, container quota and ``OMP_NUM_THREADS``, whichever is least."""
-    try:
-        allowed = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        allowed = os.cpu_count() or 1
-    quota = _container_cpus()
-    if quota is not None:
-        allowed = min(allowed, max(1, int(quota)))
+    import joblib  # here, because only fits need it
+
+    allowed = joblib.cpu_count()
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if asked.isdigit() and int(asked) > 0:
-        allowed = min(allowed, int(asked))
-    return allowed
-
-
-@functools.cache
-def _container_cpus(root: str = "/sys/fs/cgroup") -> float | None:
-    """CPUs granted by a control group (version 2, then 1); None without a limit."""
-    try:
-        quota, period = (Path(root) / "cpu.max").read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
-        pass
-    try:
-        quota_us = int((Path(root) / "cpu/cpu.cfs_quota_us").read_text())
-        return None if quota_us <= 0 else quota_us / int((Path(root) / "cpu/cpu.cfs_period_us").read_text())
-    except (OSError, ValueError):
-        return None
+    return min(allowed, int(asked)) if asked.isdigit() and int(asked) > 0 else allowed

@@ -43,7 +43,6 @@ class Chunks(ABC):
 
     def __init__(self, layout: Layout):
         self.layout = layout
-        self.labellings: weakref.WeakSet[ChunkedLabelling] = weakref.WeakSet()
 
     @abstractmethod
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
@@ -69,9 +68,6 @@ class Chunks(ABC):
     def abandon(self) -> None:  # noqa: B027 - optional
         """Cancel remote tasks and free remote memory."""
 
-    def begin_seeding(self) -> None:  # noqa: B027 - optional
-        """Free memory, if needed: a distance for every row is about to be stored."""
-
     @abstractmethod
     def gather(self, labelling: ChunkedLabelling) -> Any:
         """The labels of all rows, in the form returned to the user."""
@@ -96,7 +92,6 @@ class ChunkedLabelling(Labelling):
         super().__init__(n_clusters, None)
         self.key = key or new_version()
         self.set("")
-        chunks.labellings.add(self)
         weakref.finalize(self, chunks.forget, self.key).atexit = False
 
     def set(self, version: str, table: Any = None, pieces: list | None = None, counted: Counts | None = None) -> None:
@@ -212,7 +207,6 @@ class ChunkedSeeding(Seeding):
         self._totals = chunks.copies.astype(np.int64)  # of each chunk
         self._chosen = np.zeros((0, chunks.layout.n_partitions), np.uint8)
         self._measured: dict[bytes, np.ndarray] = {}  # the totals of each chunk with a candidate added
-        chunks.begin_seeding()
         weakref.finalize(self, chunks.forget, self.key).atexit = False
 
     @property

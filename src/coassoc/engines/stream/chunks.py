@@ -226,7 +226,7 @@ def chunk_worst(chunk: Chunk, key: str, k: int, past: Past, cost: ScoreTable, m:
 
 def chunk_propose(chunk: Chunk, key: str, k: int, past: Past, table: MoveTable, start: int, limit: int) -> Moves:
     with chunk.labelled(key, k, past) as (rows, labelling):
-        return rows.propose_moves(labelling, table, start, limit).to_host()
+        return rows.propose_moves(labelling, table, start, limit)
 
 
 def chunk_potentials(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray, candidates: np.ndarray | None):

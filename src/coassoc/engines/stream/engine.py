@@ -11,7 +11,7 @@ import numpy as np
 from ...core.checks import check_integer
 from ...core.counts import Layout, check_total_copies
 from ..contract import Engine, Loadable, missing_in
-from ..memory import Budget, format_size, parse_size, trim
+from ..memory import Budget, format_size, parse_size
 from ..numpy import chunks_of
 from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
 from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabel, local_engine, new_version
@@ -19,7 +19,6 @@ from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabe
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with equal partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
 _LEAN_SEEDING = {"native": 2, "numpy": 16}  # seeding when the totals of candidates are computed one by one
-_TRIM_BYTES = 1 << 26  # bytes of codes from which freed memory is returned to the system
 
 
 class Stream(Engine):
@@ -91,8 +90,7 @@ class _Plan:
         n, wide = len(codes), bool(missing.any())  # wide: distances of 2 bytes instead of 1
         labels, seeding = _STATE.get(self.engine.name, (8, 16))
         seeding += wide
-        self.warm = n * max(labels, seeding) <= engine.memory
-        self.tight = n * (labels + seeding) > engine.memory  # drop the labels of the last start before seeding
+        self.warm = n * (labels + seeding) <= engine.memory  # the last start is labelled while the next is seeded
         self.keep_distances = self.warm or n * (1 + wide) * _LEAN_SEEDING.get(self.engine.name, 16) <= engine.memory
         if self.warm:  # mapped codes need no memory of their own: few, long chunks
             rows = min(max(n // 16, 1 << 20), 1 << 24)
@@ -137,17 +135,6 @@ class StreamChunks(Chunks):
     def forget(self, key: str) -> None:
         for part in self.parts:
             part.forget(key)
-        self._trim()
-
-    def _trim(self) -> None:
-        if self.codes.nbytes > _TRIM_BYTES:
-            trim()
-
-    def begin_seeding(self) -> None:
-        if self.plan.tight:
-            for labelling in list(self.labellings):
-                if labelling.recomputable:
-                    self.forget(labelling.key)
 
     def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
         """Labels as int32; the state of a chunk is dropped once they are copied, if it can be computed again."""
@@ -156,7 +143,6 @@ class StreamChunks(Chunks):
             labels[span] = chunk_labels(part, *labelling.at(c))
             if labelling.recomputable:
                 part.forget(labelling.key)
-                self._trim()
         return labels
 
     def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
