@@ -19,7 +19,7 @@ from ...core.counts import Layout, ScoreTable, check_total_copies
 from ...core.moves import MoveTable
 from ..contract import Engine, Fit, Loadable, missing_in
 from ..stream.chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
-from ..stream.chunks import add_results, chunk_copies, chunk_labels, new_version
+from ..stream.chunks import add_results, chunk_copies, chunk_labels, chunk_map_scores, chunk_renumbered, new_version
 from .session import Session
 from .tasks import (
     fill_positions,
@@ -256,7 +256,9 @@ class DaskChunks(Chunks):
         return self.session.gather(self._tasks(function, arguments, which))
 
     def total(self, function: Callable, arguments: Arguments) -> tuple:
-        parts = self._tasks(function, arguments)
+        return self._added(self._tasks(function, arguments))
+
+    def _added(self, parts: list) -> tuple:
         while len(parts) > _FAN_IN:
             parts = self.session.map(add_results, _grouped(parts))
         return add_results(self.session.gather(parts))
@@ -281,8 +283,20 @@ class DaskChunks(Chunks):
     def abandon(self) -> None:
         self.session.cancel()
 
-    def cut(self, labels: np.ndarray, k: int) -> list:
+    def cut(self, labels: Any, k: int) -> list:
+        if hasattr(labels, "dask"):  # a Dask array: its blocks stay on the workers
+            return self.session.compute(labels.rechunk((tuple(self.sizes.tolist()),)).to_delayed().tolist())
         return [self.session.send(piece) for piece in super().cut(labels, k)]
+
+    def renumber(self, labelling: ChunkedLabelling, numbers: np.ndarray) -> list:
+        return self._tasks(chunk_renumbered, lambda c: (*labelling.at(c), numbers))
+
+    def scored(self, arguments: Arguments) -> tuple[Any, np.ndarray]:
+        both = self._tasks(chunk_map_scores, arguments)
+        values, sums = (self.session.map(getitem, both, [part] * len(both)) for part in (0, slice(1, 2)))
+        if self.distributed:
+            return self._present(values, arguments(0)[-1]), self._added(sums)[0]
+        return np.concatenate(self.session.gather(values)), self._added(sums)[0]
 
     def forget(self, key: str) -> None:
         pass  # a chunk caches a few states and drops the oldest

@@ -208,6 +208,10 @@ def chunk_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
         return np.asarray(rows.labels(labelling)).astype(smallest_unsigned(k))
 
 
+def chunk_renumbered(chunk: Chunk, key: str, k: int, past: Past, numbers: np.ndarray) -> np.ndarray:
+    return numbers[chunk_labels(chunk, key, k, past)]
+
+
 def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, where: np.ndarray, to: np.ndarray) -> None:
     with chunk.labelled(key, k, past, version) as (rows, labelling):
         if len(where):
@@ -217,6 +221,13 @@ def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, wher
 def chunk_own_scores(chunk: Chunk, key: str, k: int, past: Past, table: ScoreTable, start: int, stop: int):
     with chunk.labelled(key, k, past) as (rows, labelling):
         return np.asarray(rows.own_scores(labelling, table, start, stop))
+
+
+def chunk_map_scores(
+    chunk: Chunk, key: str, k: int, past: Past, table: ScoreTable, function: Callable, dtype: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        return rows.map_scores(labelling, table, function, dtype)
 
 
 def chunk_worst(chunk: Chunk, key: str, k: int, past: Past, cost: ScoreTable, m: int) -> tuple:
