@@ -22,8 +22,8 @@ from coassoc.consensus.auto import confidence, estimator
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
-from coassoc.ensemble.ensemble import is_on_gpu
 from coassoc.ensemble import gpu
+from coassoc.ensemble.ensemble import is_on_gpu
 from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.metrics import labels
 from twins.device import NumpyDevice, OnDevice
@@ -91,7 +91,7 @@ class Guard:
 
     def __getattr__(self, name):
         value = getattr(np, name)
-        if isinstance(value, (type, np.ufunc)) or not callable(value):
+        if isinstance(value, (type, np.ufunc)) or not callable(value) or name == "bincount":  # CuPy has its own
             return value
 
         def guarded(*args, **options):

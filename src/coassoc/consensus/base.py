@@ -17,7 +17,7 @@ from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.frames import KINDS, as_series
-from ..ensemble.gpu import known_rows, no_labels
+from ..ensemble.gpu import beside, known_rows, no_labels
 from ..ensemble.gpu import look_up as gpu_look_up
 from ..ensemble.io.blocks import is_dask
 from ..metrics.counting import counts_of
@@ -274,6 +274,11 @@ def mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:
         labels = labels.copy()
         labels[unlabelled if is_on_gpu(labels) else on_host(unlabelled)] = -1
     return labels
+
+
+def where_codes_are(values: np.ndarray, ensemble: Ensemble) -> Any:
+    """An array of the host, on the GPU of the ensemble if it is on one."""
+    return beside(values, ensemble.codes) if is_on_gpu(ensemble) else values
 
 
 def look_up(numbers: np.ndarray, items: Any) -> Any:
