@@ -241,7 +241,7 @@ def whole_answers(sizes: list[int], methods: list[str], repeats: int = 3) -> Non
                 seconds.append(time.perf_counter() - begin)
                 if repeat and seconds[-1] > 60:
                     break
-            results = [array for name in ("labels_", "confidence_") if (array := getattr(model, name, None)) is not None]
+            results = [getattr(model, name) for name in ("labels_", "confidence_") if hasattr(model, name)]
             assert all(isinstance(array, cupy.ndarray) for array in results)
             line = f"{method} n={n:.0e} seconds={np.median(seconds[1:]):.3f} first={seconds[0]:.3f}"
             line += f" memory/codes={held_bytes(open_device(0)) / codes.nbytes:.2f}"
