@@ -113,11 +113,7 @@ def beside(array: np.ndarray, items: Any) -> Any:
     if is_on_gpu(items):
         device = cuda_device.device_of(items)
         return array if device.owns(array) else device.put(array)
-    if hasattr(items, "dask"):
-        import dask.array
-
-        return dask.array.from_array(array, chunks=items.chunks)
-    return array
+    return items * 0 + array if hasattr(items, "dask") else array
 
 
 def through_host(array: Any, check: Callable[[np.ndarray], Any], dtype: Any) -> Any:
