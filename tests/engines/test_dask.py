@@ -159,13 +159,15 @@ def test_workers_use_their_gpu(dask_client, monkeypatch):
     monkeypatch.setattr(chunks, "Cuda", make)
     table = noisy_table(14, 500, missing=0.2)
     copies = np.random.default_rng(0).integers(0, 3, size=500)
-    for estimator in (ESTIMATORS[0], SEARCH):
+    for estimator, worker_engine in ((ESTIMATORS[0], "auto"), (SEARCH, "cuda"), (ca.Consensus(random_state=0), "cuda")):
         expected = fit_on(estimator, "numpy", table, sample_weight=copies)
-        found = fit_on(estimator, ca.engines.Dask(dask_client, chunk_rows=130), table, sample_weight=copies)
+        engine = ca.engines.Dask(dask_client, chunk_rows=130, worker_engine=worker_engine)
+        found = fit_on(estimator, engine, table, sample_weight=copies)
         assert found.labels_.tolist() == expected.labels_.tolist()
+        assert np.array_equal(getattr(found, "confidence_", 0), getattr(expected, "confidence_", 0))
     assert sum(len(twin.twin.jobs) for twin in twins) > 50
-    with pytest.raises(ValueError, match="local must be one of"):
-        ca.engines.Dask(dask_client, local="gpu").load(ca.Ensemble(table)).overlap()
+    with pytest.raises(ValueError, match="worker_engine must be one of"):
+        ca.engines.Dask(dask_client, worker_engine="gpu").load(ca.Ensemble(table)).overlap()
 
 
 def test_a_message_reaches_the_user_from_the_workers(client):

@@ -53,7 +53,7 @@ class Dask(Engine):
     chunk_rows : int, optional
         Rows of a chunk, where the input leaves the choice (arrays in memory, mapped codes). None: a few chunks for
         each thread of the cluster. Never changes a result.
-    local : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
+    worker_engine : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
         Engine that works on a chunk. Each worker chooses for itself with ``"auto"``: its GPU if it has one and CuPy is
         installed there, else the compiled kernels with one thread, else NumPy.
     n_starts : int, optional
@@ -80,10 +80,10 @@ class Dask(Engine):
         client: Any = None,
         *,
         chunk_rows: int | None = None,
-        local: str = "auto",
+        worker_engine: str | Engine = "auto",
         n_starts: int | None = None,
     ):
-        self.client, self.local = client, local
+        self.client, self.worker_engine = client, worker_engine
         self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
         self.n_starts = None if n_starts is None else check_integer(n_starts, "n_starts")
 
@@ -136,7 +136,7 @@ class Dask(Engine):
             if multiplicity is not None:
                 copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
             layout, missing, slots = Layout.of(ensemble), missing_in(ensemble), 2 * (self.n_starts or 4) + 2
-            settings = {"layout": layout, "missing": missing, "engine": self.local, "slots": slots}
+            settings = {"layout": layout, "missing": missing, "engine": self.worker_engine, "slots": slots}
             futures = session.map(make_chunk, [codes[c] for c in kept], copies, [settings] * len(kept))
             counted = kept_sizes = [sizes[c] for c in kept]
             if multiplicity is not None or missing.all():

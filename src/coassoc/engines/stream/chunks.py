@@ -48,13 +48,14 @@ def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = F
         return name
     names = ("auto", *(("cuda",) if gpu else ()), "native", "numpy")
     if name not in names:
-        raise ValueError(f"local must be one of {names} or an engine, got {name!r}.")
+        argument = "worker_engine" if gpu else "local"
+        raise ValueError(f"{argument} must be one of {names} or an engine, got {name!r}.")
     if gpu and (name == "cuda" or (name == "auto" and has_device())):
         return Cuda()
     native = None if name == "numpy" else native_or_none()
     if native is None:
         if name == "native":
-            raise ImportError("local='native' needs the compiled kernels, which are not installed; use 'numpy'.")
+            raise ImportError("'native' needs the compiled kernels, which are not installed here; use 'numpy'.")
         return Numpy()
     # no column-wise copy of the codes: a chunk may be larger than memory
     return type(native)(n_threads=n_threads, blocked_copy=False)
