@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..consensus.auto.estimator import SURE
+from ..consensus.auto.confidence import SURE
 from ..engines.config import version_of
 from ..ensemble.io.output import check_writable, replacing
 from ..metrics.counting import contingency

@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.auto.chance import check_support
-from ..consensus.auto.estimator import SURE, Consensus
+from ..consensus.auto.confidence import SURE
+from ..consensus.auto.estimator import Consensus
 from ..consensus.auto.select_k import SelectK, select_k
 from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
