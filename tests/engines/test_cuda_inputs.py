@@ -11,6 +11,7 @@ import coassoc as ca
 from coassoc.consensus import registry
 from coassoc.consensus.auto import evidence
 from coassoc.engines import Numpy
+from coassoc.engines.cuda import engine as cuda_engine
 from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.gpu import DeviceEnsemble
 from consensus.test_many_items import reduce_early
@@ -139,6 +140,7 @@ def test_the_default_answer_stays_on_the_gpu(make, method, missing, monkeypatch)
     """Labels, confidence and alternatives of NumPy, on the device; what is copied does not grow with the items."""
     reduce_early(monkeypatch)
     monkeypatch.setattr(evidence, "MOST_COMPARED", 200)
+    monkeypatch.setattr(cuda_engine, "_SCORED_ROWS", 3000)
     copied = []
     for n in (2000, 20_000):
         host = ca.Ensemble(noisy_table(1, n, p=6, missing=missing))

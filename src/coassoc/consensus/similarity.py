@@ -197,9 +197,11 @@ def cluster_sums(
     Both (k, k) and additive: the sums of a union are the sums of its parts.
     """
     k, counts = alpha.shape[1], alpha.astype(np.float64)
-    together, observed = np.zeros((k, k)), np.zeros((k, k))
-    if blocks is None and cluster_weights is None and (v == 1.0).all():  # integers, so exact in any order
-        return counts.T @ counts, cells.T.astype(np.float64) @ cells
+    together, observed, equal = np.zeros((k, k)), np.zeros((k, k)), (v == 1.0).all()
+    if equal:  # integers, so exact in any order
+        observed = cells.T.astype(np.float64) @ cells
+    if equal and blocks is None and cluster_weights is None:
+        return counts.T @ counts, observed
     for j in np.argsort(v, kind="stable"):
         own = slice(layout.offsets[j], layout.offsets[j + 1])
         part = counts[own]
@@ -208,5 +210,6 @@ def cluster_sums(
         else:
             product = part.T @ (_table(j, layout, np.ones_like(v), blocks, cluster_weights)[:-1, :-1] @ part)
         together += v[j] * (product + product.T) / 2.0
-        observed += v[j] * np.outer(cells[j], cells[j]).astype(np.float64)
+        if not equal:
+            observed += v[j] * np.outer(cells[j], cells[j]).astype(np.float64)
     return together, observed

@@ -40,4 +40,5 @@ def _confidence(scores: Any, bits: int, stability: float) -> tuple[Any, Any, Any
     observed = scores >> _COUNT
     share = (scores & ((1 << _COUNT) - 1)) / np.maximum(observed, 1) / 2.0**bits
     confidence = ((np.sqrt(share) + stability) / 2.0 * (observed > 0)).astype(np.float32)
-    return confidence, np.rint(confidence * 2**_MOST_BITS).astype(np.uint32), (confidence >= SURE).astype(np.uint8)
+    fixed, sure = np.rint(confidence * np.float32(2**_MOST_BITS)), confidence >= np.float32(SURE)
+    return confidence, fixed.astype(np.uint32), sure.astype(np.uint8)
