@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
-from consensus.test_many_items import reduce_early
+from consensus.test_sampled_items import reduce_early
 from sklearn.base import clone
 
 import coassoc as ca

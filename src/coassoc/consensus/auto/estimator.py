@@ -178,12 +178,12 @@ class Consensus(PredictMixin, ConsensusEstimator):
     Examples
     --------
     >>> import coassoc as ca
-    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 2], [1, 0, 2], [1, 2, 2], [2, 2, 1], [2, 2, 1], [2, 2, 0]] * 5
+    >>> table = [[0, 1, 0]] * 20 + [[1, 0, 2]] * 12 + [[1, 2, 2]] * 3 + [[2, 2, 1]] * 7 + [[2, 2, 0]] * 3
     >>> answer = ca.Consensus(random_state=0).fit(table)
-    >>> answer.n_clusters_, answer.supported_
-    (3, True)
-    >>> answer.labels_[:9].tolist()
-    [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    >>> answer.cluster_sizes_.tolist(), answer.supported_
+    ([20, 15, 10], True)
+    >>> print(answer.verdict_[:57])
+    3 clusters by k-means, from all 3 clusterings. Answers re
     """
 
     def __init__(
