@@ -1,0 +1,78 @@
+"""The pictures of README and docs that need more than one call.
+
+    python docs/make_images.py moons      # docs/images/moons.png: twelve runs, their consensus, its confidence
+    python docs/make_images.py report     # docs/images/report.png: the page of coassoc report, in headless Chromium
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+import numpy as np  # noqa: E402
+from PIL import Image  # noqa: E402
+from sklearn.datasets import load_digits, make_moons  # noqa: E402
+from sklearn.metrics import adjusted_rand_score  # noqa: E402
+
+import coassoc as ca  # noqa: E402
+
+IMAGES = Path(__file__).parent / "images"
+
+
+def moons() -> Path:
+    """The example of the README, drawn."""
+    X, y = make_moons(500, noise=0.07, random_state=0)
+    runs = ca.make_ensemble(X, n_partitions=12, n_clusters=(8, 16), n_init=1, random_state=0)
+    answer = ca.Consensus(random_state=0).fit(runs)
+    scores = [adjusted_rand_score(y, runs.partition(j)) for j in range(12)]
+    figure = plt.figure(figsize=(12, 4.3), layout="constrained")
+    left, middle, right = figure.subfigures(1, 3, width_ratios=[4, 3.2, 3.6])
+    left.suptitle(f"twelve k-means runs, ARI with the moons at most {max(scores):.2f}", fontsize=11)
+    for ax, j in zip(left.subplots(4, 3).flat, range(12)):
+        ax.scatter(*X.T, c=runs.partition(j), cmap="tab20", s=1.5)
+        ax.set(xticks=[], yticks=[])
+    found = adjusted_rand_score(y, answer.labels_)
+    middle.suptitle(f"their consensus: {answer.n_clusters_} clusters, ARI {found:.2f}", fontsize=11)
+    middle.subplots().scatter(*X.T, c=np.array(["#1f77b4", "#ff7f0e"])[answer.labels_], s=9)
+    right.suptitle("confidence of each item", fontsize=11)
+    ax = right.subplots()
+    points = ax.scatter(*X.T, c=answer.confidence_, cmap="viridis", vmin=0, vmax=1, s=9)
+    right.colorbar(points, ax=ax, shrink=0.8)
+    for ax in (*middle.axes, right.axes[0]):
+        ax.set(xticks=[], yticks=[], aspect="equal")
+    figure.savefig(target := IMAGES / "moons.png", dpi=100)
+    return target
+
+
+def report() -> Path:
+    X, digits = load_digits(return_X_y=True)
+    ensemble = ca.make_ensemble(X, 20, (5, 20), n_init=1, random_state=0)
+    ensemble.classes = digits
+    target = IMAGES / "report.png"
+    browser = next(path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name)))
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {"title": "Handwritten digits", "random_state": 0}
+        page = ca.report.write_report(ensemble, path=Path(folder) / "report.html", **settings)
+        flags = ["--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=8000"]
+        flags += ["--window-size=1200,1385", f"--user-data-dir={folder}", f"--screenshot={target}"]
+        subprocess.run([browser, *flags, str(page)], check=True, capture_output=True, timeout=120)
+    return target
+
+
+def main() -> None:
+    for name in sys.argv[1:] or ["moons", "report"]:
+        target = {"moons": moons, "report": report}[name]()
+        Image.open(target).convert("RGB").quantize(128).save(target, optimize=True)
+        print(f"{target}: {target.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
