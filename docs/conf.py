@@ -28,6 +28,7 @@ if os.environ.get("READTHEDOCS"):  # elsewhere the site builds without a network
     }
 exclude_patterns = [
     "_build",
+    "results",
     "gallery/*.ipynb",
     "gallery/*.py",
     "gallery/*.md5",

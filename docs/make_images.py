@@ -1,6 +1,6 @@
 """The pictures of README and docs that need more than one call.
 
-    python docs/make_images.py moons      # docs/images/moons.png: twelve runs, their consensus, its confidence
+    python docs/make_images.py runs       # docs/images/runs.png: twelve runs, their consensus, its confidence
     python docs/make_images.py report     # docs/images/report.png: the page of coassoc report, in headless Chromium
 """
 
@@ -17,9 +17,8 @@ import matplotlib
 matplotlib.use("agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
-import numpy as np  # noqa: E402
 from PIL import Image  # noqa: E402
-from sklearn.datasets import load_digits, make_moons  # noqa: E402
+from sklearn.datasets import load_digits, make_blobs  # noqa: E402
 from sklearn.metrics import adjusted_rand_score  # noqa: E402
 
 import coassoc as ca  # noqa: E402
@@ -27,28 +26,29 @@ import coassoc as ca  # noqa: E402
 IMAGES = Path(__file__).parent / "images"
 
 
-def moons() -> Path:
+def runs() -> Path:
     """The example of the README, drawn."""
-    X, y = make_moons(500, noise=0.07, random_state=0)
-    runs = ca.make_ensemble(X, n_partitions=12, n_clusters=(8, 16), n_init=1, random_state=0)
-    answer = ca.Consensus(random_state=0).fit(runs)
-    scores = [adjusted_rand_score(y, runs.partition(j)) for j in range(12)]
-    figure = plt.figure(figsize=(12, 4.3), layout="constrained")
-    left, middle, right = figure.subfigures(1, 3, width_ratios=[4, 3.2, 3.6])
-    left.suptitle(f"twelve k-means runs, ARI with the moons at most {max(scores):.2f}", fontsize=11)
-    for ax, j in zip(left.subplots(4, 3).flat, range(12)):
-        ax.scatter(*X.T, c=runs.partition(j), cmap="tab20", s=1.5)
+    X, group = make_blobs(600, random_state=170)
+    X = X @ [[0.6, -0.6], [-0.4, 0.8]]
+    ensemble = ca.make_ensemble(X, n_partitions=12, n_clusters=(5, 8), n_init=1, random_state=0)
+    answer = ca.Consensus(random_state=0).fit(ensemble)
+    scores = [adjusted_rand_score(group, ensemble.partition(j)) for j in range(12)]
+    figure = plt.figure(figsize=(12, 3.6), layout="constrained")
+    left, middle, right = figure.subfigures(1, 3, width_ratios=[4.2, 3.2, 3.8])
+    left.suptitle(f"twelve k-means runs: ARI at most {max(scores):.2f}", fontsize=12)
+    for ax, j in zip(left.subplots(3, 4).flat, range(12)):
+        ax.scatter(*X.T, c=ensemble.partition(j), cmap="tab10", s=1.2)
         ax.set(xticks=[], yticks=[])
-    found = adjusted_rand_score(y, answer.labels_)
-    middle.suptitle(f"their consensus: {answer.n_clusters_} clusters, ARI {found:.2f}", fontsize=11)
-    middle.subplots().scatter(*X.T, c=np.array(["#1f77b4", "#ff7f0e"])[answer.labels_], s=9)
-    right.suptitle("confidence of each item", fontsize=11)
+    found = adjusted_rand_score(group, answer.labels_)
+    middle.suptitle(f"their consensus: {answer.n_clusters_} clusters, ARI {found:.2f}", fontsize=12)
+    middle.subplots().scatter(*X.T, c=answer.labels_, cmap="tab10", s=8)
+    right.suptitle("confidence of each item", fontsize=12)
     ax = right.subplots()
-    points = ax.scatter(*X.T, c=answer.confidence_, cmap="viridis", vmin=0, vmax=1, s=9)
-    right.colorbar(points, ax=ax, shrink=0.8)
+    points = ax.scatter(*X.T, c=answer.confidence_, cmap="viridis", s=8)
+    right.colorbar(points, ax=ax)
     for ax in (*middle.axes, right.axes[0]):
-        ax.set(xticks=[], yticks=[], aspect="equal")
-    figure.savefig(target := IMAGES / "moons.png", dpi=100)
+        ax.set(xticks=[], yticks=[])
+    figure.savefig(target := IMAGES / "runs.png", dpi=100)
     return target
 
 
@@ -68,8 +68,8 @@ def report() -> Path:
 
 
 def main() -> None:
-    for name in sys.argv[1:] or ["moons", "report"]:
-        target = {"moons": moons, "report": report}[name]()
+    for name in sys.argv[1:] or ["runs", "report"]:
+        target = {"runs": runs, "report": report}[name]()
         Image.open(target).convert("RGB").quantize(128).save(target, optimize=True)
         print(f"{target}: {target.stat().st_size / 1000:.0f} kB")
 

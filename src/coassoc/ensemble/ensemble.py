@@ -116,7 +116,30 @@ class Ensemble(Loadable):
     def from_partitions(
         cls, partitions: Iterable[Any], *, names: Sequence[str] | None = None, missing: str = "negative"
     ) -> Ensemble:
-        """Ensemble from a list of label vectors, one per clustering, all over the same items in one order."""
+        """Ensemble from a list of label vectors, one per clustering, all over the same items in one order.
+
+        Parameters
+        ----------
+        partitions : iterable of array-like of shape (n_samples,), or dict of name to array-like
+            The label vectors.
+        names : list of str, optional
+            Name of each clustering; those of a dict are its keys.
+        missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
+            What is missing, and what becomes of it: as for `Ensemble`.
+
+        Returns
+        -------
+        Ensemble
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> runs = ca.Ensemble.from_partitions({"kmeans": [0, 0, 1, 1], "hdbscan": ["a", "b", "b", None]})
+        >>> runs
+        Ensemble(4 items, 2 clusterings of 2 clusters, uint8)
+        >>> runs.names, runs.has_missing
+        (['kmeans', 'hdbscan'], True)
+        """
         check_missing_rule(missing)
         if isinstance(partitions, dict):
             names = list(map(str, partitions)) if names is None else names
@@ -339,7 +362,7 @@ class Ensemble(Loadable):
         clusters = f"{low}" if low == high else f"{low}-{high}"
         note = ", some labels missing" if self.has_missing else ""
         return (
-            f"Ensemble({self.n_samples} items, {self.n_partitions} partitions of {clusters} clusters, "
+            f"Ensemble({self.n_samples} items, {self.n_partitions} clusterings of {clusters} clusters, "
             f"{self.codes.dtype}{note})"
         )
 
@@ -423,6 +446,8 @@ class Ensemble(Loadable):
         --------
         >>> import coassoc as ca
         >>> ens = ca.Ensemble([[0, 0], [0, 1], [1, 1]])
+        >>> ens.coassociation("all").tolist()
+        [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]
         >>> import numpy as np
         >>> ens.coassociation(np.array([[0, 1], [0, 2]]))
         array([0.5, 0. ])
