@@ -311,7 +311,7 @@ class Engine(ABC):
     >>> isinstance(engine, ca.engines.Engine)
     True
     >>> ca.KMeansConsensus(2, random_state=0, engine=engine).fit([[0, 0], [0, 0], [1, 1], [1, 1]]).labels_.tolist()
-    [0, 0, 1, 1]
+    [1, 1, 0, 0]
     """
 
     name: str

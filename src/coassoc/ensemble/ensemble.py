@@ -136,7 +136,7 @@ class Ensemble(Loadable):
         >>> import coassoc as ca
         >>> runs = ca.Ensemble.from_partitions({"kmeans": [0, 0, 1, 1], "hdbscan": ["a", "b", "b", None]})
         >>> runs
-        Ensemble(4 items, 2 clusterings of 2 clusters, uint8)
+        Ensemble(4 items, 2 clusterings of 2 clusters, uint8, some labels missing)
         >>> runs.names, runs.has_missing
         (['kmeans', 'hdbscan'], True)
         """
