@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from base64 import b64encode
 from collections.abc import Sequence
+from html import escape
+from io import BytesIO
 from itertools import zip_longest
 from statistics import median
+from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from scipy.stats import t
 
 from coassoc import Ensemble
 from coassoc.metrics import order_by_size
-from coassoc.report.axes import embedded, new_figure
+from coassoc.report.axes import new_figure
 from coassoc.report.blocks import block_means
 
 from .claims import paired
@@ -21,6 +26,15 @@ from .store import Row
 from .tables import SCORES, summarise
 
 _ORDER = ("Max", "Mean", *PAPER_METHODS)
+
+
+def embedded(figure: Any, text: str, kind: str = "svg", **settings: Any) -> str:
+    """The figure inside an HTML element; `text` describes it to those who do not see it."""
+    data = BytesIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "coassoc"}):
+        figure.savefig(data, format=kind, metadata={"Date": None} if kind == "svg" else None, **settings)
+    mime = "image/svg+xml" if kind == "svg" else f"image/{kind}"
+    return f'<img alt="{escape(text)}" src="data:{mime};base64,{b64encode(data.getvalue()).decode()}">'
 
 
 def ordered_methods(rows: Sequence[Row]) -> list[str]:

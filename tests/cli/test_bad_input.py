@@ -12,6 +12,7 @@ from coassoc.cli import main
 
 LABELS = "".join(f"i{i:02d},{i % 3},{i % 3},{(i + i // 9) % 4}\n" for i in range(36))
 FILES = {
+    "words.csv": "x,kind\n1,red\n2,blue\n",
     "good.csv": "id,a,b,c\n" + LABELS,
     "noid.csv": "a,b\n0,0\n1,1\n",
     "empty.csv": "",
@@ -64,14 +65,14 @@ WRONG = {
     "compare good.csv -m kmeans,magic": "no method 'magic' | choose one of",
     "compare good.csv --plot x.gif": "--plot must be a .png, .svg or .pdf file | 'x.gif'",
     "score good.csv --labels z": "good.csv has no column 'z' | it has",
-    "score good.csv --labels a --items y.npy": "--items must be a .csv, .tsv or .parquet file | 'y.npy'",
+    "score good.csv --labels a --items y.npy": "--items must end in one of .csv, .tsv, .parquet | 'y.npy'",
     "select-k good.csv --features features.csv": "label files or --features | not both",
     "select-k": "label files or --features | not neither",
     "select-k good.csv -k 5:3": "range from small to large | 5:3",
     "select-k good.csv -k 5": "a range such as 2:12 | 5",
     "ensemble features.csv -k many -o out.csv": "got 'many' | a number like 10, a range like 2:30",
     "ensemble numbers.csv -o out.csv": "the first line holds numbers only | a header must come first",
-    "ensemble good.csv -o out.csv": "column 'id', row 1 is 'i00', not a number | --exclude id",
+    "ensemble words.csv -o out.csv": "column 'kind', row 1 is 'red', not a number | --exclude kind",
 }
 
 

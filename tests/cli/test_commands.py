@@ -196,7 +196,8 @@ def test_report_writes_a_page(labels, tmp_path, capsys, monkeypatch):
     assert told["n_clusters"] == 3
     text = page.read_text()
     assert "Consensus of labels.csv" in text
-    assert "NMI with known classes" in text
+    assert "Known classes in the clusters" in text
+    assert told["supported"] is True and told["camps"] == [] and 0.8 < told["nearest"]["ari"] <= 1
     # on a given consensus, and with features
     out, features = tmp_path / "out.csv", tmp_path / "x.npy"
     run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out)
@@ -204,13 +205,41 @@ def test_report_writes_a_page(labels, tmp_path, capsys, monkeypatch):
     words = ("--labels", "consensus", "--exclude", "kind", "--features", features, "-o", page, "--no-compare")
     run(capsys, "report", out, *words, "--force")
     text = page.read_text()
-    assert "labels given" in text and "Gaussian data of the same covariance" in text
+    assert "labels given" in text and "From the features" in text
     # by id: every item needs features
     short = tmp_path / "short.csv"
     short.write_text("name,x,y\n" + "".join(f"x{i:03d},{i},{-i}\n" for i in range(1, 70)))
     words = ["report", str(out), "--labels", "consensus", "--features", str(short), "--features-id", "name", "--force"]
     assert main([*words, "-o", str(page)]) == 2
     assert "has no row for the item 'x000'" in capsys.readouterr().err
+
+
+def test_report_takes_categories_and_ids_of_features_and_excludes_their_columns(labels, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("jinja2")
+    seen = {}
+
+    def profile(labels, X, feature_names=None, n_features=5):
+        seen.update(X=X, names=feature_names, labels=labels)
+        columns = {"cluster": np.repeat(np.arange(3), len(feature_names)), "feature": np.tile(feature_names, 3)}
+        return columns | dict.fromkeys(("size", "inside", "rest", "effect"), np.ones(3 * len(feature_names)))
+
+    monkeypatch.setattr("coassoc.report.summary.select_k", lambda X, *_, **__: seen.update(scaled=X))
+    monkeypatch.setattr("coassoc.profile", profile, raising=False)
+    features = tmp_path / "features.csv"
+    lines = [f"x{i:03d},{i},{'red' if i % 2 else 'blue'},note {i},code{i % 60},{i % 5 or ''}\n" for i in range(70)]
+    features.write_text("id,x,colour,note,code,y\n" + "".join(lines[::-1]))  # joined by id
+    words = ["report", labels, "-k", 3, "--class-column", "kind", "--features", features, "--no-compare", "--force"]
+    words += ["-o", tmp_path / "page.html"]
+    with pytest.warns(UserWarning, match="left out column 'note'"):
+        assert main([str(word) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert "column 'code' has 60 different words, more than 50" in error and "--exclude code" in error
+    run(capsys, *words, "--exclude", "code", "note", "--scaling", "z")
+    assert seen["names"] == ["x", "colour=blue", "colour=red", "y"]
+    assert seen["X"][:, 0].tolist() == list(range(70)) and (seen["X"][:, 2] == np.arange(70) % 2).all()
+    assert np.isnan(seen["X"][::5, 3]).all() and np.isfinite(seen["scaled"]).all()
+    assert seen["scaled"].mean(axis=0) == pytest.approx(0) and seen["scaled"].std(axis=0) == pytest.approx(1)
+    assert "What tells them apart" in (tmp_path / "page.html").read_text()
 
 
 def test_random_partitions_are_no_more_than_chance(tmp_path, capsys):
@@ -223,7 +252,7 @@ def test_random_partitions_are_no_more_than_chance(tmp_path, capsys):
     assert main(["report", str(tmp_path / "noise.npy"), "-k", "5", "--no-compare", "-o", str(page)]) == 0
     assert "coassoc: warning: the clusterings agree no more than chance" in capsys.readouterr().err
     text = page.read_text()
-    assert "No consensus: the partitions agree no more than chance" in text and "surely placed" not in text
+    assert "No consensus: the 6 clusterings agree no more than chance" in text and "surely placed" not in text
 
 
 def test_select_k_compares_labels_with_permuted_ones_and_features_with_gaussian_data(labels, tmp_path, capsys):

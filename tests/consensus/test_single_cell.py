@@ -90,15 +90,67 @@ def test_drawings(cells):
     pytest.importorskip("matplotlib").use("agg")
     adata, _ = cells
     ca.tl.consensus(adata, keys="leiden*")
-    tree = ca.pl.resolutions(adata, ["leiden*", "consensus"])
+    tree = ca.pl.resolutions(adata, "leiden*")
+    assert [label.get_text() for label in tree.get_yticklabels()].count("consensus") == 1
     assert len(tree.collections) == 6 and len(tree.get_yticklabels()) == 6
-    sizes = [sum(c.get_sizes()) - 20 * len(c.get_sizes()) for c in tree.collections]  # areas add up to the cells
-    assert max(sizes) == pytest.approx(900) and min(sizes) > 800
-    assert ca.pl.confidence(adata).get_xlabel() == "X_umap 1"
-    with pytest.raises(ValueError, match="'X_tsne'; it has X_umap"):
-        ca.pl.confidence(adata, basis="X_tsne")
+    for dots in tree.collections:  # areas are as the numbers of cells
+        areas = np.sort(dots.get_sizes())[::-1]
+        assert areas[0] / areas[1] == pytest.approx(90 / 60, rel=0.15)
+    found = [text.get_text() for text in tree.texts if text.get_position()[0] == 1.01]
+    wanted = ca.Consensus(random_state=0).fit(adata.obs[[c for c in adata.obs if c.startswith("leiden")]].astype(int))
+    best = f"{wanted.nearest_partition_.ari:.2f}, closest"
+    assert found[0] == "ARI with\nconsensus" and len(found) == 6 and best in found
+    assert len(ca.pl.resolutions(adata, "leiden*", key="absent").collections) == 5
+    for basis in (None, "umap", "X_umap"):
+        assert ca.pl.confidence(adata, basis=basis).get_xlabel() == "umap 1"
+    with pytest.raises(ValueError, match="'tsne'; it has X_umap"):
+        ca.pl.confidence(adata, basis="tsne")
     del adata.obsm["X_umap"]
     assert ca.pl.confidence(adata).get_ylabel() == "confidence"
+
+
+def test_which_resolution_and_what_is_rare_are_written(cells, tmp_path):
+    adata, _ = cells
+    kind = np.repeat(np.arange(3), [100, 90, 10])
+    coarse = np.minimum(kind, 1)
+    for j in range(5):
+        adata.obs[f"run_{j}"] = pd.Categorical((coarse if j < 2 else kind).astype(str))
+        adata.obs.iloc[j, adata.obs.columns.get_loc(f"run_{j}")] = "1"
+    model = ca.tl.consensus(adata, keys="run*", n_clusters=2, method="kmeans")
+    told = adata.uns["consensus"]
+    assert (told["nearest"], told["nearest_ari"]) == model.nearest_partition_[1:]
+    assert told["nearest"] in ("run_0", "run_1")
+    assert told["partition_agreement"].tolist() == model.partition_agreement_.tolist()
+    assert told["hidden"] == ["10 items of cluster 1 are a cluster of their own in 3 of the 3 clusterings with more "
+                              "clusters than the answer (cluster 2 of run_2)."]  # fmt: skip
+    quietly(adata.write_h5ad, tmp_path / "cells.h5ad")
+    assert ca.tl.consensus(adata, keys="run*", n_clusters=3).n_clusters_ == 3 and adata.uns["consensus"]["hidden"] == []
+    assert ca.tl.consensus(adata, keys="run*", min_cluster_size=20).cluster_sizes_.min() >= 20
+
+
+def test_thirty_columns_and_fifty_clusters_fit_a_page():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    kind = np.arange(1000) % 50
+    names = [f"leiden_{j:02d}" for j in range(30)]
+    obs = pd.DataFrame({name: kind // (1 + j % 3) for j, name in enumerate(names)}, dtype="category")
+    obs["consensus"], obs["consensus_confidence"] = pd.Categorical(kind.astype(str)), np.linspace(0, 1, 1000)
+    adata = anndata.AnnData(obs=obs.set_index(obs.index.astype(str)))
+    adata.obsm["X_pca"] = np.random.default_rng(0).random((1000, 3))
+    tree = ca.pl.resolutions(adata, "leiden*")
+    assert tree.figure.get_size_inches()[1] <= 10 and len(tree.collections) == 31
+    step = 72 * tree.get_window_extent().width / tree.figure.dpi / 50
+    assert max(c.get_sizes().max() for c in tree.collections) ** 0.5 <= step + 1e-9  # dots of a row do not overlap
+    ax = ca.pl.confidence(adata)
+    first, second = [child for child in ax.get_children() if isinstance(child, matplotlib.legend.Legend)]
+    assert {first.get_title().get_text(), second.get_title().get_text()} == {"consensus", "confidence"}
+    clusters = next(one for one in (first, second) if one.get_title().get_text() == "consensus")
+    assert len({tuple(handle.get_facecolor()[0]) for handle in clusters.legend_handles}) == 50
+    alphas = ax.collections[0].get_facecolor()[:, 3]
+    assert alphas.tolist() == np.clip(np.linspace(0, 1, 1000), 0.08, 1).tolist()
+    ax.figure.canvas.draw()
+    edge = max(one.get_window_extent().x1 for one in (first, second))
+    assert edge <= ax.figure.bbox.x1 + 1  # nothing is cut off
 
 
 def test_shared_cells_are_counted():

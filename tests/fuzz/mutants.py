@@ -10,7 +10,6 @@ import io
 import json
 import struct
 import zipfile
-import zlib
 from functools import cache
 from pathlib import Path
 
@@ -278,14 +277,6 @@ def zip_bomb(shape: tuple = (280_000_000, 1)) -> bytes:
         for _ in range(shape[0] * shape[1] // 10**6):
             member.write(bytes(10**6))
     return out.getvalue()
-
-
-@cache
-def gzip_bomb() -> bytes:
-    """280 MB of text."""
-    packer = zlib.compressobj(9, wbits=31)
-    parts = [packer.compress(b"a,b\n"), *(packer.compress(b"0,1\n" * 250_000) for _ in range(280))]
-    return b"".join([*parts, packer.flush()])
 
 
 @cache

@@ -24,7 +24,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from coassoc.ensemble.io import limits
+from coassoc.ensemble.io import child, guard
+from coassoc.ensemble.io.table import TooLarge
 from fuzz import mutants
 
 # what reads a file: read_ensemble, Ensemble(path) which leaves the labels in the file, or load for models
@@ -68,10 +69,9 @@ def check(path: Path, target: str) -> tuple[str, str] | None:
         return f"memory above {2 * LIMIT >> 20} MiB", str(error)
     except Exception as error:
         text = " ".join(str(error).split())[:200]
-        if limits.short_of_memory(text):  # the limit was met, then renamed
-            return f"memory above {2 * LIMIT >> 20} MiB", text
         # a clear error is a ValueError, or an OSError of Python itself, that names the file
-        if type(error) is not ValueError and not (isinstance(error, OSError) and type(error).__module__ == "builtins"):
+        system = isinstance(error, OSError) and type(error).__module__ == "builtins"
+        if type(error) not in (ValueError, TooLarge) and not system:
             return f"raw {type(error).__name__}", text
         return None if path.name in str(error) else (f"{type(error).__name__} without the file's name", text)
     finally:
@@ -143,23 +143,38 @@ def run_cases(target: str, case: Callable[[int], Any], stop: int, warm: Sequence
     return found
 
 
-def _fork(task: dict) -> int:
-    """A trial read in a fork, since starting an interpreter for each of many files takes too long."""
-    child = os.fork()
-    if child == 0:
-        code = 0
-        try:
-            limits.child(**task)
-        except SystemExit as end:
-            code = end.code
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+class _Fork:
+    """A child that reads as `guard` asks, forked, since starting an interpreter for each of many files takes long."""
+
+    def __init__(self):
+        theirs, ours = os.pipe()
+        mine, yours = os.pipe()
+        self.pid, self.code = os.fork(), None
+        if self.pid == 0:
+            os.close(ours)
+            os.close(mine)
+            try:
+                with os.fdopen(theirs, "rb") as source, os.fdopen(yours, "wb") as out:
+                    child.serve(source, out)
+            finally:
+                os._exit(0)
+        os.close(theirs)
+        os.close(yours)
+        self.stdin, self.stdout = os.fdopen(ours, "wb"), os.fdopen(mine, "rb")
+
+    def kill(self):
+        if self.code is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self):
+        if self.code is None:
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.code
 
 
 def _work(target: str, case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO, warm) -> None:
     """The child: never returns. Seeds are read first, so that libraries hold their threads and buffers already."""
-    limits.launch = _fork
+    guard.start = _Fork
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)

@@ -11,7 +11,7 @@ import coassoc as ca
 from fuzz.engine_cases import difference
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_cases_agree_on_all_engines(seed):
     assert [one for i in range(25) if (one := difference(seed, i)) is not None] == []
 

@@ -13,20 +13,20 @@ pytest.importorskip("h5py")
 pytest.importorskip("openpyxl")
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="limits are set by Linux's means")
 
-# mutants in the ordinary run (under 30 s on a slow core), and the share of COASSOC_FUZZ_CASES in the slow one
+# mutants in the ordinary run, and the share of COASSOC_FUZZ_CASES in the slow one
 CASES = {
-    "csv": (3000, 0.17),
-    "tsv": (3000, 0.15),
-    "parquet": (3000, 0.2),
-    "npy": (2000, 0.17),
-    "npz": (2500, 0.16),
-    "h5ad": (800, 0.04),
-    "mat": (400, 0.01),
-    "arrow": (400, 0.01),
-    "xlsx": (400, 0.01),
-    "model": (400, 0.02),
-    "npy-stored": (300, 0.03),
-    "parquet-stored": (1500, 0.03),
+    "csv": (300, 0.17),
+    "tsv": (100, 0.15),
+    "parquet": (60, 0.2),
+    "npy": (200, 0.17),
+    "npz": (60, 0.16),
+    "h5ad": (50, 0.04),
+    "mat": (25, 0.01),
+    "arrow": (40, 0.01),
+    "xlsx": (25, 0.01),
+    "model": (100, 0.02),
+    "npy-stored": (40, 0.03),
+    "parquet-stored": (20, 0.03),
 }
 
 

@@ -14,11 +14,14 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import coassoc as ca
+from coassoc.report.page import render
+from coassoc.report.summary import summarize
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -50,6 +53,16 @@ addEventListener("load", async () => {
   seen.pictures = Object.fromEntries(all(".chart").map((box) => [box.dataset.chart,
     box.clientWidth > 40 && (all(`[data-chart="${box.dataset.chart}"] canvas`).some(painted)
       || box.querySelectorAll("svg path").length > 2)]));
+  // counts and names that lie on one another, in pictures with a label per mark
+  const apart = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) < 1
+    || Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) < 4;
+  seen.labels = {};
+  for (const [name, kind] of [["tree", /^[0-9,]+$/], ["methods", /^[a-z-]+$/i]]) {
+    const found = all(`[data-chart="${name}"] svg text`).filter((one) => kind.test(one.textContent));
+    const boxes = found.map((one) => one.getBoundingClientRect());
+    const meet = boxes.flatMap((a, i) => boxes.flatMap((b, j) => j > i && !apart(a, b) ? [[i, j]] : []));
+    seen.labels[name] = [found.length, meet.map((two) => two.map((i) => found[i].textContent))];
+  }
   seen.width = document.documentElement.scrollWidth - innerWidth;
   seen.background = getComputedStyle(document.body).backgroundColor;
 
@@ -143,15 +156,48 @@ def desktop(page):
     return look(page)
 
 
+@pytest.fixture(scope="module")
+def crowded():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 40, size=5000)
+    noise = rng.integers(0, 40, size=(5000, 8))
+    table = np.where(rng.random(noise.shape) < 0.1, noise, truth[:, None])
+    names = ["kmeans", "sec", "ecc", "hbgf", "lwgp", "bisecting"]
+    return look(ca.report.write_report(table, 40, method="kmeans", compare=names), window="700,900")
+
+
 NOISE = np.random.default_rng(0).integers(0, 5, (200, 8))
-PICTURES = {"k", "flow k", "flow methods", "clusters", "coassociation", "tree", "cuts", "confidence", "margins",
-            "agreement", "pairs", "methods"}  # fmt: skip
+PICTURES = {"k", "inputs", "flow inputs", "flow k", "flow methods", "clusters", "coassociation", "tree",
+            "confidence", "margins", "agreement", "pairs", "methods"}  # fmt: skip
 
 
 def test_every_picture_is_drawn_without_an_error_or_a_request(desktop):
     seen, asked = desktop
     assert seen["pictures"] == dict.fromkeys(seen["pictures"], True) and set(seen["pictures"]) == PICTURES
     assert seen["errors"] == [] and seen["requests"] == [] and asked == ["/report.html"]
+
+
+def test_labels_of_tree_and_methods_do_not_overlap(crowded):
+    """Forty counts below the tree, and methods whose scores are nearly equal."""
+    labels = crowded[0]["labels"]
+    assert labels["tree"][0] >= 4 and labels["methods"][0] >= 7
+    assert labels["tree"][1] == [] == labels["methods"][1]
+
+
+def test_camps_and_profiles_are_drawn():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(4, size=300), rng.integers(3, size=300)
+    table = np.column_stack([np.where(rng.random(300) < 0.1, rng.integers(3, size=300), one)
+                             for one in [first] * 4 + [second] * 4])  # fmt: skip
+    told = summarize(table, compare=False, engine="numpy")
+    assert len(told.camps) == 2
+    profile = {"cluster": [0, 0, 1, 1], "feature": ["a", "b"] * 2, "size": [9, 9, 5, 5], "effect": [-1, np.nan, 1, 0.5]}
+    profile |= {"inside": [1.0, 2.0, 3.0, 4.0], "rest": [3.0, 4.0, 1.0, 2.0]}
+    probe = PROBE[: PROBE.index("  const table =")] + PROBE[PROBE.index('  document.getElementById("theme")') :]
+    seen, _ = look(render(replace(told, profile=profile)), probe=probe)
+    assert seen["errors"] == [] and all(seen["pictures"].values()) and all(seen["readouts"].values())
+    assert {"flow camps", "effects"} <= set(seen["pictures"])
+    assert seen["readouts"]["effects"] == "cluster 1, b: effect 0.50"
 
 
 def test_the_arrow_keys_read_every_picture(desktop):
@@ -177,7 +223,7 @@ def test_the_table_of_items_is_sorted_and_filtered(desktop):
 
 def test_every_number_is_saved_and_formulas_are_marked(desktop):
     saved = desktop[0]["saved"]
-    assert set(saved) >= PICTURES | {"items", "classes", "clusterings", "alternatives"}
+    assert set(saved) >= (PICTURES - {"inputs"}) | {"items", "classes", "clusterings", "alternatives"}
     assert saved["clusterings"].splitlines()[1].startswith("'=1+1,5,1,")
     assert saved["items"].splitlines()[0] == "item,class,confidence,cluster,own,nearest,other,margin,role"
 

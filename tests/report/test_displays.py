@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.report import plot_cdf, plot_coassociation, plot_stability, plot_tree
+from coassoc.report import plot_cdf, plot_coassociation, plot_profile, plot_stability, plot_tree
 from coassoc.report.blocks import block_means
 from coassoc.report.distribution import pair_distribution
 
@@ -43,6 +43,15 @@ def test_tree_draws_every_split_once(ax):
     assert dict(zip(heights.tolist(), np.asarray(points.get_array()).tolist())) == splits
     with pytest.raises(TypeError, match="fitted BisectingConsensus"):
         plot_tree([1, 2], ax=ax)
+
+
+def test_profile_shows_the_features_with_the_largest_effects(ax):
+    effects = np.random.default_rng(0).normal(size=(3, 40))
+    plot_profile(effects, [f"f{i}" for i in range(40)], ["a", "b", "c"], most=4, ax=ax)
+    best = sorted(np.argsort(-np.abs(effects).max(axis=0))[:4].tolist())
+    assert [text.get_text() for text in ax.get_xticklabels()] == [f"f{i}" for i in best]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b", "c"]
+    assert (np.asarray(ax.images[0].get_array()) == effects[:, best]).all()
 
 
 def test_cdf_and_stability_show_every_pair_and_item(ax):

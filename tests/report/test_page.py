@@ -5,13 +5,15 @@ from __future__ import annotations
 import html.parser
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-from coassoc.report.page import findings, render, tables
+from coassoc.report.comparison import left_out_nmi
+from coassoc.report.page import cards, findings, render, tables
 from coassoc.report.plain_text import number
 from coassoc.report.summary import summarize
 
@@ -72,7 +74,8 @@ def test_every_picture_and_table_has_its_numbers(told):
     reader, data = Reader(page), embedded(page)["tables"]
     assert data == json.loads(json.dumps(tables(told), allow_nan=False))
     assert set(data) == set(reader.all("data-save"))
-    assert {*reader.all("data-chart"), *reader.all("data-table")} == set(data)
+    drawn = {*reader.all("data-chart"), *reader.all("data-table")}
+    assert drawn - {"inputs"} == set(data) and "inputs" in drawn  # which shows the table of clusterings
     for name in reader.all("href")[2:]:
         assert name[1:] in reader.all("id")
     for name, table in data.items():
@@ -84,7 +87,8 @@ def test_every_picture_and_table_has_its_numbers(told):
     assert [number(v, 3) for v in (-0.0001, -0.0006, None, float("nan"))] == ["0.000", "-0.001", "–", "–"]
     assert "A &lt;title&gt; &amp; more" in page and "120 items · 8 clusterings of\n      4 clusters" in page
     # it opens with the verdict and the number of clusters
-    assert page.index(told.consensus["verdict"]) < page.index('class="cards"')
+    first, rest = told.consensus["verdict"].split(". ", 1)
+    assert page.index(f">{first}. <span>{rest}</span>") < page.index('class="cards"')
     assert f"The clusterings suggest <strong>{told.number['suggested']}</strong>" in page
     assert told.number["suggested"] == 4 == told.consensus["n_clusters"]
 
@@ -95,7 +99,9 @@ def test_flows_and_classes_count_every_item(told):
         rows = data[name]["rows"]
         for pair in {(row[0], row[2]) for row in rows}:
             assert sum(row[4] for row in rows if (row[0], row[2]) == pair) == 120
-    assert {row[0] for row in data["flow k"]["rows"]} >= {"k = 3", "k = 4 (this report)"}
+    assert {name for row in data["flow k"]["rows"] for name in (row[0], row[2])} >= {"k = 3", "k = 4 (this report)"}
+    columns = list(dict.fromkeys(name for row in data["flow inputs"]["rows"] for name in (row[0], row[2])))
+    assert columns == [*"01234567", "this report"]  # of as many clusters, the answer comes last
     for name, *counts in data["classes"]["rows"]:
         assert counts == np.bincount(told.labels[np.array(CLASSES)[TRUTH] == name], minlength=4).tolist()
 
@@ -104,24 +110,84 @@ def test_flows_and_classes_count_every_item(told):
 def test_noise_gets_a_page_without_a_consensus(k):
     told = summarize(NOISE, k, compare=False, engine="numpy")
     page = render(told)
-    assert "No consensus: the partitions agree no more than chance" in page
-    assert "There is no consensus to report" in page
-    assert "surely placed" not in page and "no number is supported" in page
-    assert [kind for kind, _ in findings(told)] == []
-    assert ('id="clusters"' in page) == (k is not None)
+    assert "No consensus: the 8 clusterings agree no more than chance" in page
+    assert "another number of clusters will not" in page
+    assert "surely placed" not in page and "support no number" in page
+    assert [kind for kind, _ in findings(told)] == [] and [card[:3] for card in cards(told)] == [
+        ("clusters", str(told.consensus["n_clusters"]), "warn")
+    ]
 
 
 def test_consensus_and_members_are_compared_left_out_and_at_the_same_k(told):
     matched = told.consensus["left_out"]["matched"]
     members = [np.mean([ca.nmi(TABLE[:, i], TABLE[:, j]) for j in range(8) if j != i]) for i in range(8)]
     assert matched["member"] == pytest.approx(max(members)) and matched["name"] == str(int(np.argmax(members)))
-    assert matched["k"] == 4 and matched["consensus"] == told.consensus["left_out"]["consensus"]
+    assert matched["k"] == 4
+    assert matched["consensus"] == left_out_nmi(ca.Consensus(4, random_state=0), ca.Ensemble(TABLE), 0, "numpy")[0]
     assert told.consensus["left_out"]["mean"] == pytest.approx(np.mean(members))
-    assert dict(findings(told))["good"].startswith("Against the best single clustering")
+    value, best = round(matched["consensus"], 2), round(max(members), 2)
+    assert cards(told)[3][:3] == ("agreement with clusterings left out", f"{value:.2f}", "good")
+    assert cards(told)[3][4].startswith(f"Good: at least {best:.2f}, that of the best single clustering")
     fine = np.column_stack([TABLE, TABLE[:, :1] * 2 + (np.arange(120) % 2)[:, None]] * 1)
     other = summarize(fine, 2, method="kmeans", compare=False, engine="numpy").consensus["left_out"]
     again = summarize(fine, 4, method="kmeans", compare=False, engine="numpy").consensus["left_out"]
     assert other["matched"] == again["matched"] and other["matched"]["consensus"] == again["consensus"]
+
+
+def test_it_opens_with_at_most_four_numbers_that_say_what_is_good_and_bad(told):
+    page, told_cards = render(told), cards(told)
+    assert [card[0] for card in told_cards] == [
+        "clusters", "stability", "items surely placed", "agreement with clusterings left out"
+    ]  # fmt: skip
+    assert [card[2] for card in told_cards] == ["good"] * 4
+    for name, value, _, _, scale in told_cards:
+        assert scale.startswith("Good: ") and " Bad: " in scale
+        assert page.index(name) < page.index(f">{value}<") < page.index('id="number"')
+    answer = ca.Consensus(random_state=0, engine="numpy").fit(TABLE)
+    assert told_cards[1][1] == f"{answer.stability_:.2f}"
+    assert told_cards[2][1] == f"{100 * (answer.confidence_ >= 0.8).mean():.1f} %"
+    nearest = answer.nearest_partition_
+    assert findings(told)[0][1] == (
+        f"The clustering “{nearest.name}” is closest to this consensus: adjusted Rand index {nearest.ari:.2f}."
+    )
+    shaky = replace(told, consensus={**told.consensus, "stability": 0.4, "sure_share": 0.6, "n_clusters": 9})
+    assert [card[2] for card in cards(shaky)][:3] == ["warn", "warn", "fair"]
+
+
+def test_camps_come_first_with_members_numbers_and_disputed_items():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(4, size=300), rng.integers(3, size=300)
+    table = [np.where(rng.random(300) < 0.1, rng.integers(3, size=300), one) for one in [first] * 5 + [second] * 4]
+    names = [*(f"colour {i}" for i in range(5)), *(f"shape {i}" for i in range(4))]
+    told = summarize(ca.Ensemble.from_partitions(table, names=names), compare=False, engine="numpy")
+    answer = ca.Consensus(random_state=0, engine="numpy").fit(np.column_stack(table))
+    assert [camp["members"] for camp in told.camps] == [names[:5], names[5:]]
+    assert [camp["clusters"] for camp in told.camps] == [4, 3] == [a.n_clusters for a in answer.alternatives_[:2]]
+    assert told.camps[0]["disputed"] == answer.disputed_.mean() > 0.5
+    page = render(told)
+    places = [
+        page.index(text)
+        for text in ("are two camps of 5 and 4", "camp 1: 5", "camp 2: 4", "are disputed", "stability</span>")
+    ]
+    assert places == sorted(places) and "colour 0, colour 1" in page and 'data-chart="flow camps"' in page
+    assert sum(row[4] for row in tables(told)["flow camps"]["rows"]) == 300
+    assert cards(told)[0][2] == "warn" and summarize(TABLE, compare=False, engine="numpy").camps == []
+
+
+def test_the_profile_names_five_features_per_cluster(told):
+    rng = np.random.default_rng(0)
+    effects, order = rng.normal(size=(2, 40)).round(3), rng.permutation(80)
+    profile = {
+        "cluster": np.repeat([0, 1], 40), "feature": np.array([f"f{i}" for i in range(40)] * 2),
+        "size": np.repeat([70, 50], 40), "inside": rng.normal(size=80), "rest": np.zeros(80), "effect": effects.ravel(),
+    }  # fmt: skip
+    data = tables(replace(told, profile={name: values[order] for name, values in profile.items()}))
+    for cluster in (0, 1):
+        named = [row[1] for row in data["profile"]["rows"] if row[0] == cluster]
+        assert named == [f"f{i}" for i in sorted(range(40), key=lambda i: -abs(effects[cluster, i]))[:5]]
+    drawn = data["effects"]["columns"][1:]
+    assert len(drawn) == 25 and set(drawn) >= {row[1] for row in data["profile"]["rows"][:3]}
+    assert data["effects"]["rows"][1][1:] == [effects[1, int(name[1:])] for name in drawn]
 
 
 def test_the_verdict_is_not_taken_for_one_on_other_labels():

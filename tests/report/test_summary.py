@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
 from coassoc.report import cluster_table, item_table, partition_table
@@ -151,13 +152,14 @@ def test_the_parts_of_a_summary_agree_with_the_library(summary):
     assert (summary.labels == answer.labels_).all() and summary.consensus["verdict"] == answer.verdict_
     assert summary.items["confidence"].tolist() == sorted(answer.confidence_.tolist())
     assert summary.items["item"][0] == f"row {answer.confidence_.argmin()}"
-    assert summary.consensus["sure_share"] == (answer.confidence_ >= 0.9).mean()
-    assert summary.clusters["found_again"].tolist() == answer.cluster_confidence_.tolist()
+    assert summary.consensus["sure_share"] == (answer.confidence_ >= 0.8).mean()
+    assert summary.clusters["confidence"].tolist() == answer.cluster_confidence_.tolist()
+    assert summary.consensus["nearest"] == answer.nearest_partition_
+    assert summary.partitions["ari_with_consensus"].tolist() == answer.partition_agreement_.tolist()
     part = summarize(ENSEMBLE, 4, compare=False, engine="numpy", max_items=20).items
     assert len(part["item"]) == 20 and (part["confidence"][:10] == summary.items["confidence"][:10]).all()
-    tree = ca.BisectingConsensus(max_leaves=9, random_state=0).fit(ENSEMBLE)
-    cuts = [ca.density(ENSEMBLE, tree.cut(k)) for k in range(1, 10)]
-    assert summary.tree["density_at"] == pytest.approx(cuts)
+    tree = ca.BisectingConsensus(max_leaves=9, random_state=0).fit(ENSEMBLE).tree_
+    assert summary.tree["size"] == tree.table()["size"].tolist() and summary.tree["cut"] == 4
     assert [row["method"] for row in summary.comparison] == ["Consensus", "bisecting", "sec"]
     assert summary.comparison[0]["chosen"]
 
@@ -168,6 +170,10 @@ def test_given_labels_are_reported_and_items_without_a_label_take_no_part():
     assert summarize(ENSEMBLE, names, compare=False, engine="numpy").consensus == told.consensus
     assert told.consensus["method"] == "given labels" and told.consensus["unlabelled"] == 1
     assert ca.nmi(told.labels, np.where(np.arange(90) == 5, -1, TRUTH)) == 1.0 and told.labels[5] == -1
+    seen = [(TABLE[:, j] >= 0) & (told.labels >= 0) for j in range(8)]
+    rand = [adjusted_rand_score(told.labels[both], TABLE[both, j]) for j, both in enumerate(seen)]
+    assert told.partitions["ari_with_consensus"] == pytest.approx(rand)
+    assert told.consensus["nearest"][0] == int(np.argmax(rand)) and told.consensus["nearest"].ari == max(rand)
     assert len(told.comparison) == 1 and 5 not in told.blocks.order and 5 not in told.items["item"]
 
 
@@ -176,6 +182,15 @@ def test_tiny_and_degenerate_ensembles_still_have_a_summary(table):
     told = summarize(table, 1, compare=False, engine="numpy")
     assert told.consensus["n_clusters"] == 1
     assert (told.tree is None) == (len({*map(tuple, table)}) == 1)
+
+
+def test_many_items_are_compared_on_a_sample(monkeypatch):
+    monkeypatch.setattr("coassoc.report.comparison.MOST_COMPARED", 40)
+    told = summarize(ENSEMBLE, 4, compare=["sec"], engine="numpy")
+    assert told.input["compared"] == 40 and len(told.labels) == 90
+    assert {len(labels) for flow in told.flows.values() for _, labels in flow} == {40}
+    assert told.consensus["density"] == ca.density(ENSEMBLE, told.labels)  # the consensus itself is that of all
+    assert [row["method"] for row in told.comparison] == ["Consensus", "sec"]
 
 
 def test_numbers_need_no_drawing_library():

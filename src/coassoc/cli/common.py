@@ -16,7 +16,9 @@ from ..consensus.registry import method_names
 from ..ensemble import read_ensemble
 from ..ensemble.io.formats import format_names
 from ..ensemble.io.output import check_outputs
-from ..ensemble.io.reading import standard_input
+from ..ensemble.io.reading import LabelFile, standard_input
+from ..ensemble.io.roles import Choice
+from ..ensemble.io.table import Options
 from .terminal import Progress, note, say, say_json
 
 __all__ = ["Progress", "note", "say", "say_json"]  # of the terminal, used as common.say
@@ -48,16 +50,18 @@ def add_input(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
     option("--class-column", "--classes", metavar="NAME", help="column of known classes, used for scoring only")
     option("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative", help=MISSING_HELP)
     option("--format", choices=format_names(), help="kind of the input")
-    option("--delimiter", metavar="CHAR", help="separator of text files (default: found by looking)")
+    option("--delimiter", metavar="CHAR", help="separator of text files, the output too (default: found by looking)")
     head = group.add_mutually_exclusive_group()
     head.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     head.add_argument("--no-header", dest="header", action="store_false", help="the first row is data already")
-    option("--max-bytes", type=size, metavar="N", help="let compressed files unpack to this many bytes")
+    option("--max-bytes", type=size, metavar="N", help="let a file unpack to this many bytes")
+    option("--trusted", action="store_true", help="read binary files in this process, without its limits: faster")
 
 
 def reading(args: argparse.Namespace) -> dict[str, Any]:
     """The options about reading, as `read_ensemble` and `StoredEnsemble` take them."""
-    names = ("columns", "exclude", "class_column", "missing", "format", "delimiter", "header", "max_bytes")
+    names = ("columns", "exclude", "class_column", "missing", "format", "delimiter", "header", "max_bytes",
+             "trusted")  # fmt: skip
     return {name: getattr(args, name) for name in names} | {"id_column": False if args.no_id else args.id}
 
 
@@ -69,9 +73,21 @@ def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
         if error.filename is not None or error.errno is None:
             raise
         raise ValueError(f"{', '.join(args.labels)} cannot be read ({error.strerror}); write it again.") from None
+    return noted(args, ensemble)
+
+
+def noted(args: argparse.Namespace, ensemble: Any) -> Any:
+    """The ensemble, after a note on what may be a mistake."""
     if args.columns is None and "consensus" in ensemble.names:
         note("the column 'consensus' is taken as one of the clusterings; leave it out with --exclude consensus.")
     return ensemble
+
+
+def open_input(args: argparse.Namespace, path: Path) -> LabelFile:
+    """A label file that the options describe, opened once."""
+    choice = Choice(args.columns, args.exclude, False if args.no_id else args.id, args.class_column)
+    options = Options(args.delimiter, args.header, args.max_bytes, args.trusted)
+    return LabelFile(path, choice, args.format, options)
 
 
 def read_partition(args: argparse.Namespace, path: Any, ensemble: Any) -> Any:

@@ -11,8 +11,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ..ensemble import Ensemble, make_ensemble, make_ensemble_large
-from ..ensemble.io.blocks import source_of
+from ..ensemble.io.coding import source_of
 from ..ensemble.io.features import read_features
+from ..ensemble.io.formats import endings
 from ..ensemble.io.writing import table_format, write_ensemble
 from ..report.plain_text import span
 from . import common
@@ -46,7 +47,7 @@ CLUSTERERS: dict[str, tuple[str, dict[str, Any]]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
     option("features", help="table of numbers with a header, in any format that fit reads")
-    option("-o", "--output", required=True, metavar="FILE", help=".csv, .tsv, .parquet, .npy or .npz")
+    option("-o", "--output", required=True, metavar="FILE", help=f"one of {endings()}")
     option("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
     option(
         "-k", "--clusters", type=_clusters, default=(None, None), metavar="K|LOW:HIGH|LOW:",
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
     option(
         "--large", action="store_true",
-        help="leave the features (.parquet, a folder of them, .npy) where they are: fit on samples, label by blocks",
+        help="leave the features (not text; a file or a folder) where they are: fit on samples, label by blocks",
     )  # fmt: skip
     common.add_jobs(parser, "processes that cluster")
     option("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")

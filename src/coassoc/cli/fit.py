@@ -17,10 +17,8 @@ from ..engines import Dask, Stream, resolve
 from ..engines.dask.session import open_client
 from ..engines.memory import available_bytes, file_array
 from ..ensemble import StoredEnsemble, write_labels
-from ..ensemble.io.formats import find_format, open_table
-from ..ensemble.io.limits import table_bytes
-from ..ensemble.io.table import Options
-from ..ensemble.io.writing import joins_source, table_format
+from ..ensemble.io.formats import format_called
+from ..ensemble.io.writing import joins_source, several, table_format
 from ..metrics import nmi
 from ..metrics.align import ranks_by_size
 from ..metrics.counting import mean_nmi
@@ -53,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     common.add_method(parser)
     parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
+    size = "smaller groups join the nearest cluster (default: 1)"
+    parser.add_argument("--min-cluster-size", type=common.positive, metavar="N", help=size)
     common.add_seed_and_engine(parser)
     common.add_output(parser, "where the consensus goes: the input with one more column when both are of one kind, "
                       "else ids and labels; - is standard output")  # fmt: skip
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--confidence", action="store_true", help="also write the confidence of each item, in a column NAME_confidence"
     )
     parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.skops), for coassoc.load")
-    scale = parser.add_argument_group("scale (files larger than memory, and folders of Parquet files)")
+    scale = parser.add_argument_group("scale (files larger than memory, and folders of files)")
     group = scale.add_mutually_exclusive_group()
     group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")
     common.add_jobs(group, "start a Dask cluster of N processes here", None)
@@ -111,8 +111,9 @@ def _check_outputs(args: argparse.Namespace) -> None:
     from ..consensus.persist import check_model_path
 
     common.check_paths(args, {"-o": args.output, "--save": args.save})
-    if args.output is not None and table_format(args.output) == "npy" and args.confidence:
-        raise ValueError(f"--confidence needs an output of several columns, such as csv or h5ad, got {args.output}.")
+    if args.output is not None and table_format(args.output).one_array and args.confidence:
+        able = ", ".join(known.name for known in several())
+        raise ValueError(f"--confidence needs an output of several columns ({able}), got {args.output}.")
     if args.confidence and args.method.lower() not in ("auto", "consensus"):
         raise ValueError(f"--confidence needs -m auto, got -m {args.method}.")
     if args.save is not None:
@@ -122,37 +123,22 @@ def _check_outputs(args: argparse.Namespace) -> None:
 # -- files larger than memory: labels are read in blocks, here or on a Dask cluster ------------------------------
 
 
-def _is_large(args: argparse.Namespace, paths: list[Path]) -> bool:
-    """Whether scale was asked for, or the table would fill half of the free memory when read."""
-    if args.memory is not None or args.jobs is not None or args.dask is not None:
-        if len(paths) > 1:
-            raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
-        return True
-    return len(paths) == 1 and _bytes_in_memory(args, paths[0]) > available_bytes() // 2
-
-
-def _bytes_in_memory(args: argparse.Namespace, path: Path) -> int:
-    """Estimate of what reading the whole file takes; 0 when that is not known or the reader will refuse it."""
-    if not path.exists() or args.missing == "singletons":
-        return 0
-    try:
-        if path.is_file() and find_format(path, args.format).is_text:
-            return 4 * path.stat().st_size
-        table, _ = open_table(path, args.format, Options(max_bytes=args.max_bytes))
-    except (ValueError, OSError, ImportError):  # the reader says what is wrong
-        return 0
-    needed = table_bytes(table.n_rows or 0, len(table.names))
-    return needed if needed <= table.limit.allowed else 0
-
-
 @contextmanager
 def _opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, Any, bool]]:
-    """The ensemble, the engine for it, and whether it was left in its file."""
-    if not _is_large(args, paths):
+    """The ensemble, the engine for it, and whether it was left in its file: when scale was asked for, or when the
+    table would fill half of the free memory."""
+    asked = args.memory is not None or args.jobs is not None or args.dask is not None
+    if asked and len(paths) > 1:
+        raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
+    if len(paths) > 1 or (args.missing == "singletons" and not asked):
         yield common.read_input(args, paths), args.engine, False
         return
+    file = common.open_input(args, paths[0])
+    if not asked and file.bytes_in_memory <= available_bytes() // 2:
+        yield common.noted(args, file.ensemble(args.missing)), args.engine, False
+        return
     with _engine(args) as engine:
-        yield StoredEnsemble(paths[0], **common.reading(args)), engine, True
+        yield StoredEnsemble(file, missing=args.missing), engine, True
 
 
 @contextmanager
@@ -179,7 +165,7 @@ def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> N
     """Refuse a name of the new column that the output will have already, before the fit."""
     if args.output is None or len(paths) != 1 or not joins_source(args.output, paths[0]):
         return
-    replaced = table_format(args.output) == "h5ad" and args.force
+    replaced = table_format(args.output).replaces and args.force
     if args.name in (*ensemble.names, *args.exclude, args.class_column) and not replaced:
         raise ValueError(f"{args.labels[0]} already has a column {args.name!r}; choose another name with --name.")
 
@@ -190,7 +176,10 @@ def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
     from ..consensus.registry import make_method
 
     settings = {"n_clusters": common.clusters_for(args), "n_init": args.n_init, "random_state": args.seed}
+    settings["min_cluster_size"] = args.min_cluster_size
     model = make_method(args.method, **settings, engine=engine)
+    if args.min_cluster_size is not None and not hasattr(model, "min_cluster_size"):
+        raise ValueError(f"--min-cluster-size: {args.method} has no such setting; use -m auto, average or lwea.")
     if args.save is not None and not hasattr(model, "save"):
         raise ValueError(f"--save: {args.method} cannot be saved; a class derived from ConsensusEstimator can.")
     return fit_to(model, ensemble)
@@ -226,12 +215,13 @@ def _parts(labels: Any) -> Iterator[Any]:
 def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, ensemble: Any) -> None:
     """The labels, and the confidence where asked for, beside the content of a single input of the same kind."""
     source = paths[0] if len(paths) == 1 else None
-    kind = "tsv" if args.output == "-" and args.format == "tsv" else None
+    kind = args.format if args.output == "-" and args.format and format_called(args.format).is_text else None
     columns = {args.name: labels}
     if args.confidence:
         columns[f"{args.name}_confidence"] = np.asarray(model.confidence_, dtype=float).round(4)
     ids = None if joins_source(args.output, source, kind) else ensemble.item_ids
-    write_labels(args.output, columns, source=source, ids=ids, format=kind, header=args.header, force=args.force)
+    write_labels(args.output, columns, source=source, ids=ids, format=kind, header=args.header,
+                 delimiter=args.delimiter, force=args.force, trusted=args.trusted)  # fmt: skip
 
 
 def summary(

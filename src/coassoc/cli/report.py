@@ -20,7 +20,7 @@ clusterings, ambiguous pairs, and other methods."""
 EPILOG = """examples:
   coassoc report labels.csv -k 20 -o report.html
   coassoc report with-consensus.csv --labels consensus -o report.html
-  coassoc report labels.csv -k 10 --features measurements.csv -o report.html
+  coassoc report labels.csv --features measurements.csv --scaling z --exclude postcode -o report.html
 """
 
 
@@ -29,9 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     common.add_method(parser)
     option("--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on")
-    option("--features", metavar="FILE", help="numbers of the items, in any format: compares k")
-    option("--features-id", metavar="NAME", help="column of that file that names the items")
-    option("--features-exclude", nargs="+", default=[], metavar="NAME", help="columns that are no features")
+    option("--features", metavar="FILE",
+           help="numbers and categories of the items, in any format: explain the clusters and suggest their number; "
+           "--exclude leaves out columns of this file, too")  # fmt: skip
+    option("--features-id", metavar="NAME", help="column of that file that names the items (default: a first column "
+           "called id)")  # fmt: skip
+    option("--scaling", choices=("raw", "z", "minmax"), default="raw",
+           help="features for the number of clusters: raw (default), z or on [0, 1]")  # fmt: skip
     option("--compare", nargs="*", metavar="NAME", help="methods to put beside it (default: fast ones)")
     option("--no-compare", action="store_true", help="run no other method")
     option("--title", help="title of the page (default: the name of the file)")
@@ -55,12 +59,15 @@ def run(args: argparse.Namespace) -> int:
             args.exclude = [*args.exclude, args.labels_column]
         ensemble = common.read_input(args, paths)
         labels = None if args.labels_column is None else common.read_partition(args, paths[0], ensemble)
+        features, names = _features(args, ensemble)
         summary = summarize(
             ensemble,
             common.clusters_for(args),
             labels=labels,
             method=args.method,
-            features=_features(args, ensemble),
+            features=features,
+            feature_names=names,
+            scaling=args.scaling,
             compare=False if args.no_compare else True if args.compare is None else args.compare,
             title=args.title or _title(args.labels),
             random_state=args.seed,
@@ -70,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
         progress.step("drawing")
         page = render(summary)
     answer = summary.consensus
-    if answer["chance"] is not None and answer["chance"]["warning"] is not None:
-        common.note(answer["chance"]["warning"], "warning")
+    if answer["supported"] is False:
+        common.note("the clusterings agree no more than chance: this consensus shows no structure.", "warning")
     if args.output == "-":
         print(page)  # HTML, in which names are escaped already
         return 0
@@ -84,7 +91,11 @@ def run(args: argparse.Namespace) -> int:
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
         **{name: answer[name] for name in ("method", "n_clusters", "density", "ensemble_nmi", "class_nmi")},
-        "chance": answer["chance"],
+        "supported": answer["supported"],
+        "stability": answer["stability"],
+        "surely_placed": answer["sure_share"],
+        "nearest": {"clustering": answer["nearest"].name, "ari": answer["nearest"].ari},
+        "camps": [camp["members"] for camp in summary.camps],
         "verdict": answer["verdict"],
         "pac": summary.distribution.pac,
         "outlying_partitions": summary.partitions["partition"][summary.partitions["outlier"]].tolist(),
@@ -99,14 +110,14 @@ def _title(labels: list[str]) -> str:
     return f"Consensus of {name}" + (f" and {len(labels) - 1} more" if len(labels) > 1 else "")
 
 
-def _features(args: argparse.Namespace, ensemble: Any) -> Any:
-    """Features in the order of the ensemble's items: matched by id if both files have ids, else row by row."""
+def _features(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
+    """Features in the order of the ensemble's items, by id if both files have ids, else row by row; and their names."""
     if args.features is None:
-        return None
-    table = read_features(args.features, exclude=args.features_exclude, id_column=args.features_id)
+        return None, None
+    table = read_features(args.features, exclude=args.exclude, id_column=args.features_id, categories=True)
     rows = common.rows_of_items(ensemble, table.ids, len(table.X), args.features, "--features-id")
     absent = np.flatnonzero(rows < 0)
     if len(absent):
         item = ensemble.item_ids[absent[0]]
         raise ValueError(f"{args.features} has no row for the item {item!r}; every item needs features.")
-    return table.X[rows]
+    return table.X[rows], table.names

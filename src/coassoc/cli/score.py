@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from ..ensemble import write_labels
-from ..ensemble.io.writing import table_format
+from ..ensemble.io.formats import endings
+from ..ensemble.io.writing import several, table_format
 from ..metrics import kmeans_loss
 from ..report import plain_text
 from . import common
@@ -27,15 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", dest="labels_column", default="consensus", metavar="NAME",
                         help="column that holds the partition to score (default: consensus)")  # fmt: skip
     parser.add_argument("--labels-file", metavar="FILE", help="file that holds that column, when it is another one")
-    parser.add_argument("--items", metavar="FILE", help="also write the stability of every item (csv, tsv or parquet)")
+    parser.add_argument("--items", metavar="FILE", help="also write the stability of every item")
     parser.add_argument("--force", action="store_true", help="overwrite that file if it exists")
     parser.add_argument("--engine", default="auto", metavar="NAME", help="auto, native, numpy (default: auto)")
 
 
 def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"--items": args.items}, args.labels_file)
-    if args.items is not None and table_format(args.items) not in ("csv", "tsv", "parquet"):
-        raise ValueError(f"--items must be a .csv, .tsv or .parquet file, got {args.items!r}.")
+    if args.items is not None and table_format(args.items).one_array:
+        raise ValueError(f"--items must end in one of {endings(several())}, got {args.items!r}.")
     with common.input_paths(args) as paths, common.Progress("coassoc score") as progress:
         progress.step("reading")
         if args.labels_file is None:

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     with common.Progress("coassoc select-k") as progress:
         progress.step("reading")
         if args.features is not None:
-            X = read_features(args.features).X
+            X = read_features(args.features, exclude=args.exclude, categories=True).X
             progress.step("comparing with Gaussian data")
             selection = select_k(X, ks, reference="gaussian", **settings)
         else:

@@ -18,7 +18,7 @@ from ..ensemble import Ensemble
 from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.frames import KINDS, as_series
 from ..ensemble.gpu import known_rows, no_labels
-from ..ensemble.io.blocks import is_dask
+from ..ensemble.io.coding import is_dask
 from ..metrics.counting import counts_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
 from ..metrics.profiles import ProfileMixin

@@ -16,7 +16,7 @@ from ..core.objectives import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.gpu import look_up
-from ..ensemble.io.blocks import is_dask
+from ..ensemble.io.coding import is_dask
 from .base import ConsensusEstimator, PredictMixin
 from .lloyd import TooFewRows, lloyd, seeded_fits
 from .merge import joined_counts, merged_counts

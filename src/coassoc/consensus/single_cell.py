@@ -13,6 +13,7 @@ from ..ensemble.encode import Dictionary
 from ..ensemble.io.cells import label_of
 from ..metrics import order_by_size
 from .auto.estimator import Consensus
+from .hidden import hidden_clusters
 from .leiden import RESOLUTIONS, GraphConsensus
 from .leiden import stable_leiden as stable_communities
 
@@ -25,6 +26,7 @@ def consensus(
     *,
     n_clusters: Any = "auto",
     method: str = "auto",
+    min_cluster_size: int = 1,
     key_added: str = "consensus",
     random_state: Any = 0,
     engine: Any = "auto",
@@ -41,6 +43,8 @@ def consensus(
         Number of clusters, or the numbers to choose from.
     method : str, default="auto"
         See :class:`coassoc.Consensus`.
+    min_cluster_size : int, default=1
+        Smaller groups of cells join the nearest cluster; 1 keeps every group.
     key_added : str, default="consensus"
         Name of what is written.
     random_state : int, Generator, RandomState or None, default=0
@@ -52,15 +56,31 @@ def consensus(
     -------
     Consensus
         The fitted estimator. ``.obs[key_added]`` has the labels as ordered categories, the largest cluster first;
-        ``.obs[key_added + "_confidence"]`` the confidence of each cell from 0 to 1; ``.uns[key_added]`` the columns
-        used, the method, the number of clusters, its runners-up and the verdict. Cells without any label have none.
+        ``.obs[key_added + "_confidence"]`` the confidence of each cell from 0 to 1. Cells without any label have none.
+        ``.uns[key_added]`` has the columns used (``keys``), the adjusted Rand index of each with the consensus
+        (``partition_agreement``), the ``nearest`` of them and its index (``nearest_ari``), the ``method``,
+        ``n_clusters``, ``runners_up`` and ``verdict``, and ``hidden``: sentences on small clusters that most finer
+        clusterings share and the consensus does not have.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, pandas as pd, coassoc as ca
+    >>> coarse, fine = np.repeat([0, 1, 1, 2], 30), np.repeat([0, 1, 2, 3], 30)
+    >>> runs = {"leiden_0.5": coarse, "leiden_1.0": fine, "leiden_1.5": np.where(np.arange(120) % 40, fine, 3)}
+    >>> adata = anndata.AnnData(obs=pd.DataFrame(runs, index=np.arange(120).astype(str)).astype("category"))
+    >>> answer = ca.tl.consensus(adata, keys="leiden*")
+    >>> adata.obs["consensus"].value_counts(sort=False).tolist()
+    [30, 30, 30, 30]
+    >>> print(f"closest to {adata.uns['consensus']['nearest']}, ARI {adata.uns['consensus']['nearest_ari']:.2f}")
+    closest to leiden_1.0, ARI 1.00
     """
     written = (key_added, f"{key_added}_confidence")
     names = [name for name in matching_keys(adata, keys) if name not in written]
     if not names:
         raise ValueError(f"keys: {keys!r} matches what tl.consensus wrote and nothing else; choose another key_added.")
     ensemble = cells_ensemble(adata, names)
-    model = Consensus(n_clusters, method, random_state=random_state, engine=engine).fit(ensemble)
+    settings = {"min_cluster_size": min_cluster_size, "random_state": random_state, "engine": engine}
+    model = Consensus(n_clusters, method, **settings).fit(ensemble)
     labels = _write_labels(adata, key_added, model.labels_)
     adata.obs[written[1]] = np.where(labels < 0, np.nan, np.asarray(model.confidence_, dtype=float))
     adata.uns[key_added] = {
@@ -71,6 +91,10 @@ def consensus(
         "supported": bool(model.supported_),
         "verdict": model.verdict_,
         "partition_weights": np.asarray(model.partition_weights_),
+        "partition_agreement": np.asarray(model.partition_agreement_),
+        "nearest": model.nearest_partition_.name,
+        "nearest_ari": model.nearest_partition_.ari,
+        "hidden": [str(one) for one in hidden_clusters(ensemble, labels, engine=engine)],
     }
     return model
 

@@ -1,13 +1,31 @@
-"""Features or label tables in, an `Ensemble` out."""
+"""Features or label tables in, an `Ensemble` out.
 
-from .ensemble import Ensemble, check_ensemble
-from .generate import make_ensemble
-from .generate_large import make_ensemble_large
-from .gpu import DeviceEnsemble  # noqa: F401  Ensemble(array on a GPU) makes one
-from .io.reading import read_ensemble
-from .io.writing import write_ensemble, write_labels
-from .stored import StoredEnsemble
+The names below are imported when one of them is first asked for, so that the process which reads a file that is not
+trusted (`io.guard`) starts quickly.
+"""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ensemble import Ensemble, check_ensemble
+    from .generate import make_ensemble
+    from .generate_large import make_ensemble_large
+    from .io.reading import read_ensemble
+    from .io.writing import write_ensemble, write_labels
+    from .stored import StoredEnsemble
+
+_MODULES = {
+    "Ensemble": "ensemble",
+    "check_ensemble": "ensemble",
+    "DeviceEnsemble": "gpu",  # Ensemble(array on a GPU) makes one
+    "StoredEnsemble": "stored",  # Ensemble(path) makes one
+    "make_ensemble": "generate",
+    "make_ensemble_large": "generate_large",
+    "read_ensemble": "io.reading",
+    "write_ensemble": "io.writing",
+    "write_labels": "io.writing",
+}
 __all__ = [
     "Ensemble",
     "StoredEnsemble",
@@ -18,3 +36,14 @@ __all__ = [
     "write_ensemble",
     "write_labels",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        for module in dict.fromkeys(_MODULES.values()):  # all of them: Ensemble looks for its kinds among subclasses
+            import_module(f".{module}", __name__)
+        globals().update({key: getattr(import_module(f".{module}", __name__), key) for key, module in _MODULES.items()})
+        return globals()[name]

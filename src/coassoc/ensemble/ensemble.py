@@ -12,7 +12,7 @@ from ..engines.contract import Loadable
 from .communities import are_communities, check_no_communities, community_labels
 from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
-from .io.blocks import Coding
+from .io.coding import Coding
 from .io.roles import warn_of_odd_columns
 from .memberships import check_no_memberships, drawn_labels, is_membership_matrix
 from .pairs import check_pairs, graph_shares, is_graph, pair_shares
@@ -31,7 +31,7 @@ class Ensemble(Loadable):
     ----------
     partitions : array-like of shape (n_samples, n_partitions), or Ensemble
         One row per item, one column per clustering. Integers, strings, booleans, whole floats; NumPy array,
-        memory map, nested list of rows, pandas, polars or pyarrow table. A path (NPY, Parquet file or folder) or a
+        memory map, nested list of rows, pandas, polars or pyarrow table. A path (of a file or a folder) or a
         Dask collection gives an ensemble that leaves the labels where they are: see the page on scale.
     missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
         What a missing label is and becomes. ``"negative"``: NaN, None and negative integers (HDBSCAN's noise)

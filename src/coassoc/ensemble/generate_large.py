@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .generate import check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
-from .io.blocks import source_of
+from .io.arrow import PARQUET
+from .io.coding import batch_columns, batches_in, source_of
 from .io.output import check_writable, replacing
 from .stored import StoredEnsemble
 
@@ -38,7 +39,7 @@ def make_ensemble_large(
     Parameters
     ----------
     features : path
-        Parquet file, folder of Parquet files, or NPY file of numbers.
+        File, or folder of files, of numbers, in a format that says how many rows there are (not text). It is trusted.
     output : path
         Parquet file of labels to write, one column per partition.
     n_partitions, n_clusters, clusterer, feature_fraction, n_init, random_state
@@ -74,12 +75,14 @@ def make_ensemble_large(
     Ensemble(500 items, 4 clusterings, stored in labels.parquet)
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     source, target = source_of(features, columns), Path(output)
     check_writable(target, force=force)
-    if source.kind not in ("npy", "parquet"):
-        raise ValueError(f"features must be a Parquet or NPY file, got {source.what}; write them as one first.")
+    if source.n_rows is None:
+        raise ValueError(
+            f"features must be in a file that tells its number of rows, such as {PARQUET.name}, got {source.what}; "
+            "write them as one first."
+        )
     sizes = [block.rows for block in source.blocks]
     if sum(sizes) < 2:
         raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
@@ -95,7 +98,7 @@ def make_ensemble_large(
             sample.append(X[_between(model.rows, start, len(X))])
     models = [fit_model(model, np.concatenate(samples[j]), j) for j, model in enumerate(drawn)]
     schema = pa.schema([(f"partition_{j}", pa.int32()) for j in range(n_partitions)])
-    with replacing(target, force=force) as partial, pq.ParquetWriter(partial, schema) as writer:
+    with replacing(target, force=force) as partial, PARQUET.writer(partial, schema) as writer:
         for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
             X = _features(block, start)
             labels = [model.label(X, start) if len(X) else np.empty(0) for model in models]
@@ -107,13 +110,17 @@ def make_ensemble_large(
 
 def _features(block: Any, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    table = block.read()
-    if isinstance(table, dict):
-        parts = {name: np.asarray(column) for name, column in table.items()}
-        words = [name for name, part in parts.items() if part.dtype.kind not in "iufb"]
-        if words:
-            raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
-        table = np.column_stack(list(parts.values()))
+    parts = []
+    for batch in batches_in(block):
+        if not isinstance(batch, np.ndarray):
+            names = batch.schema.names
+            columns = {name: np.asarray(pair[0]) for name, pair in zip(names, batch_columns(batch, names)[1])}
+            words = [name for name, part in columns.items() if part.dtype.kind not in "iufb"]
+            if words:
+                raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
+            batch = np.column_stack(list(columns.values()))
+        parts.append(batch)
+    table = parts[0] if len(parts) == 1 else np.concatenate(parts)
     X = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
     check_finite(X, start, "features")
     return np.ascontiguousarray(X)

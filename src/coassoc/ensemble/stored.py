@@ -16,10 +16,10 @@ from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble
-from .io.blocks import Coding, Source, dask_source, existing, file_source, gather, is_dask
-from .io.reading import check_ids, decode, open_roles
-from .io.roles import Choice, Roles
-from .io.table import Options, Table, naming
+from .io.coding import Coding, Source, dask_source, existing, is_dask
+from .io.reading import LabelFile
+from .io.roles import Choice
+from .io.table import Options, naming
 from .rows import are_codes
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
@@ -28,19 +28,18 @@ _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copie
 class StoredEnsemble(Ensemble):
     """An ensemble whose labels are read block by block, when they are needed.
 
-    ``Ensemble("big.parquet")``, ``Ensemble("codes.npy")`` and ``Ensemble(dask_array)`` give one. Opening reads what the
-    file declares about itself and its first rows. The labels are counted (one pass) when the base clusters are first
-    asked for, and coded (another) when the codes are: into a temporary file of one byte per label in the common case,
-    mapped into memory. An NPY file that holds compact codes already is mapped as it is. On a cluster both passes are
-    done by the workers and no code comes back.
+    ``Ensemble(path)`` and ``Ensemble(dask_array)`` give one. Opening reads what the file declares about itself and its
+    first rows. The labels are counted (one pass) when the base clusters are first asked for, and coded (another) when
+    the codes are: into a temporary file of one byte per label in the common case, mapped into memory. A NumPy array of
+    compact codes is mapped as it is. On a cluster both passes are done by the workers and no code comes back.
 
     Parameters
     ----------
     table : path, Dask array or Dask data frame
-        Any file that `read_ensemble` reads, or a folder of Parquet files taken in the order of their names.
+        Any file or folder that `read_ensemble` reads; the files of a folder are taken in the order of their names.
     missing : {"negative", "nan", "cluster"}, default="negative"
         As for `Ensemble`; ``"singletons"`` needs the table in memory.
-    columns, exclude, id_column, class_column, format, delimiter, header, max_bytes
+    columns, exclude, id_column, class_column, format, delimiter, header, max_bytes, trusted
         As for `read_ensemble`.
     directory : str, optional
         Where the temporary file of codes goes; the system's place for such files when None.
@@ -71,6 +70,7 @@ class StoredEnsemble(Ensemble):
         delimiter: str | None = None,
         header: bool | None = None,
         max_bytes: int | None = None,
+        trusted: bool = False,
         directory: str | None = None,
     ):
         if isinstance(table, StoredEnsemble):
@@ -79,16 +79,16 @@ class StoredEnsemble(Ensemble):
         check_missing_rule(missing)
         if missing == "singletons":
             raise ValueError("missing='singletons' needs the table in memory; use 'negative', 'nan' or 'cluster' here.")
-        self._table: Table | None = None
-        self._roles = Roles([], None, None)
+        self._file: LabelFile | None = None
         if is_dask(table):
             self.source: Source = dask_source(table, columns)
         else:
-            choice, options = Choice(columns, exclude, id_column, class_column), Options(delimiter, header, max_bytes)
-            path = existing(table, "partitions")
-            with naming(path):
-                self._table, found, self._roles = open_roles(path, choice, format, options)
-                self.source = file_source(self._table, found.name, self._roles.partitions)
+            if not isinstance(table, LabelFile):
+                choice = Choice(columns, exclude, id_column, class_column)
+                options = Options(delimiter, header, max_bytes, trusted)
+                table = LabelFile(existing(table, "partitions"), choice, format, options)
+            self._file = table
+            self.source = table.source()
         self.missing, self.directory = missing, directory
         self.names = self.source.names
         self._block_sizes: list[int] = []
@@ -97,7 +97,7 @@ class StoredEnsemble(Ensemble):
 
     @staticmethod
     def takes(table: Any) -> bool:
-        return isinstance(table, (str, os.PathLike, StoredEnsemble)) or is_dask(table)
+        return isinstance(table, (str, os.PathLike, LabelFile, StoredEnsemble)) or is_dask(table)
 
     def __reduce__(self) -> Any:
         raise TypeError("an ensemble in a file or on a cluster is not pickled; open it again where it is needed.")
@@ -108,19 +108,20 @@ class StoredEnsemble(Ensemble):
         """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
             source, rule = self.source, self.missing
-            counted = tally(source, rule) if tally else source.tally(source.blocks, self.names, rule)
             with naming(Path(source.what)):
+                counted = tally(source, rule) if tally else source.tally(source.batches(), self.names, rule)
                 self._block_sizes, tallies = counted
                 if sum(self._block_sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
                 self._known = Coding.of(tallies, self.names, self.missing)
-                if tally is None and self.source.kind == "npy":
+                if tally is None:
                     self._use_file(self._known)
         return self._known
 
     def _use_file(self, coding: Coding) -> None:
-        """Use an NPY file of codes as it is."""
-        mapped = self._table.array() if self._table is not None and self.names == self._table.names else None
+        """Use an array of codes in a file as it is."""
+        table = self.source.table
+        mapped = table.array() if table is not None and self.names == table.names else None
         if mapped is not None and mapped.flags.c_contiguous and are_codes(mapped, coding.labels, coding.dtype):
             self._codes = mapped
 
@@ -141,8 +142,8 @@ class StoredEnsemble(Ensemble):
     def _write_codes(self, coding: Coding) -> np.ndarray:
         codes = file_array((self.n_samples, self.n_partitions), coding.dtype, self.directory)
         start = 0
-        for block in self.source.blocks:
-            part = coding.codes_of(block.read())
+        for batch in self.source.batches():
+            part = coding.codes_of(batch)
             codes[start : start + len(part)] = part
             start += len(part)
         return codes
@@ -150,19 +151,12 @@ class StoredEnsemble(Ensemble):
     @cached_property
     def item_ids(self) -> np.ndarray | None:  # type: ignore[override]
         """Names of the items, read when asked for."""
-        return self._aside(self._roles.ids, check_ids)
+        return None if self._file is None else self._file.aside(self._file.roles.ids)
 
     @cached_property
     def classes(self) -> np.ndarray | None:  # type: ignore[override]
         """Known classes, read when asked for."""
-        return self._aside(self._roles.classes, lambda column, *_: decode(column))
-
-    def _aside(self, name: str | None, values_of: Callable[..., np.ndarray]) -> np.ndarray | None:
-        """A column that is no partition."""
-        if name is None or self._table is None:
-            return None
-        with naming(self._table.path):
-            return values_of(gather(self._table, [name])[name], self._table.path, name)
+        return None if self._file is None else self._file.aside(self._file.roles.classes)
 
     def __getattr__(self, name: str) -> Any:
         """What the base class stores, found when first asked for."""
@@ -186,7 +180,7 @@ class StoredEnsemble(Ensemble):
 
     @property
     def block_sizes(self) -> list[int]:
-        """Rows of each block of the source."""
+        """Rows of each block of the source, or of each batch that was read here."""
         if not self._block_sizes:
             self.scan()
         return self._block_sizes
@@ -201,6 +195,6 @@ class StoredEnsemble(Ensemble):
         return Stream(memory=max(free, 1 << 26), directory=self.directory) if need > free else None
 
     def __repr__(self) -> str:
-        n = self.source.n_rows
+        n = sum(self._block_sizes) or self.source.n_rows
         items = "items not yet counted" if n is None else f"{n} items"
         return f"Ensemble({items}, {self.n_partitions} clusterings, stored in {self.source.what})"

@@ -19,6 +19,7 @@ _EXPORTS = {
     "plot_cdf": "displays",
     "plot_stability": "displays",
     "plot_select_k": "displays",
+    "plot_profile": "displays",
     "compare": "comparison",
 }
 

@@ -1,13 +1,12 @@
-"""Axes to draw on, and drawings as part of a page."""
+"""Axes to draw on, colours, and drawings in files."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable
-from html import escape
-from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..ensemble.io.output import replacing
 
@@ -29,6 +28,15 @@ def axes_or_new(axes: Any = None, columns: int = 1, **settings: Any) -> Any:
     except ImportError:
         raise ImportError(_INSTALL) from None
     return plt.subplots(1, columns, layout="constrained", **settings)[1]
+
+
+def distinct_colours(n: int) -> np.ndarray:
+    """(n, 3) colours, different up to 60."""
+    from matplotlib import colormaps
+
+    names = ["tab10"] if n <= 10 else ["tab20", "tab20b", "tab20c"]
+    colours = np.concatenate([np.asarray(colormaps[name](range(colormaps[name].N)))[:, :3] for name in names])
+    return colours[np.arange(n) % len(colours)]
 
 
 def with_ax(draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,14 +65,3 @@ def save_drawing(ax: Any, path: Any, *, force: bool = False) -> None:
     """Write the figure of some axes; the suffix gives the format."""
     with replacing(path, force=force) as partial:
         ax.figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)
-
-
-def embedded(figure: Any, text: str, kind: str = "svg", **settings: Any) -> str:
-    """The figure inside an HTML element; `text` describes it to those who do not see it."""
-    from matplotlib import rc_context
-
-    data = BytesIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "coassoc"}):
-        figure.savefig(data, format=kind, metadata={"Date": None} if kind == "svg" else None, **settings)
-    mime = "image/svg+xml" if kind == "svg" else f"image/{kind}"
-    return f'<img alt="{escape(text)}" src="data:{mime};base64,{b64encode(data.getvalue()).decode()}">'

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.auto.chance import support_and_scores
-from ..consensus.base import fit_to
+from ..consensus.base import fit_to, on_host
 from ..consensus.registry import Method, Settings, compared_methods, named_method, own_method
 from ..core.checks import check_integer
 from ..core.densities import density_from_counts
@@ -27,6 +27,9 @@ from ..metrics.counting import counts_of, mean_nmi
 from ..metrics.labels import check_labels
 from . import plain_text
 from .axes import axes_or_new
+
+MOST_COMPARED = 20_000  # items that methods are compared on where clusterings are left out, and in a report
+_LINE = 12  # points from one name in the picture to the next
 
 
 @dataclass
@@ -110,6 +113,13 @@ class Comparison:
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> result = ca.compare([[0, 1], [0, 1], [1, 0], [1, 0]], 2, ["kmeans", "sec"])
+        >>> result.to_frame()["density"].to_dict()
+        {'kmeans': 1.0, 'sec': 1.0}
         """
         rows = [asdict(row) for row in self.rows]
         return Columns({name: [row[name] for row in rows] for name in (rows[0] if rows else ())}).to_frame(kind)
@@ -129,18 +139,33 @@ class Comparison:
         Returns
         -------
         matplotlib Axes
+
+        Examples
+        --------
+        >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
+        >>> ax = ca.compare([[0, 1], [0, 1], [1, 0], [1, 0]], 2, ["kmeans", "sec"]).plot()
+        >>> sorted(text.get_text() for text in ax.texts)
+        ['kmeans', 'sec']
         """
-        ax = axes_or_new(ax, figsize=(5.5, 4))
-        for row in self.as_dict()["methods"]:
-            if row[x] is not None and row[y] is not None:
-                ax.plot(row[x], row[y], "o")
-                ax.annotate(row["method"], (row[x], row[y]), xytext=(7, 3), textcoords="offset points", fontsize=9)
+        rows = [row for row in self.as_dict()["methods"] if row[x] is not None and row[y] is not None]
+        rows.sort(key=lambda row: row[y])
+        height = _LINE * (len(rows) + 6) / 72
+        ax = axes_or_new(ax, figsize=(6.5, max(4.0, height)))
         best = {"density": self.zero_effort_density["best"], "ensemble_nmi": self.zero_effort_nmi["best"]}
         for score, draw in ((x, ax.axvline), (y, ax.axhline)):
             if score in best:
                 draw(best[score], color="0.5", linewidth=1, linestyle="--")
-        ax.margins(0.2)
-        ax.set(xlabel=x.replace("_", " "), ylabel=y.replace("_", " "))
+        for row in rows:
+            ax.plot(row[x], row[y], "o")
+        ax.margins(0.1)
+        # names stand in a column on the right, far enough apart, each with a line to its dot
+        low, high = ax.get_ylim()
+        wanted = np.array([(row[y] - low) / (high - low) for row in rows])
+        for row, place in zip(rows, _apart(wanted, _LINE / (72 * ax.get_window_extent().height / ax.figure.dpi))):
+            line = {"arrowstyle": "-", "color": "0.75", "linewidth": 0.7, "relpos": (0, 0.5)}
+            where = {"xytext": (1.04, place), "textcoords": "axes fraction", "va": "center", "annotation_clip": False}
+            ax.annotate(row["method"], (row[x], row[y]), fontsize=9, arrowprops=line, **where)
+        ax.set(**{f"{axis}label": name.replace("_", " ").replace("nmi", "NMI") for axis, name in (("x", x), ("y", y))})
         return ax
 
     def to_text(self) -> str:
@@ -206,15 +231,18 @@ def compare(
     -----
     Density and ensemble NMI measure how well a partition represents the ensemble; some methods optimise one of them,
     some the other. Neither measures agreement with true classes. The NMI left out can be compared with that of a single
-    partition: each method is fitted to two random halves of the partitions, and scored on the other half.
+    partition: each method is fitted to two random halves of the partitions, and scored on the other half, on at most
+    20,000 items. Nothing of the scored half, not even the number of clusters, is known to the fit.
 
     Examples
     --------
     >>> from coassoc.report import compare
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
     >>> result = compare(table, 2, ["kmeans", "eac-average"])
-    >>> [(row.method, row.clusters) for row in result.rows]
-    [('kmeans', 2), ('eac-average', 2)]
+    >>> for row in result.rows:
+    ...     print(f"{row.method}: {row.clusters} clusters, density {row.density:.2f}, NMI {row.ensemble_nmi:.2f}")
+    kmeans: 2 clusters, density 0.83, NMI 0.91
+    eac-average: 2 clusters, density 0.83, NMI 0.91
     """
     k = check_integer(n_clusters, "n_clusters")
     chosen = compared_methods() if methods is None else check_methods(methods)
@@ -230,6 +258,13 @@ def compare(
         if labels is not None:
             result.labels[name] = labels
     return result
+
+
+def _apart(wanted: np.ndarray, gap: float) -> np.ndarray:
+    """Rising places at least `gap` apart and, where they fit, within [0, 1], near the rising places wanted."""
+    steps = gap * np.arange(len(wanted))
+    lowest = np.maximum.accumulate(np.maximum(wanted, 0.0) - steps)
+    return np.minimum(lowest, max(1.0 - gap * (len(wanted) - 1), 0.0)) + steps
 
 
 def check_methods(methods: Any) -> dict[str, tuple[Method, Settings]]:
@@ -268,31 +303,56 @@ def _run_method(
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
     with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
-        row.left_out_nmi = left_out_nmi(model, ensemble, seed or 0, engine)
+        row.left_out_nmi, _ = left_out_nmi(model, ensemble, seed or 0, engine)
     labels = np.asarray(model.labels_)
     return score(row, ensemble, labels, known, engine), labels
 
 
-def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:
-    """Mean NMI of the partitions with a consensus of other partitions: a fit to each of two random halves.
+def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> tuple[float, set[int]] | tuple[None, None]:
+    """Mean NMI of the partitions with a consensus of other partitions: a whole fit to each of two random halves.
 
-    :class:`coassoc.Consensus` has done more such fits already. None for a single partition.
+    With the numbers of clusters of the two fits.
+
+    Number of clusters, method and choice of partitions come from that half alone. An item that the half does not label
+    has no cluster, and does not count. On at most MOST_COMPARED items. None for a single partition.
     """
-    if hasattr(model, "partition_agreement_"):
-        return float(np.mean(model.partition_agreement_))
     p = ensemble.n_partitions
     if p < 2:
-        return None
+        return None, None
+    sample = sampled(ensemble, seed)
     halves = np.array_split(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x1EF7,))).permutation(p), 2)
-    parts = [
-        Ensemble.from_codes(np.ascontiguousarray(ensemble.codes[:, half]), ensemble.n_clusters[half]) for half in halves
-    ]
-    total = 0.0
+    codes, sizes = sample.codes, sample.n_clusters
+    parts = [Ensemble.from_codes(np.ascontiguousarray(codes[:, half]), sizes[half]) for half in halves]
+    total, numbers = 0.0, set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for used, left in (parts, parts[::-1]):
-            total += float(partition_agreement(left, fit_to(clone(model), used).labels_, engine=engine).sum())
-    return total / p
+            labels = on_host(fit_to(clone(model), used).labels_).copy()
+            unlabelled = used.unlabelled()
+            if unlabelled is not None:  # other clusterers than those of coassoc give such items a cluster
+                labels[unlabelled] = -1
+            total += float(partition_agreement(left, labels, engine=engine).sum())
+            numbers.add(len(np.unique(labels[labels >= 0])))
+    return total / p, numbers
+
+
+def sampled(ensemble: Ensemble, seed: int) -> Ensemble:
+    """The ensemble, or MOST_COMPARED of its items, in order and without ids."""
+    rows = sampled_rows(ensemble.n_samples, seed)
+    if rows is None:
+        return ensemble
+    settings: dict[str, Any] = {"names": ensemble.names, "categories": ensemble.categories}
+    sample = Ensemble.from_codes(ensemble.codes[rows], ensemble.n_clusters, **settings)
+    sample.classes = None if ensemble.classes is None else np.asarray(ensemble.classes)[rows]
+    return sample
+
+
+def sampled_rows(n_samples: int, seed: int) -> np.ndarray | None:
+    """Positions of the items of `sampled`; None for all."""
+    if n_samples <= MOST_COMPARED:
+        return None
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x5A3,)))
+    return np.sort(rng.choice(n_samples, MOST_COMPARED, replace=False))
 
 
 def known_classes(ensemble: Ensemble, classes: Any = None) -> np.ndarray | None:

@@ -36,9 +36,9 @@ def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any 
     Examples
     --------
     >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
-    >>> ax = ca.report.plot_coassociation([[0, 1], [0, 1], [1, 0]], [0, 0, 1])
-    >>> ax.get_xlabel()
-    'items, by cluster'
+    >>> ax = ca.report.plot_coassociation([[0, 1], [0, 1], [1, 0], [1, 1]], [0, 0, 1, 1])
+    >>> ax.collections[0].get_array().reshape(4, 4).round(2).tolist()[0]  # of the first item with each
+    [1.0, 1.0, 0.0, 0.5]
     """
     blocks = block_means(X, labels, max_blocks)
     ax = axes_or_new(ax, figsize=(5.2, 4.6))
@@ -70,9 +70,10 @@ def plot_tree(tree: Any, *, cut: int | None = None, cmap: Any = "viridis", ax: A
     Examples
     --------
     >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
-    >>> model = ca.BisectingConsensus(max_leaves=2, random_state=0).fit([[0, 1], [0, 1], [1, 0]])
-    >>> ca.report.plot_tree(model, cut=2).get_ylabel()
-    'clusters'
+    >>> model = ca.BisectingConsensus(max_leaves=3, random_state=0).fit([[0, 1], [0, 1], [1, 0], [1, 2], [2, 2]] * 3)
+    >>> ax = ca.report.plot_tree(model, cut=2)
+    >>> [text.get_text() for text in ax.get_yticklabels()]  # clusters of the cut, from the leaves up
+    ['3', '2', '1']
     """
     tree = getattr(tree, "tree_", tree)
     if not isinstance(tree, Tree):
@@ -109,8 +110,9 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
     Examples
     --------
     >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
-    >>> ca.report.plot_cdf([[0, 1], [0, 1], [1, 0]]).get_xlabel()
-    'co-association of a pair'
+    >>> ax = ca.report.plot_cdf([[0, 1], [0, 1], [1, 0], [1, 1]])
+    >>> ax.get_legend().get_texts()[0].get_text()  # half of the pairs are together in one of the two
+    'PAC 0.500'
     """
     distribution = pair_distribution(check_ensemble(X), random_state)
     ax = axes_or_new(ax, figsize=(5.5, 3.6))
@@ -136,8 +138,9 @@ def plot_stability(X: Any, labels: Any, *, bins: int = 40, ax: Any = None):
     Examples
     --------
     >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
-    >>> ca.report.plot_stability([[0, 1], [0, 1], [1, 0]], [0, 0, 1]).get_ylabel()
-    'items'
+    >>> ax = ca.report.plot_stability([[0, 1], [0, 1], [1, 0], [1, 1]], [0, 0, 1, 1], bins=4)
+    >>> [int(bar.get_height()) for bar in ax.patches]  # from −1 to −0.5, ..., from 0.5 to 1
+    [0, 0, 1, 3]
     """
     ensemble = check_ensemble(X)
     codes, _ = check_labels(labels, ensemble.n_samples)
@@ -146,6 +149,40 @@ def plot_stability(X: Any, labels: Any, *, bins: int = 40, ax: Any = None):
     ax.hist(margin, bins=np.linspace(-1, 1, bins + 1), color="tab:blue")
     ax.axvline(0, color="0.4", linewidth=0.8)
     ax.set(xlabel="own cluster minus best other", ylabel="items", xlim=(min(0.0, margin.min()) - 0.03, 1.02))
+    return ax
+
+
+@with_ax
+def plot_profile(effects: Any, features: Any, clusters: Any = None, *, most: int = 25, ax: Any = None):
+    """How far each feature tells each cluster from the others: a heat map of effects.
+
+    Parameters
+    ----------
+    effects : array-like of shape (n_clusters, n_features)
+        Mean in the cluster minus mean of the other items, in standard deviations; see :func:`coassoc.profile`.
+    features : sequence of str
+        Names of the features.
+    clusters : sequence or None, default=None
+        Names of the clusters; None numbers them.
+    most : int, default=25
+        Features drawn at most: those with the largest effects.
+    {ax}
+
+    Examples
+    --------
+    >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
+    >>> ax = ca.report.plot_profile([[1.2, 0.1, -0.4], [-1.2, 0.0, 0.9]], ["age", "height", "income"], most=2)
+    >>> [text.get_text() for text in ax.get_xticklabels()]
+    ['age', 'income']
+    """
+    effects = np.nan_to_num(np.asarray(effects, dtype=np.float64))
+    shown = np.sort(np.argsort(-np.abs(effects).max(axis=0), kind="stable")[:most])
+    ax = axes_or_new(ax, figsize=(2.5 + 0.3 * len(shown), 1.5 + 0.25 * len(effects)))
+    mesh = ax.imshow(effects[:, shown], cmap="PuOr_r", vmin=-2, vmax=2, aspect="auto")
+    ax.set_xticks(range(len(shown)), [str(features[i]) for i in shown], rotation=45, ha="right")
+    ax.set_yticks(range(len(effects)), map(str, range(len(effects)) if clusters is None else clusters))
+    ax.set(ylabel="cluster")
+    ax.figure.colorbar(mesh, ax=ax, label="effect", shrink=0.85)
     return ax
 
 
@@ -167,8 +204,8 @@ def plot_select_k(selection: SelectK, axes: Any = None) -> Any:
     --------
     >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
     >>> selection = ca.select_k(ca.Ensemble([[0, 1], [0, 1], [1, 0], [1, 0]] * 9), [2], random_state=0)
-    >>> ca.report.plot_select_k(selection)[0].get_title()
-    'suggested k = 2'
+    >>> print(*(ax.get_title() for ax in ca.report.plot_select_k(selection)), sep="; ")
+    suggested k = 2; score: the highest is suggested
     """
     left, right = axes = axes_or_new(axes, 2, figsize=(9, 3.5))
     for name, curve in {"density": selection.density, **selection.curves}.items():

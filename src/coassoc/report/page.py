@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..consensus.auto.estimator import SURE
+from ..consensus.auto.confidence import SURE
 from ..engines.config import version_of
 from ..ensemble.io.output import check_writable, replacing
 from ..metrics.counting import contingency
@@ -21,6 +22,9 @@ from .summary import Summary, summarize
 _MOST_ROWS = 2000  # of tables other than that of the items
 _MOST_DRAWN = 200  # clusterings in the agreement picture
 _MOST_CLASSES = 100  # rows and columns of the table of classes
+_TOLD = 5  # features that the profile of a cluster names
+_MOST_FEATURES = 25  # columns of the picture of the profile
+STABLE, UNSTABLE = 0.8, 0.5  # stability and share of items surely placed: good from, bad below
 
 
 def write_report(
@@ -55,9 +59,9 @@ def write_report(
     Examples
     --------
     >>> import coassoc as ca
-    >>> page = ca.report.write_report([[0, 1], [0, 1], [1, 0], [1, 0]], 2, random_state=0)
-    >>> page.startswith("<!doctype html>")
-    True
+    >>> page = ca.report.write_report([[0, 1], [0, 1], [1, 0], [1, 0]], 2, title="Four items", random_state=0)
+    >>> "<title>Four items</title>" in page, len(page) < 5_000_000
+    (True, True)
     """
     if path is not None:
         check_writable(path, force=force)
@@ -85,35 +89,70 @@ def render(summary: Summary) -> str:
         version=version_of("coassoc"),
         library=files("coassoc.report").joinpath("assets/echarts.min.js").read_text(encoding="utf-8"),
         data=_data_script({"tables": tables(summary), "facts": _facts(summary)}),
+        cards=cards(summary),
         findings=findings(summary),
         sure=SURE,
     )
+
+
+def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
+    """At most four numbers: name, value, kind (good, fair, warn or none), what it is, and what is good and bad."""
+    c, suggested, others = s.consensus, s.number["suggested"], s.number["runners_up"]
+    kind, what = "", "Nothing confirms the number."
+    if c["supported"] is False:
+        kind, what = "warn", "The clusterings support no number: they agree no more than chance."
+    elif suggested is not None:
+        what = f"The clusterings suggest {suggested}" + (f"; nearly as good: {_or(others)}." if others else ".")
+        kind = "warn" if c["n_clusters"] not in (suggested, *others) else "fair" if others else "good"
+    if s.camps:
+        kind, what = "warn", f"The camps have {_or([camp['clusters'] for camp in s.camps])}; all together, this many."
+    scale = "Good: no other number is nearly as good. Bad: another one is suggested."
+    told = [("clusters", f"{c['n_clusters']:,}", kind, what, scale)]
+    if c["supported"] is False:
+        return told
+    if c["stability"] is not None and math.isfinite(c["stability"]):
+        what = "Answers from random halves of the clusterings, compared by the adjusted Rand index: 1 if equal."
+        scale = f"Good: {STABLE} or more. Bad: below {UNSTABLE}."
+        told.append(("stability", plain_text.number(c["stability"], 2), _kind(c["stability"]), what, scale))
+        what = f"Items with a confidence of at least {SURE}; the others lie between clusters."
+        scale = f"Good: {_percent(STABLE, 0)} or more. Bad: below {_percent(UNSTABLE, 0)}."
+        told.append(("items surely placed", _percent(c["sure_share"]), _kind(c["sure_share"]), what, scale))
+    matched = c["left_out"]["matched"]
+    if matched is not None:
+        name, value = "agreement with clusterings left out", plain_text.number(matched["consensus"], 2)
+        kind = "good" if matched["consensus"] >= matched["member"] else "warn"
+        what = f"NMI of consensuses of {matched['k']} clusters, each from half of the clusterings, with the other half."
+        member = f"{matched['member']:.2f}, that of the best single clustering (“{matched['name']}”) with the others"
+        told.append((name, value, kind, what, f"Good: at least {member}. Bad: less; the consensus then gains nothing."))
+    return told
+
+
+def _kind(value: float) -> str:
+    return "good" if value >= STABLE else "warn" if value < UNSTABLE else "fair"
+
+
+def _or(numbers: Sequence[Any]) -> str:
+    return " or ".join(map(str, numbers))
 
 
 def findings(s: Summary) -> list[tuple[str, str]]:
     """What else there is to know, as (kind, sentence); kind is good, note or warn."""
     sentences = []
     facts, supported = s.consensus, s.consensus["supported"]
-    suggested = s.number["suggested"]
     if s.confidence is None:
         text = (
             f"The verdict is that of Consensus on these clusterings. The labels below are others ({facts['method']}); "
             f"their adjusted Rand index with its answer is {1 - s.alternatives[0]['distance']:.3f}."
         )
         sentences.append(("note", text))
-    if suggested and facts["n_clusters"] not in (suggested, *s.number["runners_up"]):
-        text = f"This consensus has {facts['n_clusters']} clusters; the clusterings suggest {suggested}."
-        sentences.append(("warn", text))
-    if supported and facts["left_out"] is not None:
-        sentences += _against_members(s)
-    sure, pac = facts["sure_share"], s.distribution.pac
-    if supported and sure is not None and sure > 0.5 and pac > 0.3:
-        text = (
-            f"{_percent(sure)} of the items are surely placed, though {_percent(pac)} of the pairs are together in "
-            "some clusterings only. Both can hold: clusterings with other numbers of clusters divide or join whole "
-            "groups, which changes pairs but not where an item belongs."
-        )
+    nearest = facts["nearest"]
+    if supported and s.input["n_partitions"] > 1:
+        text = f"The clustering “{nearest.name}” is closest to this consensus: adjusted Rand index {nearest.ari:.2f}."
         sentences.append(("note", text))
+    if supported and s.hidden:
+        small = "; ".join(f"{one.size:,} items of cluster {one.inside} ({one.name})" for one in s.hidden)
+        text = "Small clusters that most clusterings with more clusters share, and this consensus does not have: "
+        sentences.append(("warn", text + small + "."))
     elsewhere = float((s.stability.margin <= 0)[s.labels >= 0].mean())
     if supported and facts["n_clusters"] > 1 and elsewhere > 0:
         text = f"{_percent(elsewhere)} of the items are together with another cluster at least as often as with theirs."
@@ -130,21 +169,6 @@ def findings(s: Summary) -> list[tuple[str, str]]:
     return sentences
 
 
-def _against_members(s: Summary) -> list[tuple[str, str]]:
-    """Consensus and single clusterings, scored on clusterings left out, at the same number of clusters."""
-    matched = s.consensus["left_out"].get("matched")
-    if matched is None:
-        return []
-    better = matched["consensus"] >= matched["member"]
-    text = (
-        f"Against the best single clustering (“{matched['name']}”, {matched['k']} clusters): consensuses of "
-        f"{matched['k']} clusters, each made from half of the clusterings, agree with the other half by NMI "
-        f"{matched['consensus']:.3f}; that clustering agrees with the others by {matched['member']:.3f}, a single "
-        f"clustering on average by {s.consensus['left_out']['mean']:.3f}."
-    )
-    return [("good" if better else "warn", text + ("" if better else " By this measure the consensus gains nothing."))]
-
-
 # -- numbers behind the pictures -------------------------------------------------------------------------------
 
 
@@ -152,15 +176,16 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
     """Every table and picture as columns and rows, for the page to show, draw and download."""
     margin, drawn = s.stability.margin[s.labels >= 0], s.partitions["partition"][:_MOST_DRAWN].tolist()
     by_name = {
-        "clusterings": _table(s.partitions, _MOST_ROWS),
+        "clusterings": _table({n.replace("partition", "clustering"): of for n, of in s.partitions.items()}, _MOST_ROWS),
         "clusters": _table(s.clusters, _MOST_ROWS),
         "margins": _histogram(margin, np.linspace(-1, 1, 41)),
         "items": _table(s.items),
         "pairs": _table({"co-association": s.distribution.grid, "share of pairs": s.distribution.cdf}),
         "methods": _rows([{**row, "peak_bytes": None} for row in s.comparison]),
+        **({"camps": _rows([{**one, "members": ", ".join(one["members"])} for one in s.camps])} if s.camps else {}),
         "alternatives": _rows(s.alternatives),
         "k": _table(s.number["curves"]),
-        **{f"flow {name}": _flow(columns) for name, columns in s.flows.items()},
+        **{f"flow {name}": _flow(columns) for name, columns in s.flows.items() if len(columns) > 1},
         "coassociation": _matrix("block", [f"block {i}" for i in range(len(s.blocks.sizes))], s.blocks.values),
         "agreement": _matrix("clustering", drawn, s.agreement[:, :_MOST_DRAWN]),
     }
@@ -178,7 +203,6 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
     if s.tree is not None:
         keys = ("node", "parent", "left", "right", "rank", "size", "density", "gain")
         by_name["tree"] = _table({key: s.tree[key] for key in keys})
-        by_name["cuts"] = _table({"k": range(1, len(s.tree["density_at"]) + 1), "density": s.tree["density_at"]})
     return by_name
 
 
@@ -201,6 +225,20 @@ def _matrix(name: str, names: list[str], values: np.ndarray) -> dict[str, Any]:
     return {"columns": [name, *names], "rows": [[n, *np.round(row, 3).tolist()] for n, row in zip(names, values)]}
 
 
+def _profile(profile: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The features that tell each cluster apart, and a picture: effects of the features that tell any apart most."""
+    clusters, row = np.unique(profile["cluster"], return_inverse=True)
+    features, column = np.unique(np.asarray(profile["feature"], dtype=str), return_inverse=True)
+    effects = np.zeros((len(clusters), len(features)))
+    effects[row, column] = np.nan_to_num(profile["effect"], posinf=99.0, neginf=-99.0)
+    order = np.lexsort((-np.abs(effects[row, column]), row))
+    told = order[np.arange(len(order)) - np.searchsorted(row[order], row[order]) < _TOLD]
+    most = np.argsort(-np.abs(effects).max(axis=0), kind="stable")[:_MOST_FEATURES]
+    picture = _matrix("cluster", list(map(str, clusters[:_MOST_CLASSES])), effects[:_MOST_CLASSES, most])
+    picture["columns"][1:] = features[most].tolist()
+    return _table({name: np.asarray(values)[told] for name, values in profile.items()}), picture
+
+
 def _flow(columns: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
     """How many items go from a cluster of each partition to a cluster of the next."""
     rows = []
@@ -217,6 +255,8 @@ def _facts(s: Summary) -> dict[str, Any]:
         "k": s.consensus["n_clusters"],
         "suggested": s.number["suggested"],
         "runners_up": s.number["runners_up"],
+        "nearest": s.consensus["nearest"].position,
+        "sure": SURE,
         "cut": None if s.tree is None else s.tree["cut"],
         "blocks": {"clusters": blocks.clusters.tolist(), "sizes": blocks.sizes.tolist(), "names": s.block_names},
     }

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import minmax_scale, scale
 
-from ..consensus.auto.chance import check_support
-from ..consensus.auto.estimator import SURE, Consensus
+from ..consensus.auto.confidence import SURE
+from ..consensus.auto.estimator import Consensus, NearestPartition
+from ..consensus.auto.refits import rand_index
 from ..consensus.auto.select_k import SelectK, select_k
 from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
+from ..consensus.hidden import HiddenCluster, hidden_clusters
 from ..consensus.registry import compared_methods, make_method
+from ..core.checks import check_choice
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import align_labels, item_stability, order_by_size, pairwise_nmi
-from ..metrics.counting import contingency
+from ..metrics.counting import contingency, counts_of
 from ..metrics.labels import check_labels
+from ..metrics.profiles import profile as describe_clusters
 from ..metrics.stability import ItemStability
 from .blocks import Blocks, typical_first
-from .comparison import MethodScores, known_classes, left_out_nmi, score
+from .comparison import MethodScores, known_classes, left_out_nmi, sampled, sampled_rows, score
 from .comparison import compare as run_methods
 from .distribution import Distribution, pair_distribution
 from .tidy import cluster_table, item_columns, partition_columns
@@ -35,7 +37,9 @@ _MOST_BLOCKS = 200  # rows of the co-association picture
 _MOST_LEAVES = 64
 _MOST_MATCHED = 100  # clusters of a base partition that a consensus is fitted with for comparison
 _MOST_METHODS = 6  # columns of the flow between methods
+_MOST_INPUTS = 9  # columns of the flow between clusterings, beside the answer
 _MOST_FLOWING = 60  # clusters of a partition in a flow
+_MOST_FEATURE_ROWS = 5000  # items whose features are asked for the number of clusters
 
 
 @dataclass
@@ -49,17 +53,25 @@ class Summary:
     input : dict
         Items, partitions, their least and most clusters, share of missing labels.
     consensus : dict
-        Method, clusters, verdict, scores, and how a single base partition compares (``left_out``).
+        Method, clusters, verdict, scores, the clustering most like it (``nearest``), and how a single base partition
+        compares (``left_out``).
+    camps : list of dict
+        Where the clusterings are camps: the names of the members of each, and its answer. Else empty.
+    hidden : list of HiddenCluster
+        Small clusters that most finer clusterings share and the consensus does not have.
     number : dict
         How many clusters: the curves over k, the suggested number and the runners-up.
     features_k : SelectK or None
         What the features say about the number of clusters, where they are given.
+    profile : dict or None
+        Columns of :func:`coassoc.profile`, where features are given: how each feature tells each cluster from the rest.
     alternatives : list of dict
         Other methods and numbers of clusters: clusters, method, agreement, stability, distance from the consensus.
     flows : dict
-        ``"k"`` and ``"methods"``: (name, labels) of partitions to draw side by side, clusters named as in `labels`.
+        ``"inputs"``, ``"k"``, ``"methods"`` and ``"camps"``: (name, labels) of partitions to draw side by side, on at
+        most 20,000 items, clusters named as in `labels`.
     clusters : dict
-        Columns of :func:`coassoc.report.cluster_table`; ``found_again`` where the consensus has it.
+        Columns of :func:`coassoc.report.cluster_table`; mean ``confidence`` where the consensus has it.
     classes : tuple of (list, ndarray) or None
         Names of the known classes and how many of their items each cluster has.
     blocks : Blocks
@@ -75,13 +87,14 @@ class Summary:
     items : dict
         Columns of the table of items: all of them, or the least certain ones and a random sample of the others.
     partitions : dict
-        Columns of :func:`coassoc.report.partition_table`, and the weight of each base partition.
+        Columns of :func:`coassoc.report.partition_table`; adjusted Rand index of each base partition with the
+        consensus, and its weight in it.
     agreement : ndarray of shape (n_partitions, n_partitions)
         NMI between every two base partitions.
     distribution : Distribution
         CDF of the co-association over pairs, and PAC.
     comparison : list of dict
-        Other methods on the same ensemble.
+        Other methods on the same ensemble, on at most 20,000 items.
     labels : ndarray
         The consensus, clusters ordered by size.
     """
@@ -89,8 +102,11 @@ class Summary:
     title: str
     input: dict[str, Any]
     consensus: dict[str, Any]
+    camps: list[dict[str, Any]]
+    hidden: list[HiddenCluster]
     number: dict[str, Any]
     features_k: SelectK | None
+    profile: dict[str, np.ndarray] | None
     alternatives: list[dict[str, Any]]
     flows: dict[str, list[tuple[str, np.ndarray]]] = field(repr=False)
     clusters: dict[str, np.ndarray]
@@ -115,6 +131,8 @@ def summarize(
     labels: Any = None,
     method: Any = "auto",
     features: Any = None,
+    feature_names: Any = None,
+    scaling: str = "raw",
     compare: Any = True,
     title: str = "Consensus report",
     max_items: int = 5000,
@@ -136,7 +154,12 @@ def summarize(
     method : str or estimator, default="auto"
         How the consensus is found; ``"auto"`` is :class:`coassoc.Consensus`.
     features : array-like of shape (n_samples, n_features) or None, default=None
-        Features of the items: then :func:`coassoc.select_k` also says how many clusters they support, from 2 to 10.
+        Features of the items: they explain the clusters, and :func:`coassoc.select_k` says how many clusters, from 2
+        to 10, they support.
+    feature_names : sequence of str or None, default=None
+        Names of the columns of `features`; None takes those of a data frame, or their positions.
+    scaling : {"raw", "z", "minmax"}, default="raw"
+        How features are scaled before they are asked for the number of clusters.
     compare : bool or list of str, default=True
         Which other methods to run; True is a few fast ones, False none.
     title : str, default="Consensus report"
@@ -157,7 +180,18 @@ def summarize(
     Notes
     -----
     Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
-    partitions agree beyond chance, and how many clusters they suggest.
+    partitions agree beyond chance, and how many clusters they suggest. Other methods are compared on at most 20,000
+    items.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 2], [1, 0, 2], [1, 2, 2], [2, 2, 1], [2, 2, 1], [0, 2, 1]] * 5
+    >>> summary = ca.report.summarize(table, compare=False)
+    >>> summary.consensus["n_clusters"], summary.clusters["size"].tolist()
+    (3, [15, 15, 15])
+    >>> print(f"closest to clustering {summary.consensus['nearest'].name}, ARI {summary.consensus['nearest'].ari:.2f}")
+    closest to clustering 0, ARI 0.72
     """
     # More than 60 lines: one part of the report after the other.
     say = progress or (lambda text: None)
@@ -169,8 +203,12 @@ def summarize(
     answer = model
     if not isinstance(model, Consensus):
         answer = Consensus(random_state=random_state, engine=engine).fit(ensemble)
-    confidence = answer.confidence_ if model is answer else None
+    own = model is answer
+    confidence = answer.confidence_ if own else None
     k = int(consensus.max()) + 1
+    rows = sampled_rows(ensemble.n_samples, random_state)
+    at = slice(None) if rows is None else rows
+    sample = sampled(ensemble, random_state)
     say("stability")
     stability = item_stability(ensemble, consensus, engine=engine)
     say("co-association")
@@ -181,17 +219,25 @@ def summarize(
     agreement = pairwise_nmi(ensemble, engine=engine)
     partitions = partition_columns(ensemble, consensus, agreement, engine)
     members = partitions["nmi_with_others"]
-    left_out = _left_out(ensemble, members, answer if model is None else model, k, random_state, engine)
-    if model is not None and left_out is not None:
-        row.left_out_nmi = left_out["consensus"]
+    left_out = _left_out(sample, members, model, random_state, engine)
+    row.left_out_nmi = left_out["consensus"]
+    if own:
+        nearest, rand = answer.nearest_partition_, answer.partition_agreement_
+    else:
+        rand = _rand_indices(ensemble, consensus, engine)
+        nearest = NearestPartition(int(rand.argmax()), ensemble.names[int(rand.argmax())], float(rand.max()))
     say("pairs")
     distribution = pair_distribution(ensemble, random_state)
-    features_k = None
+    features_k = profile = None
     if features is not None:
-        say("number of clusters from the features")
-        features_k = select_k(features, range(2, 11), reference="gaussian", random_state=random_state)
-    others, other_labels = _comparison(ensemble, row, k, compare, random_state, engine, say)
-    alternatives, flows = _alternatives(answer, consensus, other_labels)
+        say("features")
+        X, names = _feature_table(features, feature_names, ensemble.n_samples)
+        scaled = _scaled(X[at][:: max(1, sample.n_samples // _MOST_FEATURE_ROWS)], scaling)
+        features_k = select_k(scaled, range(2, 11), reference="gaussian", random_state=random_state)
+        profile = dict(describe_clusters(consensus, X, names, n_features=None))
+    others, other_labels = _comparison(sample, consensus[at], row, k, compare, random_state, engine, say)
+    alternatives, flows = _alternatives(answer, consensus[at], other_labels, at)
+    flows["inputs"] = _inputs(sample, consensus[at], nearest.position)
     return Summary(
         title=title,
         input={
@@ -200,18 +246,31 @@ def summarize(
             "clusters_min": int(ensemble.n_clusters.min()),
             "clusters_max": int(ensemble.n_clusters.max()),
             "missing_share": 1.0 - float(partitions["labelled_share"].mean()),
+            "compared": sample.n_samples,
         },
         consensus={
             **asdict(row),
             "n_clusters": k,
             "left_out": left_out,
-            **_facts(ensemble, consensus, answer, confidence, engine),
+            "nearest": nearest,
+            "unlabelled": int((consensus < 0).sum()),
+            "supported": answer.supported_,
+            "verdict": answer.verdict_,
+            "chosen_method": answer.method_ if own else None,
+            "stability": answer.stability_ if own else None,
+            "sure_share": None if confidence is None else float((confidence >= SURE)[consensus >= 0].mean()),
         },
+        camps=_camps(ensemble, answer),
+        hidden=[
+            replace(one, size=int(ensemble.sizes[ensemble.offsets[one.partition] + one.code]))
+            for one in hidden_clusters(sample, consensus[at], engine=engine)
+        ],
         number=_number(answer),
         features_k=features_k,
+        profile=profile,
         alternatives=alternatives,
         flows=flows,
-        clusters=_clusters(ensemble, consensus, model if model is answer else None, engine),
+        clusters=_clusters(ensemble, consensus, answer if own else None, engine),
         classes=None if ensemble.classes is None else _classes(ensemble, consensus),
         blocks=blocks,
         block_names=_block_names(ensemble, blocks),
@@ -219,7 +278,7 @@ def summarize(
         stability=stability,
         confidence=confidence,
         items=_items(ensemble, consensus, stability, confidence, max_items, random_state),
-        partitions={**partitions, "weight": answer.partition_weights_},
+        partitions={**partitions, "ari_with_consensus": rand, "weight": answer.partition_weights_},
         agreement=agreement,
         distribution=distribution,
         comparison=others,
@@ -241,41 +300,81 @@ def _consensus(ensemble, n_clusters, labels, method, seed: int, engine) -> tuple
     return method, order_by_size(method.labels_), score(row, ensemble, method.labels_, known, engine)
 
 
-def _facts(ensemble: Ensemble, labels: np.ndarray, answer: Consensus, confidence, engine: Any) -> dict[str, Any]:
-    """What the answer of `Consensus` says, and of the reported labels where they are its own."""
-    return {
-        "unlabelled": int((labels < 0).sum()),
-        "chance": check_support(ensemble, engine).as_dict() if ensemble.n_partitions > 1 else None,
-        "supported": answer.supported_,
-        "verdict": answer.verdict_,
-        "chosen_method": None if confidence is None else answer.method_,
-        "stability": None if confidence is None else answer.stability_,
-        "sure_share": None if confidence is None else float((confidence >= SURE)[labels >= 0].mean()),
-    }
+def _rand_indices(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> np.ndarray:
+    """Adjusted Rand index of each base partition with some labels."""
+    counts = counts_of(ensemble, labels, int(labels.max()) + 1, None, engine)
+    return np.array([rand_index(table) for table in np.split(counts.alpha, ensemble.offsets[1:-1])])
 
 
-def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, k: int, seed: int, engine) -> dict[str, Any] | None:
+def _camps(ensemble: Ensemble, answer: Consensus) -> list[dict[str, Any]]:
+    """The members of each camp and what its own answer is like; nothing where there are no camps."""
+    return [
+        {
+            "camp": one.camp + 1,
+            "members": [str(ensemble.names[j]) for j in answer.camps_[one.camp].tolist()],
+            "clusters": one.n_clusters,
+            "agreement": one.agreement,
+            "stability": one.stability,
+            "disputed": float(answer.disputed_[answer.labels_ >= 0].mean()),
+        }
+        for one in answer.alternatives_
+        if one.camp is not None
+    ]
+
+
+def _inputs(sample: Ensemble, labels: np.ndarray, nearest: int) -> list[tuple[str, np.ndarray]]:
+    """Clusterings from coarse to fine, the consensus among them: some of many, and always the one most like it."""
+    order = np.argsort(sample.n_clusters, kind="stable")
+    order = order[sample.n_clusters[order] <= _MOST_FLOWING].tolist()
+    step = -(-len(order) // _MOST_INPUTS)
+    chosen = [j for i, j in enumerate(order) if i % step == 0 or j == nearest]
+    levels = [(int(sample.n_clusters[j]), 0, str(sample.names[j]), sample.partition(j)) for j in chosen]
+    if labels.max() < _MOST_FLOWING:
+        levels.append((int(labels.max()) + 1, 1, "this report", labels))
+    levels.sort(key=lambda level: level[:2])
+    return [(name, align_labels(labels, other)) for _, _, name, other in levels]
+
+
+def _feature_table(features: Any, names: Any, n_samples: int) -> tuple[np.ndarray, list[str]]:
+    """Features as numbers, and their names."""
+    if names is None:
+        names = getattr(features, "columns", None)
+    X = np.asarray(features, dtype=np.float64)
+    if X.ndim != 2 or len(X) != n_samples:
+        raise ValueError(f"features must have shape ({n_samples}, n_features), one row per item, got {X.shape}.")
+    return X, [str(name) for name in (range(X.shape[1]) if names is None else names)]
+
+
+def _scaled(X: np.ndarray, scaling: str) -> np.ndarray:
+    """Features without missing values (those become the mean of the column), scaled."""
+    known = np.isfinite(X)
+    X = np.where(known, X, np.sum(X, axis=0, where=known) / np.maximum(known.sum(axis=0), 1))
+    scaling = check_choice(scaling, "scaling", ("raw", "z", "minmax"))
+    return X if scaling == "raw" else scale(X) if scaling == "z" else minmax_scale(X)
+
+
+
+def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, seed: int, engine: Any) -> dict[str, Any]:
     """Agreement with partitions left out: of the consensus, of single partitions, and of both at the same k.
 
-    A single partition is scored on all others. The consensus is fitted without the partition that it is scored on. The
-    number of clusters matters to NMI, so the best partition is compared with a consensus of as many clusters.
+    A single partition is scored on all others. The consensus is fitted without the partition it is scored on, which
+    given labels (`model` None) cannot be. The number of clusters matters to NMI, so the best partition is compared with
+    a consensus of as many clusters.
     """
-    if ensemble.n_partitions < 2:
-        return None
-    own = left_out_nmi(model, ensemble, seed, engine)
-    left_out: dict[str, Any] = {"consensus": own, "mean": float(members.mean()), "best": float(members.max())}
+    left_out: dict[str, Any] = {"mean": float(members.mean()), "best": float(members.max())}
+    left_out |= {"consensus": None, "matched": None}
+    if model is None or ensemble.n_partitions < 2:
+        return left_out
+    own, numbers = left_out_nmi(model, ensemble, seed, engine)
+    left_out["consensus"] = own
     few = np.flatnonzero(ensemble.n_clusters <= _MOST_MATCHED)
     if len(few) and "n_clusters" in model.get_params():
         best = int(few[members[few].argmax()])
         clusters = int(ensemble.n_clusters[best])
-        if clusters != k:
-            model = clone(model).set_params(n_clusters=clusters)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                fitted = model.fit(ensemble) if isinstance(model, Consensus) else model
-                own = left_out_nmi(fitted, ensemble, seed, engine)
-        matched = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
-        left_out["matched"] = matched
+        if numbers != {clusters}:
+            own, _ = left_out_nmi(clone(model).set_params(n_clusters=clusters), ensemble, seed, engine)
+        facts = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
+        left_out["matched"] = facts
     return left_out
 
 
@@ -285,18 +384,25 @@ def _number(answer: Consensus) -> dict[str, Any]:
     return {"curves": curves, "suggested": suggested, "runners_up": answer.runners_up_ if suggested else []}
 
 
-def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.ndarray]) -> tuple[list, dict]:
-    """Rows of the table of alternatives, and the partitions of the two flows."""
-    own_labels = order_by_size(answer.labels_)
+def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.ndarray], at: Any) -> tuple[list, dict]:
+    """Rows of the table of alternatives, and the partitions of the flows; `labels` are those of the items `at`."""
+    own_labels = order_by_size(answer.labels_)[at]
     is_answer = bool((own_labels == labels).all())
     k = int(labels.max()) + 1
-    partitions = [(answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, own_labels)]
-    partitions += [(a.n_clusters, a.method, a.agreement, a.stability, a.labels) for a in answer.alternatives_]
+    first = (answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, own_labels, None)
+    partitions: list[tuple[int, str, float, float, np.ndarray, int | None]] = [first]
+    for one in answer.alternatives_:
+        partitions.append((one.n_clusters, one.method, one.agreement, one.stability, one.labels[at], one.camp))
     rows, by_k, by_method = [], {}, {}
-    for i, (clusters, method, agreement, stability, other) in enumerate(partitions):
+    by_camp: list[tuple[str, np.ndarray]] = []
+    for i, (clusters, method, agreement, stability, other, camp) in enumerate(partitions):
         chosen, other = i == 0 and is_answer, align_labels(labels, other)
-        facts = {"clusters": clusters, "method": method, "agreement": agreement, "stability": stability}
+        facts = {"clusters": clusters, "method": method if camp is None else f"{method}, camp {camp + 1} alone"}
+        facts |= {"agreement": agreement, "stability": stability}
         rows.append({**facts, "distance": _distance(labels, other), "chosen": chosen})
+        if camp is not None:
+            by_camp.append((f"camp {camp + 1}", other))
+            continue
         if clusters == k:
             by_method["this report" if chosen else method] = other
         if method == answer.method_ and clusters > 1:
@@ -306,20 +412,19 @@ def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.nd
     by_method.update({name: align_labels(labels, other) for name, other in others.items() if other.max() + 1 == k})
     nearest = sorted(by_method.items(), key=lambda item: _distance(labels, item[1]))[:_MOST_METHODS]
     ordered = sorted(by_k.items(), key=lambda item: item[1][0])
-    columns = {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest}
+    columns = {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest, "camps": by_camp}
     return rows, {name: [p for p in flow if p[1].max() < _MOST_FLOWING] for name, flow in columns.items()}
 
 
 def _distance(labels: np.ndarray, other: np.ndarray) -> float:
-    both = (labels >= 0) & (other >= 0)
-    return max(0.0, 1.0 - float(adjusted_rand_score(labels[both], other[both])))
+    return max(0.0, 1.0 - rand_index(contingency(labels, other)))
 
 
 def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) -> dict[str, np.ndarray]:
     columns = cluster_table(ensemble, labels, engine=engine)
     if answer is not None:
         first = np.unique(labels[labels >= 0], return_index=True)[1]
-        columns["found_again"] = answer.cluster_confidence_[answer.labels_[labels >= 0][first]]
+        columns["confidence"] = answer.cluster_confidence_[answer.labels_[labels >= 0][first]]
     return columns
 
 
@@ -363,13 +468,12 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
     tree = model.tree_
     columns = {name: values.tolist() for name, values in tree.table().items()}
     columns["cut"] = min(k, model.n_leaves_)
-    gains = [gain for rank, gain in sorted(zip(tree.rank, tree.gain)) if rank]  # of S, split by split
-    columns["density_at"] = np.cumsum([tree.density[0], *gains]).tolist()
     return columns
 
 
-def _comparison(ensemble, row: MethodScores, k: int, compare, seed: int, engine, say) -> tuple[list[dict], dict]:
+def _comparison(sample, labels, row: MethodScores, k: int, compare, seed: int, engine, say) -> tuple[list[dict], dict]:
     """The consensus and other methods at the same k, and the labels of those; a method that cannot run says why."""
+    row = score(replace(row), sample, labels, known_classes(sample), engine)
     rows = [{**asdict(row), "chosen": True}]
     if compare is False or compare is None:
         return rows, {}
@@ -379,6 +483,6 @@ def _comparison(ensemble, row: MethodScores, k: int, compare, seed: int, engine,
     if not names:
         return rows, {}
     result = run_methods(
-        ensemble, k, names, random_state=seed, engine=engine, progress=lambda name: say(f"comparing: {name}")
+        sample, k, names, random_state=seed, engine=engine, progress=lambda name: say(f"comparing: {name}")
     )
     return rows + [{**asdict(other), "chosen": False} for other in result.rows], result.labels

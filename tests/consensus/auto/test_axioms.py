@@ -10,7 +10,8 @@ import coassoc as ca
 from coassoc.consensus.registry import METHODS, make_method
 
 # methods that cut a graph into parts of equal size, and those that only approach their optimum, promise no unanimity
-UNANIMOUS = [name for name in METHODS if name not in ("features", "mcla", "cspa", "ecc", "sec", "agreement", "density")]
+PROMISE_NOTHING = ("features", "graph", "mcla", "cspa", "ecc", "sec", "agreement", "density")
+UNANIMOUS = [name for name in METHODS if name not in PROMISE_NOTHING]
 
 
 def fit(table, n_clusters="auto", **settings):

@@ -88,7 +88,7 @@ def test_two_levels_of_clusters_are_both_named():
     members = [fine if j < 7 else fine // 2 for j in range(11)]
     table = np.stack([np.where(rng.random(320) < 0.1, rng.integers(0, 8, 320), one) for one in members], axis=1)
     found = ca.select_k(ca.Ensemble(table), range(2, 13), random_state=0)
-    assert sorted([found.k, *found.runners_up]) == [4, 8]
+    assert {4, 8} <= {found.k, *found.runners_up} and found.k in (4, 8)
     assert found.verdict.startswith(f"{found.k} or {found.runners_up[0]} clusters")
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 import warnings
 
 import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.ensemble.io import h5ad, limits
 
 h5py = pytest.importorskip("h5py")
 pd = pytest.importorskip("pandas")
@@ -20,6 +16,7 @@ with warnings.catch_warnings():
     anndata = pytest.importorskip("anndata")
 
 N = 60
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture
@@ -119,31 +116,3 @@ def test_a_new_h5ad_opens_in_anndata(tmp_path):
     assert obs.index.tolist() == ["p", "q", "r"]
     assert obs["partition_1"].isna().tolist() == [False, True, False]
     assert obs["partition_1"].dropna().tolist() == ["x", "y"]
-
-
-def _loop(path, limit):
-    while True:
-        pass
-
-
-def _hoard(path, limit):
-    return bytearray(3 * limit.allowed)
-
-
-def _crash(path, limit):
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="limits are set by Linux's means")
-@pytest.mark.parametrize(
-    "trial, message",
-    [("_loop", "more than 1 s of processor"), ("_hoard", "cannot be unpacked"), ("_crash", "crashes with signal 11")],
-)
-def test_a_read_that_does_not_end_is_refused(trial, message, monkeypatch, tmp_path):
-    """HDF5 loops on, takes any memory for or crashes on damaged files: a child finds out."""
-    path = tmp_path / "cells.h5ad"
-    ca.write_ensemble(path, ca.Ensemble([[0, 1], [1, 0]]))
-    monkeypatch.setattr(limits, "SECONDS", 1)
-    monkeypatch.setattr(h5ad, "_TRIAL", f"{__name__}:{trial}")
-    with pytest.raises(ValueError, match=message):
-        ca.read_ensemble(path, columns="*")

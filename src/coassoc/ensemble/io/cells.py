@@ -64,7 +64,7 @@ def id_cell_of(item: Any) -> str:
 def quoted(cell: str, delimiter: str, alone: bool = False) -> str:
     """A cell as it is written; an empty cell that is `alone` in its row must not look like a blank line."""
     if "\x00" in cell:
-        raise ValueError(f"text files cannot hold NUL characters, got {cell!r}; rename it, or write an NPZ file.")
+        raise ValueError(f"text files cannot hold NUL characters, got {cell!r}; rename it.")
     if delimiter in cell or _QUOTED.search(cell) or (alone and not cell.strip(_SPACE)):
         return '"' + cell.replace('"', '""') + '"'
     return cell

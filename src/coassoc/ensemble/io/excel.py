@@ -1,67 +1,106 @@
-"""Excel workbooks: the first sheet, by openpyxl; read only."""
+"""Excel workbooks, by openpyxl: the first sheet is read, one sheet is written; texts mean what they mean in CSV."""
 
 from __future__ import annotations
 
-import warnings
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..encode import as_objects
-from .cells import label_of
-from .limits import Limit
-from .table import Columns, Options, Table, TableFormat
+from ..encode import Dictionary
+from .cells import cell_of, id_cell_of, name_of
+from .optional import openpyxl, pa
+from .table import CELLS, Content, DamagedFile, Format, Options, Table
 
-_CELL_BYTES = 8  # memory that a byte of a sheet may take as Python objects
+_LONGEST_CELL, _MOST_ROWS = 32_767, 1_048_576
 
 
 class ExcelTable(Table):
-    """The cells of the first sheet, text read as in CSV files."""
+    """The cells of the first sheet."""
 
-    def __init__(self, path: Path, limit: Limit, header: bool | None):
-        super().__init__(path, limit)
-        self.names, self.content = _read(path, limit, header)
-        self.n_rows = len(self.content[0]) if self.content else 0
-
-    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
-        return {name: self.content[self.names.index(name)] for name in columns}
-
-
-def _read(path: Path, limit: Limit, header: bool | None) -> tuple[list[str], list[np.ndarray]]:
-    try:
-        import openpyxl
-    except ImportError:
-        raise ImportError("Excel files need openpyxl: pip install 'coassoc[excel]', or save as CSV.") from None
-    with zipfile.ZipFile(path) as archive:
-        limit.check(_CELL_BYTES * sum(info.file_size for info in archive.infolist()), "sheets")
-        if any(info.compress_size > limit.size for info in archive.infolist()):
-            raise zipfile.BadZipFile("a part is larger than the file")
-    with open(path, "rb") as file:  # by its path, openpyxl would judge the ending
+    def __init__(self, file: BinaryIO, path: Path, header: bool | None):
+        super().__init__(path)
+        self.file = file
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        if not book.worksheets:
+            raise DamagedFile("it has no sheet")
         rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
-        sheets = book.sheetnames
-    if len(sheets) > 1:
-        warnings.warn(f"{path.name} has {len(sheets)} sheets; {sheets[0]!r}, the first, is read.", stacklevel=6)
-    named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])
-    names = [("" if c is None else str(c).strip()) if named else str(j) for j, c in enumerate(rows[0] if rows else ())]
-    rows = rows[1:] if named else rows
-    columns = [column[1:] for column in zip_longest(names, *rows)][: len(names)]
-    return names, [as_objects([label_of(c) if isinstance(c, str) else c for c in column]) for column in columns]
+        if len(book.sheetnames) > 1:
+            sheets = book.sheetnames
+            self.notes = [f"{path.name} has {len(sheets)} sheets; {sheets[0]!r}, the first, is read."]
+        named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])
+        self.names = [
+            ("" if c is None else name_of(str(c))) if named else str(j) for j, c in enumerate(rows[0] if rows else ())
+        ]
+        rows = rows[1:] if named else rows
+        self.content, self.n_rows = list(zip_longest(*rows))[: len(self.names)], len(rows)
+
+    def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
+        found, fields = [], []
+        for name in columns:
+            values = self.content[self.names.index(name)]
+            try:
+                column = pa.array(values)
+            except pa.ArrowException:  # numbers among text
+                column = pa.array([None if value is None else _cell(value) for value in values], pa.string())
+            found.append(column)
+            fields.append(pa.field(name, column.type, metadata=CELLS if pa.types.is_string(column.type) else None))
+        yield pa.RecordBatch.from_arrays(found, schema=pa.schema(fields))
 
 
-class ExcelFormat(TableFormat):
+def _cell(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+class ExcelFormat(Format):
     """Workbooks of the present kind; old .xls files are refused with a reason."""
 
     name = "xlsx"
     suffixes = (".xlsx", ".xlsm")
     magic = (b"PK\x03\x04",)
+    packages = ("openpyxl", "pyarrow")
+    extra = "excel"
+    keeps_types = False
 
-    def open(self, path: Path, options: Options) -> ExcelTable:
-        return ExcelTable(path, Limit.of([path], options.max_bytes), options.header)
+    def recognises(self, path: Path) -> bool:
+        with open(path, "rb") as file:  # names of the parts are listed at the end
+            file.seek(max(0, path.stat().st_size - (1 << 16)))
+            return b"xl/workbook.xml" in file.read()
+
+    def open(self, file: BinaryIO, path: Path, options: Options) -> ExcelTable:
+        return ExcelTable(file, path, options.header)
+
+    def write(self, target: Any, content: Content) -> None:
+        if content.n_rows >= _MOST_ROWS:
+            raise ValueError(f"a sheet has fewer than {_MOST_ROWS:,} rows, got {content.n_rows:,}; write another kind.")
+        columns = content.table()
+        names = [_written(str(name), cell_of) for name in columns]
+        lists = [_values(column, id_cell_of if column is content.item_ids else cell_of) for column in columns.values()]
+        book = openpyxl.Workbook(write_only=True)
+        sheet = book.create_sheet("labels")
+        for row in (names, *zip(*lists)):  # a row without any cell would be none
+            sheet.append(row if any(cell is not None for cell in row) else ["NA"] * len(row))
+        book.save(target)
+
+
+def _values(column: Any, write: Any) -> list[Any]:
+    """Cells of a column; each different label is converted once."""
+    if not isinstance(column, Dictionary):
+        return [_written(value, write) for value in np.asarray(column).tolist()]
+    known = [*(_written(label, write) for label in column.labels.tolist()), None]
+    return [known[i] for i in column.indices.tolist()]
+
+
+def _written(value: Any, write: Any) -> Any:
+    """A number as it is where Excel can hold it, text as in CSV files."""
+    if isinstance(value, (int, float)) and abs(value) < 1 << 53 and write is cell_of:
+        return value
+    text = write(value)
+    if len(text) > _LONGEST_CELL or any((ord(c) < 32 and c not in "\t\n") or ord(c) in (0xFFFE, 0xFFFF) for c in text):
+        raise ValueError(f"a sheet cannot hold the text {text[:40]!r}: control characters, or too long; rename it.")
+    return text or None
 
 
 EXCEL = ExcelFormat()

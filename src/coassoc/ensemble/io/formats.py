@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import stat
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ...core.plugins import loaded
 from .arrays import NPY, NPZ
+from .arrow import ARROW, PARQUET
 from .excel import EXCEL
+from .guard import GuardedTable
 from .h5ad import H5AD
-from .limits import Limit
 from .mat import MAT
-from .parquet import ARROW, PARQUET
-from .table import Columns, Options, Table, TableFormat, naming
+from .table import Format, Options, Piece, Table, naming
 from .text import CSV, TSV
 
-FORMATS: list[TableFormat] = [CSV, TSV, PARQUET, ARROW, NPY, NPZ, H5AD, MAT, EXCEL]
+# a zip archive is a workbook where it holds one, so Excel comes before NPZ
+FORMATS: list[Format] = [CSV, TSV, PARQUET, ARROW, NPY, EXCEL, NPZ, H5AD, MAT]
 
-_GZIP = b"\x1f\x8b"
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 _FOREIGN = {
     b"\x80\x04": "a pickle",
     b"\x80\x05": "a pickle",
-    b"FEA1": "a Feather file of version 1 (write it with a present pandas)",
+    b"FEA1": "a data frame of an old version (write it with a present pandas)",
     b"%PDF": "a PDF document",
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
@@ -38,7 +38,7 @@ _FOREIGN = {
 _FOREIGN_NAMES = (".xls", ".ods", ".pkl", ".pickle", ".rds", ".json")
 
 
-def formats() -> list[TableFormat]:
+def formats() -> list[Format]:
     """Every format, those of other packages included."""
     return [*FORMATS, *loaded("formats").values()]
 
@@ -48,7 +48,13 @@ def format_names() -> list[str]:
     return [known.name for known in formats()]
 
 
-def format_called(name: str) -> TableFormat:
+def endings(able: Sequence[Format] | None = None) -> str:
+    """First endings of file names of some formats, of all that are written when None, for help and messages."""
+    chosen = [known for known in formats() if known.can("write")] if able is None else able
+    return ", ".join(known.suffixes[0] for known in chosen)
+
+
+def format_called(name: str) -> Format:
     """The format of that name."""
     for known in formats():
         if known.name == name:
@@ -56,7 +62,7 @@ def format_called(name: str) -> TableFormat:
     raise ValueError(f"format must be one of {tuple(format_names())}, got {name!r}.")
 
 
-def suffix_format(path: Path) -> TableFormat | None:
+def suffix_format(path: Path) -> Format | None:
     """The format that the name of a file promises; None when it promises nothing."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
@@ -64,66 +70,76 @@ def suffix_format(path: Path) -> TableFormat | None:
     return next((known for known in formats() if suffixes and suffixes[-1] in known.suffixes), None)
 
 
-def find_format(path: Path, wanted: str | None = None) -> TableFormat:
+def find_format(head: bytes, path: Path, wanted: str | None = None) -> Format:
     """Format of a file, from its first bytes and its name."""
     promised = suffix_format(path) if wanted is None else format_called(wanted)
-    _check_regular(path)
-    with open(path, "rb") as file:
-        head = file.read(16)
     if not head:
         raise ValueError(f"{path.name} is empty; a label table needs a header and at least one row.")
-    found = next((known for known in formats() if any(map(head.startswith, known.magic))), None)
-    if found is NPZ and promised is not NPZ:
-        if _is_workbook(path):
-            return EXCEL
-        if path.suffix:
-            raise ValueError(f"{path.name} is a zip archive, not a label table; unpack it first.")
+    if wanted is not None and any(map(head.startswith, promised.magic if promised else ())):
+        return format_called(wanted)
+    likely = formats() if promised is None else [promised, *formats()]
+    likely = [known for known in likely if any(map(head.startswith, known.magic))]
+    found = next((known for known in likely if known.recognises(path)), None)
     if found is not None:
         return found
+    if head.startswith(_ZIP):
+        raise ValueError(f"{path.name} is a zip archive, not a label table; unpack it first.")
+    texts = [known for known in formats() if known.is_text]
     if head.startswith(_GZIP) and promised is not None and not promised.is_text:
-        raise ValueError(f"{path.name} is gzip-compressed; only CSV and TSV may be: unpack it first.")
+        able = " and ".join(known.name for known in texts)
+        raise ValueError(f"{path.name} is gzip-compressed; only {able} may be: unpack it first.")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(f"{path.name} is UTF-16 text; save it as UTF-8.")
     foreign = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
     if foreign is not None:
         raise ValueError(f"{path.name} is {foreign}, not a label table; supported are {', '.join(format_names())}.")
-    if promised is not None and promised.magic and promised not in (EXCEL, MAT, ARROW):
-        raise ValueError(f"{path.name} is not a {promised.name} file: its first bytes say otherwise; write it again.")
     if (promised is not None and promised.magic) or path.suffix.lower() in _FOREIGN_NAMES:
+        text = texts[0]
         raise ValueError(
-            f"{path.name} is named {path.suffix} but holds something else; if it is a text table, rename it to .csv or "
-            "pass format='csv' (--format csv)."
+            f"{path.name} is named {path.suffix} but holds something else, by its first bytes; if it is a text "
+            f"table, rename it to {text.suffixes[0]} or pass format={text.name!r} (--format {text.name})."
         )
-    return promised or CSV
+    return promised or texts[0]
 
 
-def _is_workbook(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "xl/workbook.xml" in archive.namelist()
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
-        return False
-
-
-def _check_regular(path: Path) -> None:
+def open_file(path: Path) -> BinaryIO:
+    """A regular file, open for reading."""
     if path.is_dir():
         raise IsADirectoryError(21, "is a folder", str(path))
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(
-            f"{path.name} is a pipe or a device, which cannot be read twice; write it to a file, or send it to "
-            "standard input (-)."
+            f"{path.name} is a pipe or a device, which has no end or cannot be read twice; write it to a file, or send "
+            "it to standard input (-)."
         )
+    return open(path, "rb")
 
 
-def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, TableFormat]:
+def source_files(path: Path, format: str | None = None) -> tuple[list[Path], Format]:
+    """The files that make one table (one, or those of a folder), and their format."""
+    if path.is_dir():
+        return _folder_files(path, format)
+    with open_file(path) as file:
+        return [path], find_format(file.read(64), path, format)
+
+
+def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, Format]:
     """The table in a file, or in the files of a folder, and its format."""
     options = options or Options()
-    files, known = folder_files(path, format) if path.is_dir() else ([path], find_format(path, format))
-    tables = []
-    for file in files:
-        with naming(file):
-            tables.append(known.open(file, options))
-    table = FolderTable(path, tables, options) if path.is_dir() else tables[0]
+    if format is not None:
+        format_called(format)
+    if path.is_dir():
+        files, known = _folder_files(path, format)
+        table = open_with(known, files, path, options)
+    else:
+        with naming(path):
+            file = open_file(path)
+            try:
+                known = find_format(file.read(64), path, format)
+                file.seek(0)
+                table = open_with(known, [path], path, options, file)
+            except BaseException:
+                file.close()
+                raise
     if len(set(table.names)) < len(table.names):
         twice = next(name for name in table.names if table.names.count(name) > 1)
         raise ValueError(
@@ -135,14 +151,36 @@ def open_table(path: Path, format: str | None = None, options: Options | None = 
     return table, known
 
 
-def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], TableFormat]:
+def open_with(
+    known: Format, files: Sequence[Path], path: Path, options: Options, file: BinaryIO | None = None
+) -> Table:
+    """The table in some files of one format: read by a child process, or here when the format or the user says so."""
+    known.check_packages()
+    if known.guarded and not options.trusted:
+        if file is not None:
+            file.close()
+        return GuardedTable(known, files, path, options)
+    return open_here(known, files, path, options, file)
+
+
+def open_here(
+    known: Format, files: Sequence[Path], path: Path, options: Options, file: BinaryIO | None = None
+) -> Table:
+    """The table in some files of one format, read by this process."""
+    tables = []
+    for one in files:
+        with naming(one):
+            tables.append(known.open(file or open_file(one), one, options))
+    return FolderTable(path, tables) if path.is_dir() else tables[0]
+
+
+def _folder_files(path: Path, format: str | None = None) -> tuple[list[Path], Format]:
     """The files of a folder that make one table, in the order of their names.
 
     Names that begin with a dot or an underscore are leftovers and notes of other programs, never data.
     """
-    for known in formats() if format is None else [format_called(format)]:
-        if not known.in_folders:
-            continue
+    able = [known for known in formats() if known.in_folders]
+    for known in able if format is None else [format_called(format)]:
         files = [
             file
             for file in sorted(path.rglob("*"))
@@ -150,20 +188,20 @@ def folder_files(path: Path, format: str | None = None) -> tuple[list[Path], Tab
             and file.is_file()
             and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
         ]
-        if files:
+        if files and known.in_folders:
             return files, known
     if path.suffix.lower() == ".zarr":
         way_out = f"anndata.read_zarr({path.name!r}).write_h5ad(...)"
-        raise ValueError(f"{path.name} is a Zarr store, which is not read; write it as h5ad: {way_out}.")
-    able = ", ".join(known.name for known in formats() if known.in_folders)
-    raise ValueError(f"{path.name} is a folder without label files; a folder may hold {able} files, in parts.")
+        raise ValueError(f"{path.name} is a Zarr store, which is not read; write it as a file: {way_out}.")
+    names = ", ".join(known.name for known in able)
+    raise ValueError(f"{path.name} is a folder without label files; a folder may hold {names} files, in parts.")
 
 
 class FolderTable(Table):
     """Files with the same columns, one below the other."""
 
-    def __init__(self, path: Path, tables: Sequence[Table], options: Options):
-        super().__init__(path, Limit.of([table.path for table in tables], options.max_bytes, path.name))
+    def __init__(self, path: Path, tables: Sequence[Table]):
+        super().__init__(path)
         first = tables[0]
         for table in tables:
             if set(table.names) != set(first.names):
@@ -175,13 +213,10 @@ class FolderTable(Table):
         self.n_rows = sum(table.n_rows or 0 for table in tables)
         self.guess_ids, self.must_choose = first.guess_ids, first.must_choose
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
-        for table in self._filled():
+    def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
+        for table in self.tables:
             with naming(table.path):
-                yield from table.batches(columns)
+                yield from table.batches(columns, ids)
 
-    def blocks(self, columns: Sequence[str]) -> list[Any]:
-        return [block for table in self._filled() for block in table.blocks(columns)]
-
-    def _filled(self) -> list[Table]:
-        return [table for table in self.tables if table.n_rows] or [self.tables[0]]
+    def pieces(self) -> list[Piece]:
+        return [piece for table in self.tables for piece in table.pieces()]

@@ -1,36 +1,26 @@
 """h5ad: clusterings from the columns of ``.obs`` and the consensus back into it, with h5py alone.
 
-anndata's own reader follows links to other files, reads every column and checks no size; this one reads the columns
-asked for, from this file only, within the memory limit.
+anndata's own reader follows links to other files and reads every column; this one reads the columns asked for, from
+this file only.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..encode import Dictionary, as_objects, encode_column
 from .cells import label_of
-from .limits import Limit, short_of_memory, try_reading
-from .table import Columns, Content, DamagedFile, Options, Piece, Table, TableFormat, row_ranges
+from .optional import h5py, pa
+from .table import Content, DamagedFile, Format, Options, Piece, Table, arrow_array, row_ranges
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
-_TRIAL = "coassoc.ensemble.io.h5ad:read_all"
 _TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
-
-
-def import_h5py() -> Any:
-    """h5py, or the line that installs it."""
-    try:
-        import h5py
-    except ImportError:
-        raise ImportError("h5ad files need h5py: pip install 'coassoc[anndata]'.") from None
-    return h5py
 
 
 class H5adTable(Table):
@@ -40,51 +30,29 @@ class H5adTable(Table):
     guess_ids = False
     must_choose = True
 
-    def __init__(self, path: Path, limit: Limit):
-        super().__init__(path, limit)
-        try_reading(_TRIAL, path, limit)
-        with import_h5py().File(path, "r") as file:
-            obs = _Obs(file, limit)
-            self.names, self.n_rows = obs.columns(), obs.n_rows
-        limit.check_table(self.n_rows, 1)
+    def __init__(self, path: Path):
+        super().__init__(path)
+        self.file = h5py.File(path, "r")
+        self.obs = _Obs(self.file)
+        self.names, self.n_rows = self.obs.columns(), self.obs.n_rows
 
-    def blocks(self, columns: Sequence[str]) -> list[Piece]:
-        self.limit.check_table(self.n_rows or 0, len(columns))
-        return [
-            Piece(self.path, self.read, (tuple(columns), start, rows), rows)
-            for start, rows in row_ranges(self.n_rows or 0)
-        ]
+    def pieces(self) -> list[Piece]:
+        return [Piece(str(self.path), [start, rows], rows) for start, rows in row_ranges(self.n_rows or 0)]
 
-    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
-        start, rows = piece
-        with import_h5py().File(self.path, "r") as file:
-            obs = _Obs(file, self.limit)
-            return {name: obs.read(name, slice(start, start + rows)) for name in columns}
-
-
-def read_all(path: Path, limit: Limit) -> None:
-    """Read every column that can be read, as a trial."""
-    with import_h5py().File(path, "r") as file:
-        obs = _Obs(file, limit)
-        limit.check_table(obs.n_rows, 1)
-        for name in [_IDS, *obs.columns()]:
-            try:
-                for start, rows in row_ranges(obs.n_rows):
-                    obs.read(name, slice(start, start + rows))
-            except Exception as error:
-                if isinstance(error, MemoryError) or short_of_memory(str(error)):
-                    raise
+    def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
+        for start, rows in row_ranges(self.n_rows or 0) if where is None else [where]:
+            found = [self.obs.read(name, slice(start, start + rows)) for name in columns]
+            yield pa.RecordBatch.from_arrays(found, list(columns))
 
 
 class _Obs:
     """``.obs`` of an open file. Objects are reached by hard links only, so nothing outside the file is read."""
 
-    def __init__(self, file: Any, limit: Limit):
-        self.h5py, self.limit = import_h5py(), limit
+    def __init__(self, file: Any):
         obs = self._member(file, "obs")
         if obs is None:
             raise ValueError("an HDF5 file without .obs, so not an h5ad file; write it with anndata.")
-        if not isinstance(obs, self.h5py.Group):
+        if not isinstance(obs, h5py.Group):
             raise ValueError("written by a very old anndata; open and save it with a present one.")
         self.group = obs
         self.index = _text(obs.attrs.get("_index", "_index"))
@@ -97,7 +65,7 @@ class _Obs:
         link = group.get(name, getlink=True)
         if link is None:
             return None
-        if not isinstance(link, self.h5py.HardLink):
+        if not isinstance(link, h5py.HardLink):
             raise ValueError(f"{group.name}/{name} is a link, maybe to another file; copy the data into this file.")
         return group[name]
 
@@ -112,7 +80,7 @@ class _Obs:
         """A one-dimensional dataset stored in this file."""
         found = self._member(group, name)
         where = f"{group.name}/{name}"
-        if not isinstance(found, self.h5py.Dataset) or found.external is not None or found.is_virtual:
+        if not isinstance(found, h5py.Dataset) or found.external is not None or found.is_virtual:
             raise ValueError(f"{where} is not a plain array of this file; write it with anndata.")
         if found.ndim != 1:
             raise ValueError(f"{where} has shape {found.shape}; a column of .obs is a vector.")
@@ -123,45 +91,30 @@ class _Obs:
         return found
 
     def _values(self, dataset: Any, rows: slice) -> np.ndarray:
-        """Some values of a dataset, read within the limit; text as objects."""
-        n_rows = len(range(*rows.indices(dataset.shape[0])))
-        # a chunk is unpacked whole, however few of its rows are wanted
-        chunk = dataset.chunks[0] if dataset.chunks else 0
-        self.limit.check(max(n_rows, chunk) * (dataset.dtype.itemsize + 8), f"{n_rows:,} values in {dataset.name}")
-        if dataset.dtype.kind != "O":
-            values = dataset[rows]
-            return as_objects([_text(value) for value in values.tolist()]) if values.dtype.kind == "S" else values
-        # many values may refer to one long text: so few are read at a time that they fit even then
-        step = max(1, self.limit.allowed // max(1, self.limit.size))
-        texts: list[str] = []
-        total = 0
-        for start, length in row_ranges(n_rows, step):
-            part = dataset[rows.start + start : rows.start + start + length].tolist()
-            total += sum(map(len, part)) + 64 * len(part)
-            self.limit.check(total, f"the texts in {dataset.name}")
-            texts += [_text(value) for value in part]
-        return as_objects(texts)
+        """Some values of a dataset; text as objects."""
+        values = dataset[rows]
+        return as_objects([_text(value) for value in values.tolist()]) if values.dtype.kind in "SO" else values
 
     def read(self, name: str, rows: slice) -> Any:
-        """Some rows of a column."""
+        """Some rows of a column, as an Arrow array."""
         if name == _IDS:
-            return as_objects([str(value) for value in self._values(self._vector(self.group, self.index), rows)])
+            return pa.array([str(value) for value in self._values(self._vector(self.group, self.index), rows)])
         item = self._member(self.group, name)
-        if not isinstance(item, self.h5py.Group):
+        if not isinstance(item, h5py.Group):
             dataset = self._vector(self.group, name, self.n_rows)
             if "categories" in dataset.attrs:
                 raise ValueError("written by an old anndata; save it with a present one.")
-            return self._values(dataset, rows)
+            return arrow_array(self._values(dataset, rows))
         kind = _text(item.attrs.get("encoding-type", ""))
         if kind == "categorical" or {"codes", "categories"} <= set(item):
             return self._categorical(item, name, rows)
         if {"values", "mask"} <= set(item):  # nullable integers, booleans and strings
             values = self._values(self._vector(item, "values", self.n_rows), rows)
-            mask = self._vector(item, "mask", self.n_rows)
-            return values, self._values(mask, rows).astype(bool)
+            mask = self._values(self._vector(item, "mask", self.n_rows), rows).astype(bool)
+            return pa.array(values, mask=mask)
         raise ValueError(f"column {name!r} of .obs is of kind {kind or 'unknown'!r}, which holds no labels.")
 
-    def _categorical(self, item: Any, name: str, rows: slice) -> Dictionary:
+    def _categorical(self, item: Any, name: str, rows: slice) -> Any:
         codes, categories = self._vector(item, "codes", self.n_rows), self._vector(item, "categories")
         if codes.dtype.kind not in "iu":
             raise DamagedFile(f"codes of column {name!r} are not integers")
@@ -176,7 +129,8 @@ class _Obs:
             if all(isinstance(number, int) for number in numbers):
                 # clusters are often called "0", "1", ...: then they are numbers, and −1 is missing
                 labels = np.array(numbers, dtype=np.int64)
-        return Dictionary(indices, labels)
+        found = pa.array(indices.astype(np.int32), mask=indices < 0)
+        return pa.DictionaryArray.from_arrays(found, pa.array(labels.tolist() if labels.dtype == object else labels))
 
 
 def _text(value: Any) -> str:
@@ -186,17 +140,22 @@ def _text(value: Any) -> str:
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-class H5adFormat(TableFormat):
+class H5adFormat(Format):
     """Annotated data; only ``.obs`` concerns us."""
 
-    table = H5adTable
     name = "h5ad"
     suffixes = (".h5ad",)
     magic = (b"\x89HDF\r\n\x1a\n",)
+    packages = ("h5py", "pyarrow")
+    extra = "anndata"
+    replaces = True
+
+    def open(self, file: BinaryIO, path: Path, options: Options) -> H5adTable:
+        file.close()
+        return H5adTable(path)
 
     def write(self, target: Any, content: Content) -> None:
         """A small h5ad of categorical ``.obs`` columns and nothing else."""
-        h5py = import_h5py()
         text = h5py.string_dtype()
         ids = range(content.n_rows) if content.item_ids is None else content.item_ids.tolist()
         columns = replace(content, item_ids=None).table()
@@ -213,21 +172,18 @@ class H5adFormat(TableFormat):
                 index = group.create_dataset("_index", data=names, dtype=text)
                 index.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
                 for column in chosen:
-                    _write_column(group, column, columns[column], h5py)
+                    _write_column(group, column, columns[column])
 
-    def append(
-        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
-    ) -> None:
+    def append(self, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
         """A copy with more columns in ``.obs``: labels as categories, −1 missing; fractions as they are."""
-        h5py = import_h5py()
         (path,) = source
-        with import_h5py().File(path, "r") as file:
-            obs = _Obs(file, Limit.of([path], options.max_bytes))
+        with h5py.File(path, "r") as file:
+            obs = _Obs(file)
             order, n_rows = obs.columns(), obs.n_rows
-        for name, column in columns.items():
+        if len(columns) != n_rows:
+            raise ValueError(f"labels must have one entry per row of .obs ({n_rows}), got {len(columns)}.")
+        for name in columns.column_names:
             _check_name(name)
-            if len(column) != n_rows:
-                raise ValueError(f"labels must have one entry per row of .obs ({n_rows}), got {len(column)}.")
             if name in order and not force:
                 raise FileExistsError(
                     f".obs of {path.name} already has a column {name!r}; choose another name, or overwrite it "
@@ -235,20 +191,21 @@ class H5adFormat(TableFormat):
                 )
         shutil.copyfile(path, target)
         with h5py.File(target, "r+") as file:
-            obs = file["obs"]
-            for name, column in columns.items():
-                if name in obs:
-                    del obs[name]
-                _write_column(obs, name, np.asarray(column), h5py)
-            obs.attrs["column-order"] = np.array([*dict.fromkeys([*order, *columns])], dtype=h5py.string_dtype())
+            group = file["obs"]
+            for name, column in zip(columns.column_names, columns.columns):
+                if name in group:
+                    del group[name]
+                _write_column(group, name, column.to_numpy())
+            names = [*dict.fromkeys([*order, *columns.column_names])]
+            group.attrs["column-order"] = np.array(names, dtype=h5py.string_dtype())
 
 
 def _check_name(name: str) -> None:
     if "/" in name or "\x00" in name or name in ("", ".", "..", "_index"):
-        raise ValueError(f"{name!r} cannot be the name of a column in an h5ad file; rename it.")
+        raise ValueError(f"{name!r} cannot be the name of a column in such a file; rename it.")
 
 
-def _write_column(obs: Any, name: str, column: Any, h5py: Any) -> None:
+def _write_column(obs: Any, name: str, column: Any) -> None:
     if getattr(column, "dtype", None) is not None and column.dtype.kind == "f":  # a measurement, such as a confidence
         stored = obs.create_dataset(name, data=column)
         stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
@@ -259,7 +216,7 @@ def _write_column(obs: Any, name: str, column: Any, h5py: Any) -> None:
     codes, labels = column.indices, column.labels
     names = [str(label) for label in labels.tolist()]
     if any("\x00" in name for name in names):
-        raise ValueError("h5ad files cannot store labels with NUL characters; rename those labels.")
+        raise ValueError("such files cannot store labels with NUL characters; rename those labels.")
     width = np.int8 if len(names) < 127 else np.int16 if len(names) < 32767 else np.int32
     group.attrs.update({"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False})
     if any(isinstance(label, str) for label in labels.tolist()):

@@ -1,27 +1,24 @@
 """MATLAB files: a pool of clusterings (a matrix of labels) and known classes (a vector), versions 5 and 7.3.
 
 Pools are published as ``members``, ``E`` or ``baseCls`` beside features and a vector ``gt``. Only numbers are read:
-cells, structures and objects are left alone. Sizes are checked before memory is taken.
+cells, structures and objects are left alone.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from .h5ad import import_h5py
-from .limits import Limit, try_reading
-from .table import Columns, Table, TableFormat
+from .optional import h5py, pa
+from .table import Format, Options, Table, arrow_array
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
 FEATURE_NAMES = ("x", "fea", "data", "features")
-_NUMBERS = {"double": 8, "single": 4, "logical": 1, **{f"{u}int{8 * b}": b for u in ("", "u") for b in (1, 2, 4, 8)}}
-_TRIAL = "coassoc.ensemble.io.mat:read_all"
+_NUMBERS = ("double", "single", "logical", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)))
 
 
 class MatTable(Table):
@@ -30,10 +27,9 @@ class MatTable(Table):
     guess_ids = False
     inspect = False
 
-    def __init__(self, path: Path, limit: Limit):
-        super().__init__(path, limit)
-        try_reading(_TRIAL, path, limit)
-        self.shapes = _declared(path, limit)
+    def __init__(self, path: Path):
+        super().__init__(path)
+        self.shapes = _declared(path)
         matrices = [name for name, shape in self.shapes.items() if min(shape) > 1]
         if not matrices:
             raise ValueError(
@@ -51,7 +47,6 @@ class MatTable(Table):
         others = [name for name in matrices if name != pool and self.n_rows in self.shapes[name]]
         self.names = [*self.guess, *(column for name in others for column in self._columns(name))]
         self.names += [name for name, length in vectors.items() if length == self.n_rows]
-        limit.check_table(self.n_rows, len(self.names))
 
     def _columns(self, name: str) -> list[str]:
         rows, columns = self.shapes[name]
@@ -67,42 +62,41 @@ class MatTable(Table):
         if found is None:
             raise ValueError(f"{self.path.name}: no matrix holds whole numbers ({', '.join(left)}), so none is a pool.")
         if len(matrices) > 1:
-            warnings.warn(
+            self.notes = [
                 f"{self.path.name}: took the matrix {found!r} for the clusterings, of {', '.join(matrices)}; choose "
-                f"another with columns='{matrices[0]}_*' (--columns).",
-                stacklevel=6,
-            )
+                f"another with columns='{matrices[0]}_*' (--columns)."
+            ]
         return found
 
-    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
+    def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         split = {name: (name, "", "0") if name in self.shapes else name.rpartition("_") for name in columns}
         arrays = _variables(self.path, sorted({variable for variable, *_ in split.values()}))
         tables = {name: array if len(array) == self.n_rows else array.T for name, array in arrays.items()}
-        return {name: tables[variable][:, int(j)] for name, (variable, _, j) in split.items()}
+        found = [arrow_array(tables[variable][:, int(j)]) for variable, _, j in split.values()]
+        yield pa.RecordBatch.from_arrays(found, list(columns))
 
 
 def _is_whole(array: np.ndarray) -> bool:
     return array.dtype.kind in "iub" or bool((array == np.floor(array)).all())
 
 
-def _declared(path: Path, limit: Limit) -> dict[str, tuple[int, int]]:
-    """Shapes of the numeric matrices of a file, which together fit in the memory allowed."""
+def _declared(path: Path) -> dict[str, tuple[int, int]]:
+    """Shapes of the numeric matrices of a file."""
     if _is_hdf5(path):
-        with import_h5py().File(path, "r") as file:
-            found = {name: (dataset.shape[::-1], dataset.dtype.itemsize) for name, dataset in _datasets(file)}
+        with h5py.File(path, "r") as file:
+            found = {name: dataset.shape[::-1] for name, dataset in _datasets(file)}
     else:
         from scipy.io import whosmat
 
-        found = {name: (shape, _NUMBERS[kind]) for name, shape, kind in whosmat(path) if kind in _NUMBERS}
-    known = {name: (shape, size) for name, (shape, size) in found.items() if len(shape) == 2 and 0 not in shape}
-    limit.check(sum(2 * shape[0] * shape[1] * size for shape, size in known.values()), "matrices")
-    return {name: (int(shape[0]), int(shape[1])) for name, (shape, _) in known.items()}
+        found = {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBERS}
+    known = {name: shape for name, shape in found.items() if len(shape) == 2 and 0 not in shape}
+    return {name: (int(rows), int(columns)) for name, (rows, columns) in known.items()}
 
 
 def _variables(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Some numeric matrices, after `_declared` has checked the file."""
+    """Some numeric matrices."""
     if _is_hdf5(path):
-        with import_h5py().File(path, "r") as file:
+        with h5py.File(path, "r") as file:
             return {name: dataset[()].T for name, dataset in _datasets(file) if name in names}
     from scipy.io import loadmat
 
@@ -110,15 +104,8 @@ def _variables(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: np.asarray(content[name]) for name in names}
 
 
-def read_all(path: Path, limit: Limit) -> None:
-    """Read every matrix, as a trial: how far a compressed one unpacks is only known by trying."""
-    for name in _declared(path, limit):
-        _variables(path, [name])
-
-
 def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
     """Matrices of numbers stored in this file; MATLAB's rows are HDF5's columns."""
-    h5py = import_h5py()
     for name in file:
         if isinstance(file.get(name, getlink=True), h5py.HardLink) and isinstance(file[name], h5py.Dataset):
             found = file[name]
@@ -133,13 +120,17 @@ def _is_hdf5(path: Path) -> bool:
         return file.read(10) == b"MATLAB 7.3"
 
 
-class MatFormat(TableFormat):
+class MatFormat(Format):
     """MATLAB files of version 5 (also called 6 and 7) and 7.3; read only."""
 
-    table = MatTable
     name = "mat"
     suffixes = (".mat",)
     magic = (b"MATLAB 5.0", b"MATLAB 7.3")
+    packages = ("scipy.io", "pyarrow")
+
+    def open(self, file: BinaryIO, path: Path, options: Options) -> MatTable:
+        file.close()
+        return MatTable(path)
 
 
 MAT = MatFormat()

@@ -6,8 +6,10 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +17,10 @@ import numpy as np
 
 from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
-from .blocks import gather
+from .coding import Source, file_source, gather, ids_in
 from .formats import open_table
-from .roles import Choice, Roles
-from .table import Options, Table, TableFormat, naming
+from .roles import HEAD_ROWS, Choice
+from .table import Options, naming
 
 
 def read_ensemble(
@@ -33,6 +35,7 @@ def read_ensemble(
     delimiter: str | None = None,
     header: bool | None = None,
     max_bytes: int | None = None,
+    trusted: bool = False,
 ) -> Ensemble:
     """Read base partitions from a file, or from one file per clustering.
 
@@ -41,17 +44,16 @@ def read_ensemble(
     Parameters
     ----------
     path : str, path or list of them
-        CSV, TSV (also ``.gz``), Parquet (also a folder of files), Arrow or Feather, NPY, NPZ, h5ad, MATLAB (``.mat``)
-        or Excel; ``"-"`` is standard input. With
-        several files, their partitions are joined by id (an item that a file does not mention is missing there), or
-        put side by side when no file has ids. The format of a file is found from its first bytes and its name.
+        A file of any format on the page on files, or a folder of files that make one table; ``"-"`` is standard input.
+        With several files, their partitions are joined by id (an item that a file does not mention is missing there),
+        or put side by side when no file has ids. The format of a file is found from its first bytes and its name.
     columns : str or list of str, default=None
         Columns that hold clusterings, by name or pattern (``"leiden*"``), in this order. None is every column but
         the ids, the classes and those whose first rows hold no labels (hardly any value repeats; measurements, dates):
-        a warning names these. h5ad files need a choice, since ``.obs`` holds much else.
+        a warning names these. Annotated data need a choice, since ``.obs`` holds much else.
     id_column : str, bool or None, default=None
         Column that names the items; its values must differ. None takes a first column with a usual name for ids (id,
-        index, barcode, cell_id or without a name); False takes none. The ids of an h5ad file are its index.
+        index, barcode, cell_id or without a name); False takes none. The ids of annotated data are its index.
     class_column : str, bool or None, default=None
         Column of known classes: kept for scoring, never part of the ensemble. None takes a column called class,
         classes, truth, ground_truth or target, and with a warning one called label, cell_type, y_true or the like
@@ -61,15 +63,18 @@ def read_ensemble(
         in text files; HDBSCAN's −1 and −2, −3 are under ``"negative"``.
     exclude : str or list of str, default=()
         Columns left out, by name or pattern.
-    format : {"csv", "tsv", "parquet", "arrow", "npy", "npz", "h5ad", "mat", "xlsx"} or None, default=None
-        Format of the file when its name does not say.
+    format : str or None, default=None
+        Format of the file when its name does not say: a name on the page on files.
     delimiter : str or None, default=None
-        Separator of text files. None is a tab for TSV, else whichever of ``, tab ; |`` splits the first line.
+        Separator of text files. None is whichever of ``, tab ; |`` splits the first line, unless the name promises one.
     header : bool or None, default=None
         Whether the first row of a text file names the columns. None: yes, unless it holds numbers that repeat. Numbers
         that may be names or labels are an error.
     max_bytes : int or None, default=None
-        Refuse a file that takes more memory. None is 256 MiB, or 200 times the file's size if that is more.
+        Refuse a file that unpacks to more. None is 256 MiB, or 200 times the file's size if that is more.
+    trusted : bool, default=False
+        Read binary files in this process, without limits. Otherwise a child process reads them, with limits on memory
+        and time, so that a damaged or hostile file can do no harm here; that takes about half a second.
 
     Returns
     -------
@@ -78,9 +83,8 @@ def read_ensemble(
 
     Notes
     -----
-    Time and memory are linear in the number of labels. The memory that decoding takes is estimated before it is taken,
-    nothing is ever unpickled, and text and row groups are read in pieces. ``Ensemble(path)`` reads the same files
-    piece by piece, for tables larger than memory.
+    Time and memory are linear in the number of labels, and nothing is ever unpickled. Files other than NumPy's single
+    arrays need pyarrow. ``Ensemble(path)`` reads the same files piece by piece, for tables larger than memory.
 
     Examples
     --------
@@ -94,7 +98,8 @@ def read_ensemble(
     (Ensemble(4 items, 2 clusterings of 2 clusters, uint8, some labels missing), ['a', 'b', 'c', 'd'])
     """
     check_missing_rule(missing)
-    choice, options = Choice(columns, exclude, id_column, class_column), Options(delimiter, header, max_bytes)
+    choice = Choice(columns, exclude, id_column, class_column)
+    options = Options(delimiter, header, max_bytes, trusted)
     several = isinstance(path, Iterable) and not isinstance(path, (str, os.PathLike))
     paths = [Path(p) for p in path] if several else [Path(path)]
     if not paths:
@@ -102,18 +107,14 @@ def read_ensemble(
     for i, one in enumerate(paths):
         if any(one.resolve() == other.resolve() for other in paths[:i]):
             raise ValueError(f"path names {one.name} twice; give each file once.")
+    if len(paths) == 1 and str(paths[0]) != "-":
+        return LabelFile(paths[0], choice, format, options).ensemble(missing)
     parts = []
     for one in paths:
-        with naming(one):
-            part = _read_one(one, choice, format, options, alone=len(paths) == 1)
-            if isinstance(part, np.ndarray):
-                return Ensemble(part, missing=missing)
-            parts.append(part)
+        with standard_input(format) if str(one) == "-" else nullcontext(one) as file:
+            parts.append(LabelFile(file, choice, format, options).read())
     with naming(paths[0]):
-        labels, ids, classes = parts[0] if len(parts) == 1 else _join(parts, paths)
-        ensemble = Ensemble.from_partitions(labels, missing=missing)
-        ensemble.item_ids, ensemble.classes = ids, classes
-        return ensemble
+        return _ensemble(parts[0] if len(parts) == 1 else _join(parts, paths), missing)
 
 
 class _Part(NamedTuple):
@@ -128,28 +129,91 @@ class _Part(NamedTuple):
         return len(next(iter(self.columns.values())))
 
 
-def open_roles(path: Path, choice: Choice, format: str | None, options: Options) -> tuple[Table, TableFormat, Roles]:
-    """An open file and the parts that its columns play."""
-    table, found = open_table(path, format, options)
-    roles = choice.look(choice.roles(table), table)
-    if roles.ids is not None:
-        table.read_ids(roles.ids)
-    return table, found, roles
+def _ensemble(part: _Part, missing: str) -> Ensemble:
+    ensemble = Ensemble.from_partitions(part.columns, missing=missing)
+    ensemble.item_ids, ensemble.classes = part.ids, part.classes
+    return ensemble
 
 
-def _read_one(path: Path, choice: Choice, format: str | None, options: Options, alone: bool) -> Any:
-    """The `_Part` in a file; an array that needs no reading as it is, when it is `alone`."""
-    if str(path) == "-":
-        with standard_input(format) as spooled:
-            return _read_one(spooled, choice, format, options, alone)
-    table, _, roles = open_roles(path, choice, format, options)
-    array = table.array() if alone and roles.all == table.names else None
-    if array is not None:
-        return array
-    columns = gather(table, roles.all)
-    ids = None if roles.ids is None else check_ids(columns[roles.ids], path, roles.ids)
-    classes = None if roles.classes is None else decode(columns[roles.classes])
-    return _Part({name: columns[name] for name in roles.partitions}, ids, classes)
+class LabelFile:
+    """An open label file (or folder of files) and the parts that its columns play."""
+
+    def __init__(self, path: Path, choice: Choice, format: str | None, options: Options):
+        self.path, self.options = path, options
+        self._started: Iterator[Any] | None = None
+        with naming(path):
+            self.table, self.format = open_table(path, format, options)
+            for note in self.table.notes:
+                warnings.warn(note, stacklevel=4)
+            self.roles = choice.roles(self.table)
+            array = self.table.array()
+            if array is not None and self.roles.all == self.table.names:
+                self.roles = choice.look(self.roles, self.table, [array[:HEAD_ROWS]])
+                return
+            batches = self.table.batches(self.roles.all, self.roles.ids)
+            first = [next(batches)]
+            while sum(batch.num_rows for batch in first) < HEAD_ROWS and (batch := next(batches, None)) is not None:
+                first.append(batch)
+            roles = choice.look(self.roles, self.table, first)
+            if roles == self.roles:
+                self._started = chain(first, batches)
+            else:
+                batches.close()  # type: ignore[attr-defined]
+            self.roles = roles
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """The record batches: the first time from where looking at the first rows has left off."""
+        if columns is not None and self._started is None:
+            return self.table.batches(columns, self.roles.ids)
+        started, self._started = self._started, None
+        return self.table.batches(self.roles.all, self.roles.ids) if started is None else started
+
+    def source(self) -> Source:
+        """The partitions, for those who read them piece by piece."""
+        return file_source(self.table, self.format, self.roles.partitions, self.options, self.batches)
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """Estimate of what reading the whole file takes."""
+        if self.table.n_rows is None:
+            return 4 * self.path.stat().st_size
+        return self.table.n_rows * (8 * len(self.roles.all) + 48)
+
+    def ensemble(self, missing: str) -> Ensemble:
+        """The ensemble in memory."""
+        with naming(self.path):
+            array = self.table.array()
+            if array is not None and self.roles.all == self.table.names:
+                return Ensemble(array, missing=missing)
+            return _ensemble(self.read(), missing)
+
+    def read(self) -> _Part:
+        """What the file says."""
+        roles, ids = self.roles, []
+
+        def noting(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                if roles.ids is not None:
+                    ids.append(ids_in(batch, roles.ids))
+                yield batch
+
+        with naming(self.path):
+            wanted = [*roles.partitions, *([] if roles.classes is None else [roles.classes])]
+            columns = gather(noting(self.batches()), wanted)
+            self.table.close()
+            names = None if roles.ids is None else check_ids(np.concatenate(ids), self.path, roles.ids)
+            classes = None if roles.classes is None else decode(columns.pop(roles.classes))
+            return _Part(columns, names, classes)
+
+    def aside(self, name: str | None) -> np.ndarray | None:
+        """The column of ids or of classes, read alone."""
+        if name is None:
+            return None
+        with naming(self.path):
+            if name != self.roles.ids:
+                return decode(gather(self.table.batches([name]), [name])[name])
+            return check_ids(np.concatenate([ids_in(batch, name) for batch in self.table.batches([name], name)]),
+                             self.path, name)  # fmt: skip
 
 
 def decode(column: Dictionary) -> np.ndarray:
@@ -161,17 +225,17 @@ def decode(column: Dictionary) -> np.ndarray:
     return np.asarray(values)
 
 
-def check_ids(column: Dictionary, path: Path, name: str) -> np.ndarray:
-    """Ids as an array; each names one item."""
-    ids = decode(column)
+def check_ids(ids: np.ndarray, path: Path, name: str) -> np.ndarray:
+    """Ids; each names one item."""
     what = f"the ids of {path.name}" if name.startswith("\x00") else f"id_column {name!r} of {path.name}"
-    for i, value in enumerate(ids.tolist() if ids.dtype == object else ()):
-        if value is None or value == "":
-            raise ValueError(f"{what}: empty in row {i + 1}; give every item an id.")
-    if len(np.unique(column.indices)) == len(ids):  # a dictionary may list labels that no row has
+    values = ids.tolist()
+    known = set(values)
+    if len(known) == len(values) and None not in known and "" not in known:
         return ids
     seen: set[Any] = set()
-    for i, value in enumerate(ids.tolist()):
+    for i, value in enumerate(values):
+        if value is None or value == "":
+            raise ValueError(f"{what}: empty in row {i + 1}; give every item an id.")
         if value in seen:
             raise ValueError(
                 f"{what} repeats {str(value)[:80]!r} (row {i + 1}); ids must differ, or pass id_column=False (--no-id)."

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from fnmatch import fnmatchcase
@@ -19,7 +18,7 @@ import numpy as np
 
 from ..encode import Dictionary
 from ..tables import columns_of
-from .blocks import block_columns
+from .coding import batch_columns
 from .table import Table, listing
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
@@ -107,19 +106,25 @@ class Choice:
             for pattern in self.patterns:
                 matches = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
                 if not matches:
-                    raise ValueError(f"columns: {file} has no column {pattern!r}; it has {listing(names)}.")
+                    raise ValueError(f"columns: {file} has no column {pattern!r}; it has {listing(names)}{table.hint}.")
                 found += [name for name in matches if name not in aside]
             found = list(dict.fromkeys(found))
         found = [name for name in found if not self._excluded(name)] if self.exclude else found
         if not found:
-            raise ValueError(f"{file} has no column of labels left; it has {listing(names)}.")
+            raise ValueError(f"{file} has no column of labels left; it has {listing(names)}{table.hint}.")
         return found
 
-    def look(self, roles: Roles, table: Table) -> Roles:
-        """The same roles without columns that hold no clustering, judged by the first rows."""
+    def look(self, roles: Roles, table: Table, batches: Sequence[Any]) -> Roles:
+        """The same roles without columns that hold no clustering, judged by the first rows, those of `batches`."""
         if self.patterns is not None or not table.inspect:
             return roles
-        values = _first_values(table, roles.partitions)
+        values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
+        left = HEAD_ROWS
+        for batch in batches:
+            n_rows, columns = batch_columns(batch, roles.partitions)
+            for name, column in zip(roles.partitions, columns):
+                values[name] += _present(column, left)
+            left = max(0, left - n_rows)
         n_rows = table.n_rows or max(map(len, values.values()))
         if len(roles.partitions) >= max(_MANY_COLUMNS, 10 * n_rows):
             warnings.warn(
@@ -134,8 +139,8 @@ class Choice:
         reasons = reasons_of(odd)
         if not kept:
             raise ValueError(
-                f"{table.path.name}: no column is a clustering: {reasons}. Name the columns that are (columns=, "
-                "--columns); to cluster measurements, use make_ensemble (coassoc ensemble)."
+                f"{table.path.name}: no column is a clustering: {reasons}{table.hint}. Name the columns that are "
+                "(columns=, --columns); to cluster measurements, use make_ensemble (coassoc ensemble)."
             )
         warnings.warn(
             f"{table.path.name}: left out {reasons}; the clusterings are {listing(kept)}. Choose others with columns= "
@@ -159,21 +164,6 @@ def class_names(partitions: Sequence[str]) -> list[str]:
     """Those of the columns that hold known classes by their names, beside at least two clusterings."""
     likely = [name for name in partitions if is_class_name(name) or name.lower() in LIKELY_CLASS_NAMES]
     return likely if len(partitions) - len(likely) >= 2 else []
-
-
-def _first_values(table: Table, columns: Sequence[str]) -> dict[str, list[Any]]:
-    """The labels in the first rows of each column, without missing ones."""
-    found: dict[str, list[Any]] = {name: [] for name in columns}
-    left = HEAD_ROWS
-    with closing(table.heads(columns)) as batches:  # type: ignore[type-var]
-        for batch in batches:
-            n_rows, pairs = block_columns(batch, columns)
-            for name, pair in zip(columns, pairs):
-                found[name] += _present(pair, left)
-            left -= n_rows
-            if left <= 0:
-                break
-    return found
 
 
 def _present(column: tuple[Any, np.ndarray | None], n_rows: int) -> list[Any]:

@@ -1,26 +1,39 @@
-"""What a file format provides: how its files are recognised, opened, read in pieces, and written."""
+"""What a file format provides: how its files are recognised, read as a stream of Arrow record batches, and written."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from .limits import Limit
+from .optional import pa
 
-BLOCK_ROWS = 1 << 20  # rows of a block, where a file leaves the choice
+BLOCK_ROWS = 1 << 20  # rows of a piece, where a file leaves the choice
+FREE_BYTES = 1 << 28  # any file may unpack to this much, however small it is
+EXPANSION = 200  # a larger file may unpack to this many times its own size
+CELLS = {b"coassoc": b"cells"}  # metadata of a column of text in which 1 is a number and NA is missing
+_OURS = str(Path(__file__).parents[2])
 
-# what `Table.batches` yields: columns by name, each an array, an Arrow array, a `Dictionary` or a pair (values, nulls)
-Columns = dict[str, Any]
 
 
 class DamagedFile(Exception):
     """What is wrong with the content of a file; `naming` adds which file, and what to do."""
+
+
+class TooLarge(ValueError):
+    """A file unpacks to more than it may."""
+
+    def __init__(self, path: Path, allowed: int):
+        super().__init__(
+            f"{path.name} unpacks to more than the {allowed:,} bytes allowed for a file of its size; if you trust it, "
+            "pass a larger max_bytes (--max-bytes), or trusted=True (--trusted)."
+        )
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,21 @@ class Options:
     delimiter: str | None = None
     header: bool | None = None
     max_bytes: int | None = None
+    trusted: bool = False
+
+    def allowed(self, files: Sequence[Path]) -> int:
+        """Bytes that these files may unpack to."""
+        if self.max_bytes is not None:
+            return self.max_bytes
+        return max(FREE_BYTES, EXPANSION * sum(file.stat().st_size for file in files))
+
+
+class Piece(NamedTuple):
+    """Some rows of one file, for those who read a table piece by piece."""
+
+    file: str
+    where: Any  # what `Table.batches` takes; plain values, as it travels between processes
+    rows: int
 
 
 class Table:
@@ -43,67 +71,90 @@ class Table:
     must_choose = False  # whether the user has to name the partitions
     guess: list[str] | None = None  # the partitions when the user names none; every column when None
     inspect = True  # whether columns may turn out to be no clusterings
+    notes: Sequence[str] = ()  # what the user should know, for warnings
+    hint = ""  # what may be wrong with the columns, for errors
 
-    def __init__(self, path: Path, limit: Limit):
-        self.path, self.limit = path, limit
+    file: Any = None  # what `close` closes
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Columns]:
-        """The columns named, some rows at a time, in row order."""
-        for block in self.blocks(columns):
-            yield block.read()
+    def __init__(self, path: Path):
+        self.path = path
 
-    def blocks(self, columns: Sequence[str]) -> list[Any]:
-        """Pieces that can be read alone and in other processes: each has ``rows`` and ``read()``. One by default."""
-        return [Piece(self.path, self.read, (tuple(columns),), self.n_rows)]
+    def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
+        """The columns named as Arrow record batches, in row order: all rows, or those of a piece.
 
-    def read(self, columns: Sequence[str], *piece: Any) -> Columns:
-        """The columns named: whole, or of the piece that `blocks` chose."""
+        The column `ids` is read as text. Columns of text in which 1 is a number and NA is missing have the metadata
+        `CELLS`.
+        """
         raise NotImplementedError
 
-    def heads(self, columns: Sequence[str]) -> Iterator[Columns]:
-        """The same, to look at the first rows."""
-        return self.batches(columns)
+    def pieces(self) -> list[Piece]:
+        """The table in pieces that can be read alone and in other processes; one by default."""
+        return [Piece(str(self.path), None, self.n_rows or 0)]
 
     def array(self) -> np.ndarray | None:
         """The whole table as an array that needs no reading, if it is one."""
         return None
+
+    def settled(self, options: Options) -> Options:
+        """The options with which a piece of this file is read; what was found by looking at the whole included."""
+        return options
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.file is not None:
+            self.file.close()
+
+    def __del__(self) -> None:
+        self.close()
 
     def require(self, name: str, argument: str) -> None:
         """Refuse a column, given by the user as `argument`, that the file does not have."""
         if name not in self.names:
             raise ValueError(f"{argument}: {self.path.name} has no column {name!r}; it has {listing(self.names)}.")
 
-    def read_ids(self, name: str) -> None:
-        """Read the column `name` as ids, where ids and labels are read differently."""
 
-
-class TableFormat:
-    """A file format. A new one is a module with a subclass, and one entry in the list of `formats`."""
+class Format:
+    """A file format. A new one is a module with a subclass, and one line in the list of `formats`."""
 
     name: str  # what ``format=`` calls it
     suffixes: tuple[str, ...]  # endings of file names
-    table: type[Table]  # what `open` opens, as ``table(path, limit)``, unless it is overridden
     magic: tuple[bytes, ...] = ()  # how its files begin; empty for text
+    packages: tuple[str, ...] = ("pyarrow",)  # what it needs, and the extra of coassoc that installs it
+    extra = "io"
+    guarded = True  # whether a child process reads files that are not trusted
     is_text = False  # whether files may be gzip-compressed and written to standard output
     in_folders = False  # whether a folder of such files is one table
+    keeps_types = True  # whether a column holds either numbers or text
+    keeps_names = True  # whether columns are known by names that could also mean ids or classes
+    one_array = False  # whether it holds one column, or a table without names, ids and classes
+    replaces = False  # whether `append` can replace a column of the source
 
-    def open(self, path: Path, options: Options) -> Table:
-        """The table in a file."""
-        return self.table(path, Limit.of([path], options.max_bytes))
+    def recognises(self, path: Path) -> bool:
+        """Whether a file that begins as `magic` says is one."""
+        return True
 
-    def write(self, target: Any, content: Content) -> None:
-        """Write a new file at `target`: a path, or a text stream when `is_text`."""
+    def check_packages(self) -> None:
+        """Refuse to go on without an optional package, with the line that installs it."""
+        for package in self.packages:
+            if find_spec(package) is None:
+                line = f"pip install 'coassoc[{self.extra}]'"
+                raise ImportError(f"{self.name} files need {package}: {line}.")
+
+    def open(self, file: BinaryIO, path: Path, options: Options) -> Table:
+        """The table in an open file."""
         raise NotImplementedError
 
-    def append(
-        self, source: Sequence[Path], target: Any, columns: dict[str, np.ndarray], options: Options, force: bool
-    ) -> None:
-        """Write the content of `source` to `target` with more columns; `force` replaces those of the same names."""
+    def write(self, target: Any, content: Content) -> None:
+        """Write a new file at `target`: a path, or an open binary file when `is_text`."""
+        raise NotImplementedError
+
+    def append(self, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
+        """Write the content of `source` to `target` with more columns, an Arrow table."""
         raise NotImplementedError
 
     def can(self, what: str) -> bool:
         """Whether it can "write", or "append"."""
-        return getattr(type(self), what) is not getattr(TableFormat, what)
+        return getattr(type(self), what) is not getattr(Format, what)
 
 
 @dataclass(frozen=True)
@@ -115,6 +166,7 @@ class Content:
     item_ids: np.ndarray | None = None
     classes: np.ndarray | None = None
     ensemble: Any = None  # for formats that store codes
+    delimiter: str | None = None
 
     def table(self) -> dict[str, Any]:
         """All of it as columns: ids in front, classes at the end."""
@@ -122,18 +174,33 @@ class Content:
         return {**front, **self.columns, **({} if self.classes is None else {"class": self.classes})}
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A block of a file, read by a function."""
+def arrow_array(values: Any) -> Any:
+    """A NumPy array, or a `Dictionary` column, as an Arrow array; text as a dictionary."""
+    if hasattr(values, "indices"):
+        labels, missing = values.labels, values.indices < 0
+        if labels.dtype.kind in "iub":
+            return pa.array(labels[np.maximum(values.indices, 0)], mask=missing)
+        return pa.DictionaryArray.from_arrays(pa.array(values.indices.astype(np.int32), mask=missing), labels.tolist())
+    if values.dtype.kind == "U":
+        labels, indices = np.unique(values, return_inverse=True)
+        return pa.DictionaryArray.from_arrays(indices.ravel().astype(np.int32), pa.array(labels.tolist(), pa.string()))
+    if values.dtype.kind == "f":
+        return pa.array(np.ascontiguousarray(values, dtype=np.float64))
+    array = pa.array(values.tolist() if values.dtype.kind in "OSc" else np.ascontiguousarray(values.astype(
+        values.dtype.newbyteorder("="))))  # fmt: skip
+    return array.dictionary_encode() if pa.types.is_string(array.type) else array
 
-    path: Path
-    function: Callable[..., Columns]
-    arguments: tuple
-    rows: int | None
 
-    def read(self) -> Columns:
-        with naming(self.path):
-            return self.function(*self.arguments)
+def check_new(columns: Sequence[str], names: Sequence[str], source: Path) -> None:
+    """Refuse names of new columns that the source already has."""
+    for name in set(columns) & set(names):
+        raise ValueError(f"{source.name} already has a column {name!r}; choose another with name= (--name).")
+
+
+def check_rows(n_rows: int, n_labels: int, source: Path) -> None:
+    """Refuse labels of other items than those of the source."""
+    if n_rows != n_labels:
+        raise ValueError(f"{source.name} has {n_rows} rows, but there are {n_labels} labels.")
 
 
 def listing(names: Sequence[str]) -> str:
@@ -142,14 +209,12 @@ def listing(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-def one_line(error: BaseException) -> str:
-    """The message of an error as one short line."""
-    return " ".join(str(error).split())[:120].rstrip(".") or type(error).__name__
-
-
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Errors about the content of a file, of whatever library, are ValueErrors that name it."""
+    """Errors about the content of a file, of whatever library, are ValueErrors that name it.
+
+    What our own code raises, other than a ValueError, is a fault of ours and passes.
+    """
     try:
         yield
     except (MemoryError, ImportError, Warning):
@@ -158,15 +223,27 @@ def naming(path: Path) -> Iterator[None]:
         # of the system: libraries raise a plain OSError, or seek to before the start of a file (an invalid argument)
         system = isinstance(error, OSError) and (type(error) is not OSError or error.errno not in (None, errno.EINVAL))
         named = path.name in str(error)
-        if system or (named and type(error) is ValueError):
+        if system or (named and isinstance(error, ValueError) and type(error).__module__ in ("builtins", __name__)):
             raise
-        if type(error) in (TypeError, ValueError):
+        if type(error) in (TypeError, ValueError) and str(error).startswith(("partitions", "features", "columns")):
+            raise ValueError(f"{path.name}: {error}") from error  # of the checks of a table in memory
+        if not isinstance(error, (ValueError, OSError, DamagedFile)) and _is_ours(error):
+            raise
+        if type(error) is ValueError:
             raise ValueError(str(error) if named else f"{path.name}: {error}") from error
-        raise ValueError(f"{path.name} is damaged or protected ({one_line(error)}); write it again.") from error
+        reason = " ".join(str(error).split())[:120].rstrip(".") or type(error).__name__
+        raise ValueError(f"{path.name} is damaged or protected ({reason}); write it again.") from error
 
 
-def row_ranges(n_rows: int, step: int | None = None) -> Iterator[tuple[int, int]]:
-    """(start, length) of pieces of `step` rows, `BLOCK_ROWS` when None."""
-    step = step or BLOCK_ROWS
-    for start in range(0, n_rows, step):
-        yield start, min(step, n_rows - start)
+def _is_ours(error: BaseException) -> bool:
+    """Whether an error was raised in a file of this package."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
+
+
+def row_ranges(n_rows: int) -> Iterator[tuple[int, int]]:
+    """(start, length) of pieces of `BLOCK_ROWS` rows."""
+    for start in range(0, n_rows, BLOCK_ROWS):
+        yield start, min(BLOCK_ROWS, n_rows - start)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +14,38 @@ import numpy as np
 
 from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
-from .formats import find_format, folder_files, format_called, formats, suffix_format
+from .formats import endings, format_called, formats, source_files, suffix_format
+from .guard import append_guarded
+from .optional import pa
 from .output import replacing
 from .roles import class_names, is_class_name, is_id_name
-from .table import Content, Options, TableFormat, listing, naming
-from .text import CSV, LONGEST_CELL
+from .table import Content, Format, Options, arrow_array, listing, naming
+from .text import LONGEST_CELL
 
 
-def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, force: bool = False) -> None:
+def write_ensemble(
+    path: Any, ensemble: Ensemble, *, format: str | None = None, delimiter: str | None = None, force: bool = False
+) -> None:
     """Write the base partitions as a label table that `read_ensemble` reads back as the same ensemble.
 
     Parameters
     ----------
     path : str or path
-        Where to; ``"-"`` is standard output (CSV or TSV).
+        Where to; ``"-"`` is standard output, for text.
     ensemble : Ensemble
         What to write, with its ids and classes (columns ``id`` and ``class``) where it has them.
-    format : {"csv", "tsv", "parquet", "arrow", "npy", "npz", "h5ad"} or None, default=None
-        None takes it from the name. NPY holds integers: the labels when they are all non-negative integers, else
-        their codes, and −1 for a missing one.
+    format : str or None, default=None
+        A name on the page on files; None takes it from the name. A single array holds integers: the labels when they
+        are all non-negative integers, else their codes, and −1 for a missing one.
+    delimiter : str or None, default=None
+        Separator of a text file; None is the usual one of its format.
     force : bool, default=False
         Overwrite an existing file.
 
     Notes
     -----
     Partitions without names of their own (0, 1, 2, ...) are called partition_0 and so on in files that need names.
-    Text that would be read as a number, as missing or as a formula is marked with an apostrophe in CSV and TSV files.
+    Text that would be read as a number, as missing or as a formula is marked with an apostrophe in text and in sheets.
 
     Examples
     --------
@@ -52,15 +60,15 @@ def write_ensemble(path: Any, ensemble: Ensemble, *, format: str | None = None, 
     1,
     <BLANKLINE>
     """
-    found = format_called(table_format(path, format))
+    found = table_format(path, format)
     names = list(ensemble.names)
-    if found.name not in ("npy", "npz"):
+    if found.keeps_names:
         names = _check_names(names, ensemble)
     elif len(set(names)) < len(names):
         raise ValueError(f"names must differ, got {listing(names)}; rename the partitions.")
     _check_ids(ensemble.item_ids)
     columns = {name: _column(ensemble, j, found) for j, name in enumerate(names)}
-    content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, ensemble)
+    content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, ensemble, delimiter)
     _write(path, found, force, lambda target: found.write(target, content))
 
 
@@ -73,30 +81,35 @@ def write_labels(
     ids: Any = None,
     format: str | None = None,
     header: bool | None = None,
+    delimiter: str | None = None,
     force: bool = False,
+    trusted: bool = False,
 ) -> None:
     """Write consensus labels: as one more column of the file they came from, or as a table of their own.
 
     Parameters
     ----------
     path : str or path
-        Where to; ``"-"`` is standard output (CSV or TSV).
+        Where to; ``"-"`` is standard output, for text.
     labels : array-like of shape (n_samples,), or dict of str to array-like
         One label per item; −1 is none. A dict holds several columns by name, also of fractions such as a confidence.
     name : str, default="consensus"
         Name of the column; not used with a dict.
     source : str, path or None, default=None
-        A file of the same kind (CSV, TSV, Parquet, h5ad), or a folder of such files: everything in it is kept and the
-        column is added, in an h5ad file as a categorical column of ``.obs``. None, or another kind, writes the ids and
-        the labels.
+        A file of the same kind, or a folder of such files: everything in it is kept and the column is added, in
+        annotated data as a categorical column of ``.obs``. None, or another kind, writes the ids and the labels.
     ids : array-like or None, default=None
         Names of the items, written beside the labels when there is no `source`.
-    format : {"csv", "tsv", "parquet", "arrow", "npy", "npz", "h5ad"} or None, default=None
-        None takes it from the name.
+    format : str or None, default=None
+        A name on the page on files; None takes it from the name.
     header : bool or None, default=None
         Whether `source` has a header, see :func:`read_ensemble`.
+    delimiter : str or None, default=None
+        Separator of text, in `source` and in what is written; None finds that of `source` by looking.
     force : bool, default=False
-        Overwrite an existing file, and in an h5ad file an existing column.
+        Overwrite an existing file, and in annotated data an existing column.
+    trusted : bool, default=False
+        Read `source` in this process, see :func:`read_ensemble`.
 
     Examples
     --------
@@ -117,63 +130,82 @@ def write_labels(
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise ValueError(f"labels must be one-dimensional and of one length, got shapes {sorted(shapes)}.")
     (n_rows,) = shapes.pop()
-    found = format_called(table_format(path, format))
-    if found.name == "npy" and len(columns) > 1:
-        raise ValueError("labels: an NPY file holds one column; write NPZ, CSV, Parquet or h5ad.")
+    found = table_format(path, format)
+    if found.one_array and len(columns) > 1:
+        raise ValueError(f"labels: {found.name} files hold one column; end the name in one of {endings(several())}.")
     if joins_source(path, source, format):
-        files, origin = _source(Path(source))
-        options = Options("\t" if origin.name == "tsv" else None, header)
+        files, origin = source_files(Path(source))
         with naming(Path(source)):
-            _write(path, found, force, lambda target: found.append(files, target, columns, options, force))
+            _append(path, found, files, origin, columns, Options(delimiter, header, None, trusted), force)
         return
     item_ids = None if ids is None else np.asarray(ids)
     if item_ids is not None and len(item_ids) != n_rows:
         raise ValueError(f"ids must have one entry per label ({n_rows}), got {len(item_ids)}.")
     _check_ids(item_ids)
-    content = Content(columns, n_rows, item_ids)
+    content = Content(columns, n_rows, item_ids, delimiter=delimiter)
     _write(path, found, force, lambda target: found.write(target, content))
 
 
-def table_format(path: Any, format: str | None = None) -> str:
-    """Name of the format to write: `format`, or what the name of the file says."""
-    found = format_called(format) if format is not None else CSV if str(path) == "-" else suffix_format(Path(path))
+def table_format(path: Any, format: str | None = None) -> Format:
+    """The format to write: `format`, or what the name of the file says."""
     able = [known for known in formats() if known.can("write")]
+    text = next(known for known in able if known.is_text)
+    found = format_called(format) if format is not None else text if str(path) == "-" else suffix_format(Path(path))
     if found not in able:
-        endings = ", ".join(known.suffixes[0] for known in able)
         what = f"the name {Path(path).name!r} does not say which format to write" if found is None else (
             f"{found.name} files are read, not written"
         )  # fmt: skip
-        raise ValueError(f"{what}; end the name in one of {endings}.")
-    return found.name
+        raise ValueError(f"{what}; end the name in one of {endings()}.")
+    found.check_packages()
+    return found
+
+
+def several() -> list[Format]:
+    """Formats that are written with several columns."""
+    return [known for known in formats() if known.can("write") and not known.one_array]
 
 
 def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
     """Whether labels written to `path` become a column beside everything that `source` holds."""
     if source is None:
         return False
-    found, (_, origin) = format_called(table_format(path, format)), _source(Path(source))
+    found, (_, origin) = table_format(path, format), source_files(Path(source))
     return found.can("append") and (found is origin or (found.is_text and origin.is_text))
 
 
-def _source(path: Path) -> tuple[Sequence[Path], TableFormat]:
-    """The files that labels are added to, and their format."""
-    return folder_files(path) if path.is_dir() else ([path], find_format(path))
+def _append(
+    path: Any, found: Format, files: Sequence[Path], origin: Format, labels: dict, options: Options, force: bool
+) -> None:
+    """The files with more columns, written by a child process where one reads them."""
+    columns = pa.table({name: arrow_array(np.asarray(column)) for name, column in labels.items()})
+    if origin.is_text and options.delimiter is None and not origin.sniffed:  # type: ignore[attr-defined]
+        options = replace(options, delimiter=origin.delimiter)  # type: ignore[attr-defined]
+
+    def write(target: Any) -> None:
+        if origin.guarded and not options.trusted:
+            append_guarded(found, files, target, columns, force, options)
+        else:
+            found.append(files, target, columns, options, force)
+
+    _write(path, found, force, write)
 
 
-def _write(path: Any, found: TableFormat, force: bool, write: Callable[[Any], None]) -> None:
+def _write(path: Any, found: Format, force: bool, write: Callable[[Any], None]) -> None:
     """Write to a file (text is compressed when its name ends in .gz) or to standard output."""
     if str(path) == "-":
         if not found.is_text:
-            raise ValueError(f"{found.name} cannot go to standard output; name a file, or choose csv or tsv.")
-        write(sys.stdout)
+            able = " or ".join(known.name for known in formats() if known.is_text)
+            raise ValueError(f"{found.name} cannot go to standard output; name a file, or choose {able}.")
+        text = io.BytesIO()
+        write(text)
+        sys.stdout.write(text.getvalue().decode())
         sys.stdout.flush()
         return
-    opener: Any = gzip.open if str(path).endswith(".gz") else open
     with replacing(path, force=force) as partial:
         if not found.is_text:
             write(partial)
             return
-        with opener(partial, "wt", encoding="utf-8", newline="") as out:
+        with (gzip.open if str(path).endswith(".gz") else open)(partial, "wb") as out:
             write(out)
 
 
@@ -196,14 +228,15 @@ def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
     if ensemble.item_ids is not None and "id" in names:
         wrong.append("id")
     if wrong:
+        able = " or ".join(known.name for known in several() if not known.keeps_names)
         raise ValueError(
             f"names must differ, and must not be read as ids or classes: rename {listing(sorted(set(wrong)))}, or "
-            "write an NPZ file, which stores any names."
+            f"write {able}, which stores any names."
         )
     return names
 
 
-def _column(ensemble: Ensemble, j: int, found: TableFormat) -> Dictionary:
+def _column(ensemble: Ensemble, j: int, found: Format) -> Dictionary:
     """A partition as labels; numbers among text become text where a column has one type."""
     labels = ensemble.categories[j]
     if len(labels) != ensemble.n_clusters[j] or any(label is None or label != label for label in labels.tolist()):
@@ -212,12 +245,13 @@ def _column(ensemble: Ensemble, j: int, found: TableFormat) -> Dictionary:
         fresh = (i for i in range(2 * int(ensemble.n_clusters[j]) + len(known)) if str(i) not in known)
         labels = as_objects([next(fresh) if one is None or one != one else one for one in labels.tolist()])
     kinds = {isinstance(label, str) for label in labels.tolist()}
-    if len(kinds) == 2 and not found.is_text and found.name not in ("npy", "npz"):
+    if len(kinds) == 2 and found.keeps_types:
         texts = [str(label) for label in labels.tolist()]
         if len(set(texts)) < len(texts):
+            able = ", ".join(known.name for known in formats() if not known.keeps_types)
             raise ValueError(
-                f"partition {ensemble.names[j]!r} has a number and a text that look the same; write CSV or NPZ instead "
-                f"of {found.name}."
+                f"partition {ensemble.names[j]!r} has a number and a text that look the same; rename one, or write "
+                f"{able} instead of {found.name}."
             )
         labels = as_objects(texts)
     codes = ensemble.codes[:, j].astype(np.int32)

@@ -109,7 +109,7 @@
       names.map((name, j) => ({
         type: "line", name, data: ks.map((k, i) => [k, values[j][i]]), symbolSize: 6, lineStyle: style(name === "score"),
         itemStyle: { color: name === "score" ? css("--ink") : PALETTE[j] },
-        markLine: j ? undefined : { symbol: "none", silent: true, label: { color: css("--muted"), formatter: "k = {c}" },
+        markLine: j ? undefined : { symbol: "none", silent: true, label: { color: css("--muted"), formatter: "{c}" },
           data: marks.map(([k, type]) => ({ xAxis: k, lineStyle: { type, color: css("--warn") } })) },
       })),
       (i, j) => `k = ${ks[i]}: ${names[j]} ${fixed(column(table, names[j])[i])}`,
@@ -177,7 +177,8 @@
       option: { series: [{
         type: "sankey", left: 8, right: 34, top: 6, bottom: 6, nodeGap: 6, draggable: false, emphasis: { focus: "adjacency" },
         label: { color: css("--ink"), formatter: (p) => p.name.split(" ")[1] }, lineStyle: { color: "source", opacity: 0.35 },
-        data: Object.keys(total).map((name) => ({ name, depth: Number(name.split(" ")[0]), itemStyle: { color: shade(name) } })),
+        data: Object.keys(total).map((name) => ({ name, depth: Number(name.split(" ")[0]), itemStyle: { color: shade(name),
+          ...(places.length > 2 && places[name.split(" ")[0]].includes("this report") ? { borderColor: css("--ink"), borderWidth: 2 } : {}) } })),
         links: rows.map(([from, a, to, b, value]) => ({ source: node(from, a), target: node(to, b), value })),
       }] },
     };
@@ -198,39 +199,56 @@
     return {
       size: rows.length, tip, part: (p) => tip(Number(p.name)),
       option: { series: [{ type: "tree", data: [grow(0)], orient: "TB", symbol: "circle", edgeShape: "polyline", initialTreeDepth: -1, left: 20, right: 20, top: 24, bottom: 28,
-        roam: false, label: { position: "bottom", distance: 6 }, lineStyle: { color: css("--muted"), width: 1 } }] },
+        roam: false, label: { position: "bottom", distance: 6 }, labelLayout: { hideOverlap: true }, lineStyle: { color: css("--muted"), width: 1 } }] },
     };
   };
   const methods = () => {
     const names = column("methods", "method"), left = column("methods", "left out nmi"), x = column("methods", "density");
     const [y, name] = left[0] == null ? [column("methods", "ensemble nmi"), "ensemble NMI"] : [left, "NMI with clusterings left out"];
     const ran = names.map((_, i) => i).filter((i) => x[i] != null && y[i] != null);
-    const span = (values) => Math.max(...ran.map((i) => values[i])) - Math.min(...ran.map((i) => values[i])) || 1, wide = span(x), high = span(y);
-    const close = (i, j) => Math.abs(x[i] - x[j]) < 0.12 * wide && Math.abs(y[i] - y[j]) < 0.06 * high;
-    const side = (i) => ["right", "left", "bottom", "top"][ran.filter((j) => j < i && close(i, j)).length % 4]; // names must not cover one another
-    return xy(axis("density", { type: "value", scale: true }), axis(name, { type: "value", scale: true, nameGap: 48 }), [{
-      type: "scatter", label: { show: true, color: css("--ink"), formatter: (p) => names[ran[p.dataIndex]] },
-      data: ran.map((i) => ({ value: [x[i], y[i]], symbolSize: i ? 10 : 16, itemStyle: { color: i ? PALETTE[0] : css("--warn") }, label: { position: side(i) } })),
-    }], (i) => `${names[ran[i]]}: density ${fixed(x[ran[i]], 4)}, ${name} ${fixed(y[ran[i]], 4)}`, { grid: { left: 70, right: 110, top: 18, bottom: 48 } });
+    const order = [...ran].sort((a, b) => y[b] - y[a]), step = Math.max(16, 320 / ran.length); // a column of names, each with a line to its dot
+    const drawn = xy(axis("density", { type: "value", scale: true }), axis(name, { type: "value", scale: true, nameGap: 48 }), [{
+      type: "scatter", label: { show: true, color: css("--ink"), formatter: (p) => names[ran[p.dataIndex]], position: "right" },
+      labelLayout: ({ dataIndex }) => ({ x: "82%", y: 18 + step * (order.indexOf(ran[dataIndex]) + 0.5), verticalAlign: "middle" }), labelLine: { show: true, length2: 5, lineStyle: { color: css("--rule") } },
+      data: ran.map((i) => ({ value: [x[i], y[i]], symbolSize: i ? 10 : 16, itemStyle: { color: i ? PALETTE[0] : css("--warn") } })),
+    }], (i) => `${names[ran[i]]}: density ${fixed(x[ran[i]], 4)}, ${name} ${fixed(y[ran[i]], 4)}`, { grid: { left: 70, right: "22%", top: 18, bottom: 48 } });
+    return { ...drawn, height: 66 + step * ran.length };
   };
   const pictures = {
-    "k": () => curves("k", ["score", "agreement", "stability", "eigengap", "linkage gap", "balance"], unit, [
+    "k": () => curves("k", ["score", "agreement", "stability", "eigengap", "balance"], unit, [
       ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
-    "k of features": () => curves("k of features", ["density", "stability", "pac"], () => (v) => v, []),
-    "flow k": () => flow("flow k"),
-    "flow methods": () => flow("flow methods"),
+    "k of features": () => curves("k of features", ["neighbours", "stability"], () => (v) => v, []),
+    ...Object.fromEntries(["flow camps", "flow inputs", "flow k", "flow methods"].map((name) => [name, () => flow(name)])),
+    "inputs": () => {
+      const names = column("clusterings", "clustering"), x = column("clusterings", "clusters"), y = column("clusterings", "ari with consensus");
+      return xy(axis("clusters of the clustering", { type: "value", scale: true, minInterval: 1 }), axis("adjusted Rand index", { type: "value", max: 1 }), [{
+        type: "scatter", symbolSize: 11, data: x.map((v, i) => ({ value: [v, y[i]], itemStyle: { color: i === facts.nearest ? css("--warn") : css("--accent"), opacity: 0.8 },
+          label: { show: i === facts.nearest, formatter: names[i], position: "right", color: css("--ink") } })),
+        markLine: { symbol: "none", silent: true, label: { color: css("--muted"), formatter: "this report" }, data: [{ xAxis: facts.k, lineStyle: { type: "dashed", color: css("--muted") } }] },
+      }], (i) => `${names[i]}: ${x[i]} clusters, adjusted Rand index ${fixed(y[i])}`);
+    },
+    "effects": () => {
+      const names = tables.effects.columns.slice(1), clusters = column("effects", "cluster"), n = names.length;
+      const data = tables.effects.rows.flatMap((row, i) => row.slice(1).map((v, j) => [j, clusters.length - 1 - i, v]));
+      const words = { color: css("--muted"), width: 110, overflow: "truncate", interval: 0 }, room = 20 + 5 * Math.min(20, Math.max(...names.map((one) => one.length)));
+      return {
+        across: n, height: 30 + room + 24 * clusters.length, tip: (i) => `cluster ${clusters[Math.floor(i / n)]}, ${names[i % n]}: effect ${fixed(data[i][2], 2)}`,
+        option: {
+          grid: { left: 62, right: 70, top: 10, bottom: room },
+          xAxis: axis("", { type: "category", data: names, axisLabel: { ...words, rotate: 45 }, splitLine: { show: false } }),
+          yAxis: axis("cluster", { type: "category", data: [...clusters].reverse(), axisLabel: words, splitLine: { show: false }, nameGap: 40 }),
+          visualMap: { min: -2, max: 2, dimension: 2, right: 4, top: 10, itemHeight: 90, itemWidth: 14, text: ["2", "−2"], textStyle: { color: css("--muted") }, inRange: { color: ["#2166ac", "#92c5de", "#f7f7f7", "#f4a582", "#b2582b"] } },
+          series: [{ type: "heatmap", data, progressive: 0, emphasis: { itemStyle: { borderColor: css("--ink"), borderWidth: 1 } } }],
+        },
+      };
+    },
     "clusters": () => {
       const names = column("clusters", "cluster").slice(0, 200), sizes = column("clusters", "size"), dense = column("clusters", "density");
       return bars(names, sizes.slice(0, 200), (i) => colour(dense[i]), "cluster, largest first", (i) => `cluster ${names[i]}: ${count(sizes[i])} items, density ${fixed(dense[i])}`);
     },
     "coassociation": coassociation,
     "tree": tree,
-    "cuts": () => {
-      const ks = column("cuts", "k"), values = column("cuts", "density");
-      return xy(axis("clusters (cut of the tree)", { type: "value", min: 1, max: ks.length, minInterval: 1 }), axis("density", { type: "value" }),
-        [{ type: "line", data: ks.map((k, i) => [k, values[i]]), symbolSize: (v) => v[0] === facts.cut ? 12 : 4, itemStyle: { color: css("--accent") } }], (i) => `k = ${ks[i]}: density ${fixed(values[i], 4)}`);
-    },
-    "confidence": () => histogram("confidence", "confidence", (from) => from < 0.9 - 1e-9),
+    "confidence": () => histogram("confidence", "confidence", (from) => from < facts.sure - 1e-9),
     "margins": () => histogram("margins", "own minus best other (co-association)", (_, to) => to < 1e-9),
     "agreement": (width) => {
       const labels = tables.agreement.columns.slice(1), words = { color: css("--muted"), width: 110, overflow: "truncate" };
@@ -254,7 +272,7 @@
     if (height) box.style.height = height + "px";
     if (places && !box.previousElementSibling.matches(".places")) {
       const heads = make("div", "", { className: "places" });
-      heads.append(...places.map((name) => make("span", name)));
+      heads.append(...places.map((name) => make("span", name, { title: name, className: name.includes("this report") ? "chosen" : "" })));
       box.before(heads);
     }
     one.chart = echarts.init(box, null, { renderer: canvas ? "canvas" : "svg", width });

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from coassoc.cli import main
-from coassoc.ensemble.io import text as _io_text
-from fuzz.mutants import categorical, gzip_bomb, h5_file, npy, npy_header, parquet, parquet_bomb, zip_bomb, zipped
+from fuzz.mutants import categorical, h5_file, npy, npy_header, parquet, zipped
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("h5py")
+pytestmark = pytest.mark.usefixtures("here")  # what takes memory or time is among the known files of tests/fuzz
 
 GOOD = "id,a,b\nx,0,1\ny,0,1\nz,1,0\n"
 NOISE = ("a,b\n" + "".join(f"{i * i % 977},{i * 7 % 13}\n" for i in range(3000))).encode()
@@ -23,12 +23,6 @@ NOISE = ("a,b\n" + "".join(f"{i * i % 977},{i * 7 % 13}\n" for i in range(3000))
 def h5ad(build):
     """An h5ad file of six rows, made when the test runs."""
     return lambda: h5_file(build)
-
-
-def h5_gigantic(obs, h5py):
-    del obs["_index"]
-    for name in ("_index", "a"):
-        obs.create_dataset(name, shape=(10**12,), dtype="i8", chunks=(1024,))
 
 
 def h5_plain(obs, h5py):
@@ -79,23 +73,22 @@ KINDS = {
     "web page": ("t.csv", b"<!DOCTYPE html><html><body>404</body></html>", "web page"),
     "json": ("t.csv", b'{"labels": [1, 2, 3]}', "JSON"),
     "excel": ("t.csv", zipped({"xl/workbook.xml": b"<xml/>"}), "damaged or protected|openpyxl"),
-    "one endless line": ("t.csv", b"0," * 700_000, "characters long"),
+    "one endless line": ("t.csv", b"0," * 700_000, "bytes long"),
     "truncated gzip": ("t.csv.gz", gzip.compress(NOISE)[:-200], "damaged gzip"),
     "gzip with wrong checksum": ("t.csv.gz", gzip.compress(GOOD.encode())[:-8] + bytes(8), "damaged gzip"),
-    "gzip bomb": ("t.csv.gz", gzip_bomb, "unpacks to more than"),
-    "truncated npy": ("t.npy", npy(np.arange(60).reshape(30, 2))[:-40], "truncated or damaged"),
+    "gzip bomb": ("t.csv.gz", gzip.compress(b"a,b\n" + b"0,1\n" * 10**6), "unpacks to more than"),
+    "truncated npy": ("t.npy", npy(np.arange(60).reshape(30, 2))[:-40], "damaged or protected"),
     "npy of objects": ("t.npy", npy(np.array([["a", 1], [None, 2]], dtype=object)), "Python objects"),
     "npy of fractions": ("t.npy", npy(np.array([[0.5, 1.0], [2.0, 3.0]])), "labels, not measurements"),
     "npy of three axes": ("t.npy", npy(np.zeros((2, 2, 2), int)), r"shape \(2, 2, 2\)"),
     "npy without rows": ("t.npy", npy(np.zeros((0, 2), int)), "empty table"),
     "npy of records": ("t.npy", npy(np.zeros(3, dtype=[("a", int)])), "records"),
-    "gigantic npy": ("t.npy", npy_header("<i8", (10**12, 20), bytes(64)), "truncated or damaged"),
-    "npy with a strange header": ("t.npy", npy_header("<i8", "__import__('os').system('true')"), "not a readable NPY"),
-    "npy that is something else": ("t.npy", b"hello, world", "not a npy file"),
+    "gigantic npy": ("t.npy", npy_header("<i8", (10**12, 20), bytes(64)), "damaged or protected"),
+    "npy with a strange header": ("t.npy", npy_header("<i8", "__import__('os').abort()"), "damaged or protected"),
+    "npy that is something else": ("t.npy", b"hello, world", "holds something else"),
     "npz without arrays": ("t.npz", zipped({"readme.txt": b"hi"}), "no array"),
     "npz of unequal vectors": ("t.npz", zipped({"a.npy": npy(np.arange(3)), "b.npy": npy(np.arange(4))}), "lengths"),
     "npz of two tables": ("t.npz", zipped({"a.npy": npy(np.eye(3)), "b.npy": npy(np.eye(3))}), "several tables"),
-    "zip bomb": ("t.npz", zip_bomb, "declares"),
     "truncated zip": ("t.npz", zipped({"t.npy": npy(np.zeros((30, 2), int))})[:-30], "damaged or protected"),
     "encrypted zip": ("t.npz", encrypted_zip, "damaged or protected"),
     "zip with wrong checksum": ("t.npz", wrong_crc_zip, "damaged|cannot be read"),
@@ -103,15 +96,13 @@ KINDS = {
     "parquet with a damaged page": ("t.parquet", damaged_page, "damaged or protected"),
     "parquet of lists": ("t.parquet", lambda: parquet({"a": [[1], [2]]}), "lists or records"),
     "parquet without rows": ("t.parquet", lambda: parquet({"a": np.array([], int)}), "no rows"),
-    "parquet bomb": ("t.parquet", parquet_bomb, "declares"),
-    "csv named parquet": ("t.parquet", GOOD.encode(), "not a parquet file"),
+    "csv named parquet": ("t.parquet", GOOD.encode(), "holds something else"),
     "hdf5 without obs": ("t.h5ad", h5ad(h5_plain), "without .obs"),
     "truncated h5ad": ("t.h5ad", lambda: h5_file(lambda obs, _: None)[:600], "damaged or protected"),
     "h5ad with a short column": ("t.h5ad", h5ad(lambda obs, _: obs.create_dataset("a", data=[0, 1])), "has 2 rows"),
     "h5ad with a matrix": ("t.h5ad", h5ad(lambda obs, _: obs.create_dataset("a", data=np.zeros((6, 2)))), "a vector"),
     "h5ad with wild codes": ("t.h5ad", h5ad(h5_wild_codes), "outside its categories"),
     "h5ad with a far link": ("t.h5ad", h5ad(h5_far_link), "is a link"),
-    "gigantic h5ad": ("t.h5ad", h5ad(h5_gigantic), "declares"),
     "a folder": ("t.csv", None, "is a folder"),
 }
 
@@ -124,17 +115,13 @@ def broken(request, tmp_path):
         path.mkdir()
     else:
         path.write_bytes(content() if callable(content) else content)
-    return path, message, ["--columns", "a"] if name == "t.h5ad" else []
+    options = ["--columns", "a"] if name == "t.h5ad" else []
+    return path, message, [*options, "--max-bytes", "3000000"]
 
 
-PLAIN = [(name, True) for name, kind in KINDS.items() if ".csv" in kind[0]]  # by the csv module
-
-
-@pytest.mark.parametrize(("broken", "plain"), [*((name, False) for name in KINDS), *PLAIN], indirect=["broken"])
-def test_a_broken_file_is_one_sentence_and_exit_code_2(broken, plain, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("broken", KINDS, indirect=True)
+def test_a_broken_file_is_one_sentence_and_exit_code_2(broken, tmp_path, capsys):
     path, message, options = broken
-    if plain:
-        monkeypatch.setattr(_io_text, "has_arrow", lambda: False)
     target = tmp_path / "out.csv"
     code = main(["fit", str(path), "-k", "2", "-o", str(target), "--engine", "numpy", *options])
     said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Label tables read block by block: in files or on a cluster, and how their labels become codes.
+"""How the batches of a label table become codes: in memory, block by block, or on a cluster.
 
 Coding takes two passes over the blocks, in any order: the labels of each column are counted and the counts merged;
 then each block is coded with the labels of the whole table. The codes are those of ``Ensemble(table)``.
@@ -6,7 +6,7 @@ then each block is coded with the labels of the whole table. The codes are those
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,44 @@ from typing import Any
 import numpy as np
 
 from ...core.counts import smallest_unsigned
-from ..encode import Dictionary, encode_column, no_label, sorted_labels
+from ..encode import Dictionary, as_objects, encode_column, no_label, sorted_labels
 from ..rows import Tally, code_integers, tally_integers
 from ..tables import Vocabulary, check_table_shape, column_values, columns_of
-from .formats import open_table
-from .table import Table, naming
+from .cells import id_of, label_of
+from .formats import format_called, open_table, open_with
+from .optional import pa, pc
+from .table import CELLS, Format, Options, Piece, Table, naming, row_ranges
+
+
+@dataclass(frozen=True)
+class FileBlock:
+    """Some rows of a file, which any process can read."""
+
+    format: str
+    piece: Piece
+    columns: tuple[str, ...]
+    options: Options
+
+    @property
+    def path(self) -> Path:
+        return Path(self.piece.file)
+
+    @property
+    def rows(self) -> int:
+        return self.piece.rows
+
+    def read(self) -> Any:
+        """A mapped array, or a list of record batches."""
+        with naming(self.path):
+            table = open_with(format_called(self.format), [self.path], self.path, self.options)
+            try:
+                mapped = table.array()
+                if mapped is not None:
+                    part = mapped[slice(*self.piece.where)]
+                    return part if list(self.columns) == table.names else part[:, [int(name) for name in self.columns]]
+                return list(table.batches(self.columns, where=self.piece.where))
+            finally:
+                table.close()
 
 
 @dataclass(frozen=True)
@@ -35,13 +68,38 @@ class DelayedBlock:
 
 @dataclass(frozen=True)
 class Source:
-    """A table as blocks in row order, and the functions that engines apply to them."""
+    """A table that is read piece by piece, and the functions that engines apply to its blocks."""
 
-    blocks: list[Any]
     names: list[str]
     n_rows: int | None
     kind: str  # name of the file format, or "dask"
     what: str  # for messages
+    collection: Sequence[Any] = ()  # the blocks of a Dask collection
+    table: Table | None = None  # of a file
+    options: Options | None = None
+    read: Callable[..., Iterator[Any]] | None = None  # the record batches of some columns
+
+    @property
+    def blocks(self) -> list[Any]:
+        """Blocks in row order, each of which knows its rows and can be read alone."""
+        if self.table is None:
+            return list(self.collection)
+        options = self.table.settled(self.options or Options())
+        return [FileBlock(self.kind, piece, tuple(self.names), options) for piece in self.table.pieces()]
+
+    def batches(self) -> Iterator[Any]:
+        """All rows in order, read by one process."""
+        if self.table is None:
+            yield from (block.read() for block in self.collection)
+            return
+        mapped = self.table.array()
+        with naming(self.table.path):
+            if mapped is None:
+                yield from (self.read or self.table.batches)(self.names)
+                return
+            for start, rows in row_ranges(len(mapped)):
+                part = mapped[start : start + rows]
+                yield part if self.names == self.table.names else part[:, [int(name) for name in self.names]]
 
     @staticmethod
     def tally(blocks: Iterable[Any], names: Sequence[str], missing: str) -> tuple[list[int], list[Tally]]:
@@ -50,9 +108,10 @@ class Source:
         total: list[Tally] = []
         for block in blocks:
             with naming(block.path) if hasattr(block, "path") else nullcontext():
-                n_rows, tallies = tally_block(content(block), names, missing)
-            sizes.append(n_rows)
-            total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
+                parts = [tally_batch(batch, names, missing) for batch in batches_in(block)]
+            sizes.append(sum(n_rows for n_rows, _ in parts))
+            for _, tallies in parts:
+                total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
         return sizes, total
 
     @staticmethod
@@ -61,9 +120,10 @@ class Source:
         return [size for part in parts for size in part[0]], [_merged(one) for one in zip(*(part[1] for part in parts))]
 
 
-def content(block: Any) -> Any:
-    """The table in a block, which a cluster may have computed already."""
-    return block.read() if hasattr(block, "read") else block
+def batches_in(block: Any) -> list[Any]:
+    """The tables in a block, which a cluster may have computed already."""
+    found = block.read() if hasattr(block, "read") else block
+    return found if isinstance(found, list) else [found]
 
 
 def is_dask(table: Any) -> bool:
@@ -76,21 +136,21 @@ def source_of(table: Any, columns: Sequence[str] | None = None) -> Source:
     """Blocks of a file of features, or of a folder of files; every column when `columns` is None."""
     if is_dask(table):
         raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
-    path = existing(table, "features")
+    path, options = existing(table, "features"), Options(trusted=True)
     with naming(path):
-        opened, found = open_table(path)
+        opened, found = open_table(path, None, options)
         wanted = opened.names if columns is None else list(columns)
         for name in wanted:
             opened.require(name, "columns")
-        return file_source(opened, found.name, wanted)
+        return file_source(opened, found, wanted, options)
 
 
-def file_source(table: Table, kind: str, columns: list[str]) -> Source:
-    """Blocks of an open table."""
-    blocks = table.blocks(columns)
-    n_rows = sum(block.rows for block in blocks)
-    check_table_shape((n_rows, len(columns)))
-    return Source(blocks, columns, n_rows, kind, table.path.name)
+def file_source(
+    table: Table, format: Format, columns: list[str], options: Options, read: Callable[..., Iterator[Any]] | None = None
+) -> Source:
+    """The columns named of an open table."""
+    check_table_shape((1 if table.n_rows is None else table.n_rows, len(columns)))
+    return Source(columns, table.n_rows, format.name, table.path.name, table=table, options=options, read=read)
 
 
 def existing(table: Any, name: str) -> Path:
@@ -118,48 +178,70 @@ def dask_source(table: Any, columns: Any = None) -> Source:
         names = [str(name) for name in table.columns]
     n = None if None in sizes else sum(rows for rows in sizes if rows is not None)
     check_table_shape((1 if n is None else n, len(names)))
-    return Source([DelayedBlock(d, rows) for d, rows in zip(delayed, sizes)], names, n, "dask", "the Dask collection")
+    blocks = [DelayedBlock(d, rows) for d, rows in zip(delayed, sizes)]
+    return Source(names, n, "dask", "the Dask collection", blocks)
 
 
-def block_columns(table: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple[Any, np.ndarray | None]]]:
-    """Rows of what a block's ``read()`` gives, and (values, nulls) of each column."""
-    if isinstance(table, dict):
-        given = [table[name] for name in names]
-        pairs = [column if isinstance(column, tuple) else column_values(column) for column in given]
-        return len(pairs[0][0]), pairs
-    if len(table) == 0:  # an empty partition of a collection
+# -- what a batch holds --------------------------------------------------------------------------------------------
+
+
+def batch_columns(batch: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple[Any, np.ndarray | None]]]:
+    """Rows of a record batch, an array or a data frame, and (values, nulls) of each column."""
+    if hasattr(batch, "schema") and hasattr(batch, "num_rows"):
+        return batch.num_rows, (labels_in(batch, batch.schema.get_field_index(name)) for name in names)
+    if len(batch) == 0:  # an empty partition of a collection
         return 0, [(None, None)] * len(names)
-    found, columns, n_rows = columns_of(table)
+    found, columns, n_rows = columns_of(batch)
     if len(found) != len(names):
         raise ValueError(f"partitions: a block has {len(found)} columns, the table has {len(names)}.")
     return n_rows, columns
 
 
-def gather(table: Table, columns: Sequence[str]) -> dict[str, Dictionary]:
-    """Columns of a table in memory, read in one pass."""
+def labels_in(batch: Any, j: int) -> tuple[Any, np.ndarray | None]:
+    """(values, nulls) of a column of a record batch; texts that are cells become the labels they stand for."""
+    values, nulls = column_values(batch.column(j))
+    if isinstance(values, Dictionary) and (batch.schema.field(j).metadata or {}).get(b"coassoc") == CELLS[b"coassoc"]:
+        labels = [label_of(text) for text in values.labels.tolist()]
+        lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
+        return Dictionary(lookup[values.indices], as_objects(labels)), None
+    return values, nulls
+
+
+def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictionary]:
+    """Columns of a table in memory, from its record batches."""
     pieces: dict[str, list[Dictionary]] = {name: [] for name in columns}
-    n_rows = 0
-    for batch in table.batches(columns):
-        length, pairs = block_columns(batch, columns)
+    first_row = 0
+    for batch in batches:
+        n_rows, pairs = batch_columns(batch, columns)
         for name, (values, nulls) in zip(columns, pairs):
-            if len(values) != length:
-                raise ValueError(f"{table.path.name} has columns of different lengths; write it again.")
             if not isinstance(values, Dictionary):
-                values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=n_rows).dictionary()
+                values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=first_row).dictionary()
             pieces[name].append(values)
-        n_rows += length
+        first_row += n_rows
     return {name: Dictionary.join(pieces.pop(name)) for name in columns}
+
+
+def ids_in(batch: Any, name: str) -> np.ndarray:
+    """A column of a record batch as ids: its texts as they are."""
+    j = batch.schema.get_field_index(name)
+    column = batch.column(j)
+    column = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+    values = as_objects(column.to_pylist()) if column.null_count else column.to_numpy(zero_copy_only=False)
+    cells = (batch.schema.field(j).metadata or {}).get(b"coassoc") == CELLS[b"coassoc"]
+    if cells and pc.any(pc.starts_with(column, "'")).as_py():
+        return as_objects([id_of(text) for text in values.tolist()])
+    return values
 
 
 # -- what labels there are -----------------------------------------------------------------------------------------
 
 
-def tally_block(table: Any, names: Sequence[str], missing: str) -> tuple[int, list[Tally]]:
-    """Rows of a block and the tally of each column."""
+def tally_batch(table: Any, names: Sequence[str], missing: str) -> tuple[int, list[Tally]]:
+    """Rows of a batch and the tally of each column."""
     whole = tally_integers(table, missing != "nan")
     if whole is not None and len(names) == len(whole):
         return len(table), whole
-    n_rows, columns = block_columns(table, names)
+    n_rows, columns = batch_columns(table, names)
     found = []
     for name, (values, nulls) in zip(names, columns):
         if n_rows == 0:
@@ -232,7 +314,7 @@ class Coding(Vocabulary):
             quickly = code_integers(table, self.labels, self.missing != "nan", self.dtype, out)
             if quickly is not None:
                 return quickly
-        n_rows, columns = block_columns(table, self.names)
+        n_rows, columns = batch_columns(table, self.names)
         codes = np.empty((n_rows, len(self.names)), dtype=self.dtype) if out is None else out
         for j, (values, nulls) in enumerate(columns):
             if n_rows:
@@ -240,12 +322,6 @@ class Coding(Vocabulary):
         return codes
 
     def codes_of_blocks(self, blocks: Sequence[Any]) -> np.ndarray:
-        """Codes of neighbouring blocks; those of a file know their number of rows."""
-        if len(blocks) == 1:
-            return self.codes_of(content(blocks[0]))
-        codes = np.empty((sum(block.rows for block in blocks), len(self.names)), dtype=self.dtype)
-        start = 0
-        for block in blocks:
-            self.codes_of(block.read(), codes[start : start + block.rows])
-            start += block.rows
-        return codes
+        """Codes of neighbouring blocks."""
+        parts = [self.codes_of(batch) for block in blocks for batch in batches_in(block)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,33 @@
+"""What the tests of files share."""
+
+from __future__ import annotations
+
+import pytest
+
+import coassoc as ca
+from coassoc.ensemble import StoredEnsemble
+from coassoc.ensemble.io import formats, writing
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Binary files are read in this process: the child reads the same (test_guard.py), but takes long to start."""
+    monkeypatch.setattr(formats, "GuardedTable", formats.open_here)
+
+    def append(found, files, target, columns, force, options):
+        found.append(files, target, columns, options, force)
+
+    monkeypatch.setattr(writing, "append_guarded", append)
+
+
+@pytest.fixture(params=["in memory", "in blocks"])
+def read(request, tmp_path):
+    """Reads a text, in memory or in blocks."""
+    pytest.importorskip("pyarrow")
+
+    def read_text(content, name="t.csv", **options):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return StoredEnsemble(path, **options) if request.param == "in blocks" else ca.read_ensemble(path, **options)
+
+    return read_text

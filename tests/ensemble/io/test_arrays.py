@@ -1,0 +1,41 @@
+"""NPY and NPZ files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from oracle import label_rows as rows
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def test_archives_that_contradict_themselves_are_refused(tmp_path):
+    good = {"codes": np.array([[0, 0], [1, 0], [1, 1]], np.uint8), "n_clusters": np.array([2, 2])}
+    path = tmp_path / "t.npz"
+    np.savez(path, **good, names=["a", "b"], item_ids=["x", "y", "z"])
+    assert ca.read_ensemble(path).item_ids.tolist() == ["x", "y", "z"]
+    for extra, message in (
+        ({"names": ["a", "a"]}, "different names"),
+        ({"names": ["a"]}, "different names"),
+        ({"item_ids": ["x", "y"]}, "item_ids has shape"),
+        ({"classes": ["x", "y"]}, "classes has shape"),
+        ({"labels_0": np.array([5])}, "without a label"),
+    ):
+        np.savez(path, **good, **extra)
+        for read in (ca.read_ensemble, lambda p: ca.Ensemble(p).codes):
+            with pytest.raises(ValueError, match=message):
+                read(path)
+
+
+def test_npz_of_named_vectors_is_one_partition_each(tmp_path):
+    np.savez(tmp_path / "v.npz", first=[0, 0, 1], second=["x", "y", "y"])
+    assert rows(ca.read_ensemble(tmp_path / "v.npz")) == [(0, "x"), (0, "y"), (1, "y")]
+
+
+def test_compact_npy_codes_are_mapped_not_copied(tmp_path):
+    codes = np.array([[0, 1], [1, 0], [2, 1]], dtype=np.uint8)
+    np.save(tmp_path / "codes.npy", codes)
+    read = ca.read_ensemble(tmp_path / "codes.npy")
+    assert isinstance(read.codes, np.memmap)

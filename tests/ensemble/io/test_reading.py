@@ -1,0 +1,231 @@
+"""Many forms of one table give one consensus, files join by id, large files are read like small ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import coassoc as ca
+from coassoc.cli import main
+from oracle import label_rows as rows
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+RNG = np.random.default_rng(5)
+CENTRES = RNG.integers(0, 4, size=(3, 5))
+TABLE = CENTRES[RNG.integers(0, 3, size=80)]
+TABLE = np.where(RNG.random(TABLE.shape) < 0.15, RNG.integers(-1, 4, size=TABLE.shape), TABLE)
+NAMES = ["a", "b", "c", "d", "e"]
+IDS = np.array([f"item {i}" for i in range(80)], dtype=object)
+
+
+def consensus(ensemble):
+    return ca.KMeansConsensus(3, random_state=1, engine="numpy").fit(ensemble).labels_.tolist()
+
+
+@pytest.fixture
+def ensemble():
+    made = ca.Ensemble.from_partitions(list(TABLE.T), names=NAMES)
+    made.item_ids = IDS
+    made.classes = np.array(["odd" if i % 2 else "even" for i in range(80)], dtype=object)
+    return made
+
+
+def test_npy_keeps_integer_labels_and_missing_ones(tmp_path, ensemble):
+    ca.write_ensemble(tmp_path / "labels.npy", ensemble)
+    stored = np.load(tmp_path / "labels.npy")
+    assert (stored == [[-1 if x is None else x for x in row] for row in rows(ensemble)]).all()
+    assert (ca.read_ensemble(tmp_path / "labels.npy").codes == ensemble.codes).all()
+
+
+def test_ten_forms_of_one_table_give_one_consensus(tmp_path):
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    pytest.importorskip("h5py")
+    da = pytest.importorskip("dask.array")
+    plain = ca.Ensemble(TABLE)
+    frame = pd.DataFrame(TABLE, columns=NAMES)
+    nulls = frame.mask(frame < 0).astype("Int64")
+    texts = nulls.map(lambda v: None if pd.isna(v) else f"cluster {v}")  # in the order of the numbers
+    forms = {
+        "pandas": frame,
+        "pandas nullable": nulls,
+        "pandas categories": nulls.astype("category"),
+        "pandas strings": texts,
+        "pandas string categories": texts.astype("category"),
+        "polars": pl.from_pandas(frame),
+        "polars nullable": pl.from_pandas(nulls),
+        "polars categories": pl.from_pandas(texts).cast(pl.Categorical),
+        "dask": da.from_array(TABLE, chunks=(13, 5)),
+        "pyarrow": pa.Table.from_pandas(frame),
+        "pyarrow strings": pa.Table.from_pandas(texts),
+        "pyarrow dictionary": pa.Table.from_pandas(texts.astype("category")),
+    }
+    for suffix in ("csv", "tsv", "parquet", "npy", "npz", "h5ad"):
+        path = tmp_path / f"labels.{suffix}"
+        ca.write_ensemble(path, plain)
+        forms[suffix] = ca.read_ensemble(path, columns="*" if suffix == "h5ad" else None)
+    expected = consensus(plain)
+    assert len(set(expected)) == 3
+    for name, form in forms.items():
+        made = form if isinstance(form, ca.Ensemble) else ca.Ensemble(form)
+        assert (made.codes == plain.codes).all(), name
+        assert made.names == NAMES or not name.startswith(("pandas", "polars", "pyarrow")), name
+        assert consensus(made) == expected, name
+        assert made.vocabulary().encode(form).tolist() == made.codes.tolist(), name
+
+
+def test_column_choice_by_name_pattern_and_exclusion(tmp_path, ensemble):
+    path = tmp_path / "labels.csv"
+    ca.write_ensemble(path, ensemble)
+    assert ca.read_ensemble(path, columns=["c", "a"]).names == ["c", "a"]
+    assert ca.read_ensemble(path, columns="[bd]").names == ["b", "d"]
+    assert ca.read_ensemble(path, exclude=["class", "b*"]).names == ["a", "c", "d", "e"]
+    assert ca.read_ensemble(path, class_column="class").names == NAMES
+    with pytest.raises(ValueError, match=r"no column 'z'; it has 'id', 'a'"):
+        ca.read_ensemble(path, columns=["a", "z"])
+
+
+def test_hdbscan_noise_is_missing_unless_told_otherwise(tmp_path):
+    noise, path = -2, tmp_path / "labels.csv"
+    path.write_text(f"a,b\n0,0\n{noise},0\n1,1\n{noise},1\n")
+    assert rows(ca.read_ensemble(path)) == [(0, 0), (None, 0), (1, 1), (None, 1)]
+    assert ca.read_ensemble(path, missing="nan").n_clusters.tolist() == [3, 2]
+    assert ca.read_ensemble(path, missing="cluster").n_clusters.tolist() == [3, 2]
+    assert ca.read_ensemble(path, missing="singletons").n_clusters.tolist() == [4, 2]
+
+
+def test_files_join_by_id_and_absent_items_are_missing(tmp_path):
+    (tmp_path / "first.csv").write_text("id,label\na,0\nb,0\nc,1\n")
+    (tmp_path / "second.csv").write_text("id,label\nc,x\nd,y\na,x\n")
+    (tmp_path / "third.tsv").write_text("id\tm\tn\nb\t5\t6\n")
+    read = ca.read_ensemble([tmp_path / name for name in ("first.csv", "second.csv", "third.tsv")])
+    assert read.names == ["first", "second", "third:m", "third:n"]
+    assert read.item_ids.tolist() == ["a", "b", "c", "d"]
+    assert rows(read) == [(0, "x", None, None), (0, None, 5, 6), (1, "x", None, None), (None, "y", None, None)]
+
+
+def test_files_without_ids_stand_side_by_side(tmp_path):
+    np.save(tmp_path / "one.npy", np.array([0, 0, 1]))
+    np.save(tmp_path / "two.npy", np.array([[5, 7], [6, 7], [6, 8]]))
+    read = ca.read_ensemble([tmp_path / "one.npy", tmp_path / "two.npy"])
+    assert read.names == ["one", "two:0", "two:1"]
+    assert rows(read) == [(0, 5, 7), (0, 6, 7), (1, 6, 8)]
+    np.save(tmp_path / "three.npy", np.array([0, 1]))
+    with pytest.raises(ValueError, match=r"one\.npy 3, three\.npy 2"):
+        ca.read_ensemble([tmp_path / "one.npy", tmp_path / "three.npy"])
+    (tmp_path / "ids.csv").write_text("id,a\nx,0\ny,1\n")
+    with pytest.raises(ValueError, match="has no ids while others do"):
+        ca.read_ensemble([tmp_path / "ids.csv", tmp_path / "three.npy"])
+
+
+@pytest.mark.parametrize(("name", "ids"), [("t.csv", "barcode"), ("t.parquet", "cell_id"), ("t.h5ad", "id")])
+def test_a_large_file_is_read_like_a_small_one(tmp_path, name, ids, capsys):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip({"t.parquet": "pyarrow", "t.h5ad": "h5py"}.get(name, "numpy"))
+    rng = np.random.default_rng(1)
+    group = rng.integers(4, size=300)
+    frame = pd.DataFrame({ids: [f"cell {i}" for i in range(300)]})
+    for j in range(5):
+        frame[f"p{j}"] = np.where(rng.random(300) < 0.8, group, rng.integers(-1, 5, size=300))
+    frame["size"] = rng.integers(9, size=300)
+    path = tmp_path / name
+    if name == "t.csv":
+        frame.to_csv(path, index=False)
+    elif name == "t.parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        ensemble = ca.Ensemble(frame.drop(columns=ids))
+        ensemble.item_ids = frame[ids].to_numpy(dtype=object)
+        ca.write_ensemble(path, ensemble)
+    options = ["--exclude", "si*", "--engine", "numpy", "-k", "4", "--force"]
+    options += ["--columns", "*"] if name == "t.h5ad" else []
+    out = tmp_path / f"out{path.suffix}"
+    written = []
+    for extra in ([], ["--memory", "100kB"]):
+        assert main(["fit", str(path), "-o", str(out), *options, *extra]) == 0
+        labels = ca.read_ensemble(out, columns="consensus").partition(0).tolist()
+        kept = ca.read_ensemble(out, columns="consensus", id_column=ids if name in ("t.csv", "t.parquet") else None)
+        written.append((labels, kept.item_ids.tolist()))
+    assert written[0] == written[1]
+    assert written[0][1] == [f"cell {i}" for i in range(300)]
+    assert capsys.readouterr().out.count("300 items, 5 clusterings of") == 2
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    for read in (ca.read_ensemble, ca.Ensemble):
+        failed = []
+
+        def attempt(read=read, failed=failed):
+            try:
+                read(tmp_path / "t.csv")
+            except ValueError as error:
+                failed.append(str(error))
+
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert failed and "pipe" in failed[0]
+
+
+def test_leftovers_in_a_folder_are_not_data(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [0, 1, 1] * 20, "b": [0, 0, 1] * 20})
+    frame.to_parquet(tmp_path / "part-0.parquet")
+    for name in (".out.parquet.5f3a.part.parquet", "_temporary.parquet", "x.parquet.ab12.part"):
+        frame.to_parquet(tmp_path / name)
+    (tmp_path / ".spool").mkdir()
+    frame.to_parquet(tmp_path / ".spool" / "part-1.parquet")
+    assert ca.Ensemble(tmp_path).n_samples == ca.read_ensemble(tmp_path).n_samples == 60
+
+
+def test_a_text_table_with_the_name_of_a_workbook_is_noticed(tmp_path):
+    (tmp_path / "t.xlsx").write_text("a,b\n0,1\n1,0\n")
+    with pytest.raises(ValueError, match="format='csv'"):
+        ca.read_ensemble(tmp_path / "t.xlsx")
+    assert ca.read_ensemble(tmp_path / "t.xlsx", format="csv").n_samples == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "suffix", "line"),
+    [("pyarrow", "parquet", "pip install 'coassoc[io]'"), ("h5py", "h5ad", "pip install 'coassoc[anndata]'")],
+)
+def test_without_an_optional_package_the_install_line_is_said(tmp_path, monkeypatch, capsys, module, suffix, line):
+    from coassoc.cli import main
+
+    pytest.importorskip(module)
+    path = tmp_path / f"labels.{suffix}"
+    ca.write_ensemble(path, ca.Ensemble(TABLE))
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match="pip install"):
+        ca.read_ensemble(path, columns="*")
+    assert main(["fit", str(path), "-k", "2", "--columns", "*"]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_arrays_need_no_optional_package(tmp_path):
+    """A bare install takes arrays and NPY files; other files say what is missing."""
+    script = (
+        "import sys\n"
+        "for name in ('pyarrow', 'pyarrow.csv', 'h5py', 'pandas', 'polars', 'dask', 'matplotlib', 'jinja2', 'rich'):\n"
+        "    sys.modules[name] = None\n"
+        "import coassoc as ca\n"
+        "ens = ca.Ensemble([[0, 1], [1, 2], [1, None]])\n"
+        "path = f'{sys.argv[1]}/t.npy'\n"
+        "ca.write_ensemble(path, ens)\n"
+        "assert (ca.read_ensemble(path).codes == ens.codes).all()\n"
+        "assert len(ca.KMeansConsensus(2).fit(path).labels_) == 3\n"
+        "ca.write_ensemble(f'{sys.argv[1]}/t.csv', ens)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, env=env)
+    assert "csv files need pyarrow: pip install 'coassoc[io]'" in done.stderr
