@@ -1,7 +1,7 @@
 """The pictures of README and docs that need more than one call.
 
-    python docs/make_images.py runs       # docs/images/runs.png: twelve runs, their consensus, its confidence
-    python docs/make_images.py report     # docs/images/report.png: the page of coassoc report, in headless Chromium
+python docs/make_images.py runs       # docs/images/runs.png: twelve runs, their consensus, its confidence
+python docs/make_images.py report     # docs/images/report.png: the page of coassoc report, in headless Chromium
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import matplotlib
 
 matplotlib.use("agg")
 
-import matplotlib.pyplot as plt  # noqa: E402
-from PIL import Image  # noqa: E402
-from sklearn.datasets import load_digits, make_blobs  # noqa: E402
-from sklearn.metrics import adjusted_rand_score  # noqa: E402
+import matplotlib.pyplot as plt
+from PIL import Image
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.metrics import adjusted_rand_score
 
-import coassoc as ca  # noqa: E402
+import coassoc as ca
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -25,7 +25,9 @@ centers = pd.DataFrame(
     {"age": [35, 62, 28, 45], "visits": [4, 9, 14, 25], "basket": [40, 30, 18, 160], "returns": [1, 0.5, 3, 2]}
 )
 spread = np.array([[9, 2.0, 14, 0.6], [7, 3.0, 10, 0.4], [5, 3.0, 6, 1.0], [9, 4.0, 30, 0.8]])
-customers = pd.DataFrame(centers.to_numpy()[kind] + spread[kind] * rng.standard_normal((600, 4)), columns=centers.columns)
+customers = pd.DataFrame(
+    centers.to_numpy()[kind] + spread[kind] * rng.standard_normal((600, 4)), columns=centers.columns
+)
 
 # %%
 # Three algorithms take turns, with different numbers of clusters. ``"auto"`` chooses the number of segments.

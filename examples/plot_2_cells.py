@@ -27,7 +27,7 @@ with warnings.catch_warnings():
 rng = np.random.default_rng(0)
 share = np.array([0.3, 0.2, 0.15, 0.12, 0.1, 0.07, 0.05, 0.01])
 cell_type = np.sort(rng.choice(8, size=1500, p=share))
-profiles = np.exp(0.38 * rng.standard_normal((8, 300)))
+profiles = np.exp(0.45 * rng.standard_normal((8, 300)))
 counts = rng.poisson(profiles[cell_type] * rng.gamma(8, 1 / 8, size=(1500, 1)))
 logged = np.log1p(300 * counts / counts.sum(axis=1, keepdims=True))
 genes = pd.DataFrame(index=[f"gene{i}" for i in range(300)])
@@ -51,7 +51,9 @@ ca.pl.resolutions(adata, keys="leiden_*_12")
 # One answer. It is set beside the run with the best modularity and the default resolution.
 answer = ca.tl.consensus(adata, keys="leiden*", random_state=0)
 print(adata.uns["consensus"]["verdict"])
-print("closest to", answer.nearest_partition_)
+print(f"closest to {adata.uns['consensus']['nearest']}, ARI {adata.uns['consensus']['nearest_ari']:.2f}")
+for sentence in adata.uns["consensus"]["hidden"]:  # small clusters of the finer runs that the answer does not have
+    print(sentence)
 
 
 def rare(labels):
@@ -64,7 +66,9 @@ best = max(found.values(), key=lambda run: run.modularity).membership
 rows = {"consensus": answer.labels_, "best modularity": best, "resolution 1.0": found["leiden_1.0_12"].membership}
 for name, labels in rows.items():
     score = adjusted_rand_score(cell_type, labels)
-    print(f"{name:16} {len(set(labels)):2} clusters, ARI with the types {score:.2f}, rare type found {rare(labels):.2f}")
+    print(
+        f"{name:16} {len(set(labels)):2} clusters, ARI with the types {score:.2f}, rare type found {rare(labels):.2f}"
+    )
 
 # %%
 # Markers: the genes that tell each cluster apart, from cells that are placed surely.

@@ -8,6 +8,8 @@ drawn here from ten known topics, so that we can count what is right.
 
 # %%
 # 800 short documents. Every topic has fifteen words of its own; most words of a document are common ones.
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import KMeans
@@ -40,9 +42,11 @@ print(answer.verdict_)
 # Beside it: single runs with ten topics, and the run with the best silhouette. We set ten topics ourselves: with short
 # documents the number is hard to find, and the verdict says when the clusterings suggest another one.
 single = [KMeans(10, n_init=1, random_state=s).fit_predict(X) for s in range(10)]
-best = max((KMeans(k, n_init=1, random_state=k).fit_predict(X) for k in range(5, 17)), key=lambda r: silhouette_score(X, r))
+best = max(
+    (KMeans(k, n_init=1, random_state=k).fit_predict(X) for k in range(5, 17)), key=lambda r: silhouette_score(X, r)
+)
 scores = [adjusted_rand_score(topic, run) for run in single]
-between = [adjusted_rand_score(a, b) for a, b in zip(single, single[1:])]
+between = [adjusted_rand_score(a, b) for a, b in pairwise(single)]
 print(f"consensus: {answer.n_clusters_} topics, ARI with the truth {adjusted_rand_score(topic, answer.labels_):.2f}")
 print(f"one run with k = 10: {np.mean(scores):.2f} on average, {min(scores):.2f} to {max(scores):.2f}")
 print(f"two such runs agree with ARI {np.mean(between):.2f}")

@@ -47,7 +47,8 @@ for other in answer.alternatives_[:2]:
 # and no word of the other.
 both = np.hstack([leaves, flowers])
 labels = max(
-    (KMeans(k, n_init=5, random_state=0).fit_predict(both) for k in range(2, 13)), key=lambda r: silhouette_score(both, r)
+    (KMeans(k, n_init=5, random_state=0).fit_predict(both) for k in range(2, 13)),
+    key=lambda r: silhouette_score(both, r),
 )
 print(f"best silhouette: {len(set(labels))} clusters, ARI {adjusted_rand_score(leaf, labels):.2f} with the leaves, "
       f"{adjusted_rand_score(flower, labels):.2f} with the flowers")  # fmt: skip

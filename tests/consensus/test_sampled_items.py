@@ -70,7 +70,8 @@ def test_a_hundred_random_ensembles_have_the_same_labels_on_all_engines(name, al
                 assert labels.tolist() == found["numpy"].tolist(), (seed, engine)
 
 
-# bytes that each further item takes beyond its codes, the copies of the compiled engine left out: see benchmarks/notes/scale.md
+# bytes that each further item takes beyond its codes, the copies of the compiled engine left out:
+# see benchmarks/notes/scale.md
 BYTES_PER_ITEM = {
     "hbgf": 4, "lwgp": 4, "ecpcs": 4, "agreement": 4, "mcla": 4, "density": 6, "kmeans": 6, "sec": 6, "ecc": 6,
     "auto": 8, "lwea": 10, "eac": 10, "bisecting": 16, "cspa": 16,

@@ -61,7 +61,7 @@ class EAC(ConsensusEstimator):
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
         co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
         more. None: exact within `max_bytes`, else 1000, or 5 * `n_clusters` when that is more. Micro-clusters
-        approximate average linkage well, single and complete linkage badly; the latter warn when they were not asked for.
+        approximate average linkage well, single and complete linkage badly: these warn where None leads to them.
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
@@ -177,8 +177,8 @@ class EAC(ConsensusEstimator):
         if self.linkage != "average":
             warnings.warn(
                 f"linkage={self.linkage!r} is not exact here: the different rows need more than max_bytes="
-                f"{self.max_bytes}, so micro-clusters are linked, and the result can be far from {self.linkage} linkage "
-                "of the items. Raise max_bytes, or use linkage='average', which micro-clusters approximate well.",
+                f"{self.max_bytes}, so micro-clusters are linked, and the result can be far from that of the items. "
+                "Raise max_bytes, or use linkage='average', which micro-clusters approximate well.",
                 stacklevel=4,
             )
 

@@ -1,7 +1,7 @@
 """The registry of consensus methods: one line per method, read by the command line, reports, saving and the docs.
 
-Adding a method takes a module, a line here, a section of docs/methods.md and a test. A method of another package joins by
-`register`, or without any call when that package declares an entry point, see :mod:`coassoc.core.plugins`.
+Adding a method takes a module, a line here, a section of docs/methods.md and a test. A method of another package joins
+by `register`, or without any call when that package declares an entry point, see :mod:`coassoc.core.plugins`.
 """
 
 from __future__ import annotations
