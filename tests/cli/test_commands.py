@@ -187,7 +187,7 @@ def test_score_agrees_with_the_library(labels, tmp_path, capsys):
 
 def test_report_writes_a_page(labels, tmp_path, capsys, monkeypatch):
     pytest.importorskip("jinja2")
-    monkeypatch.setattr("coassoc.report.summary.select_k", partial(ca.select_k, n_references=2))
+    monkeypatch.setattr("coassoc.report.summary.select_k", partial(ca.select_k, n_references=4))
     page = tmp_path / "report.html"
     told = json.loads(
         run(capsys, "report", labels, "-k", 3, "--class-column", "kind", "-o", page, "--json", "--compare", "bisecting")
@@ -224,7 +224,7 @@ def test_report_takes_categories_and_ids_of_features_and_excludes_their_columns(
         return columns | dict.fromkeys(("size", "inside", "rest", "effect"), np.ones(3 * len(feature_names)))
 
     monkeypatch.setattr("coassoc.report.summary.select_k", lambda X, *_, **__: seen.update(scaled=X))
-    monkeypatch.setattr("coassoc.profile", profile, raising=False)
+    monkeypatch.setattr("coassoc.report.summary.describe_clusters", profile)
     features = tmp_path / "features.csv"
     lines = [f"x{i:03d},{i},{'red' if i % 2 else 'blue'},note {i},code{i % 60},{i % 5 or ''}\n" for i in range(70)]
     features.write_text("id,x,colour,note,code,y\n" + "".join(lines[::-1]))  # joined by id
@@ -263,7 +263,7 @@ def test_select_k_compares_labels_with_permuted_ones_and_features_with_gaussian_
     pytest.importorskip("matplotlib")
     told = json.loads(run(capsys, *words, "--json", "--plot", target))
     assert told["k"] == 3 and told["structure"] is True
-    assert len(told["density"]) == len(told["ks"]) == len(told["z"])
+    assert len(told["density"]) == len(told["ks"]) == len(told["score"])
     assert target.read_bytes().startswith(b"\x89PNG")
     np.save(tmp_path / "x.npy", RNG.standard_normal((60, 2)) + 20 * (np.arange(60) % 2)[:, None])
     words = ("select-k", "--features", tmp_path / "x.npy", "-k", "2:3", "--references", 4, "--json")

@@ -18,7 +18,7 @@ from twins.cases import noisy_table
 def labels_model(tmp_path):
     frame = pd.DataFrame(noisy_table(0, 60, p=4), columns=["run1", "run2", "run3", "run4"])
     frame.to_csv(tmp_path / "labels.csv", index=False)
-    saved = str(tmp_path / "model.npz")
+    saved = str(tmp_path / "model.skops")
     assert main(["fit", str(tmp_path / "labels.csv"), "-k", "3", "-m", "kmeans", "--save", saved]) == 0
     return frame, saved, tmp_path
 
@@ -41,15 +41,15 @@ def test_features_are_matched_by_name(tmp_path, capsys):
     X, _ = make_blobs(80, centers=3, random_state=0)
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = ca.ConsensusClustering(3, n_partitions=5, method="kmeans", random_state=0).fit(frame)
-    model.save(tmp_path / "model.npz")
+    model.save(tmp_path / "model.skops")
     frame[["b", "a"]].assign(name="someone").to_csv(tmp_path / "new.csv", index=False)
-    words = ["predict", str(tmp_path / "model.npz"), str(tmp_path / "new.csv"), "--name", "segment"]
+    words = ["predict", str(tmp_path / "model.skops"), str(tmp_path / "new.csv"), "--name", "segment"]
     assert main([*words, "-o", str(tmp_path / "out.csv")]) == 0
     assert "80 rows in clusters" in capsys.readouterr().out
     assert pd.read_csv(tmp_path / "out.csv")["segment"].tolist() == model.predict(frame).tolist()
     np.save(tmp_path / "new.npy", X)
-    ca.ConsensusClustering(3, n_partitions=5, method="kmeans", random_state=0).fit(X).save(tmp_path / "plain.npz")
-    words = ["predict", str(tmp_path / "plain.npz"), str(tmp_path / "new.npy"), "-o", str(tmp_path / "out.npy")]
+    ca.ConsensusClustering(3, n_partitions=5, method="kmeans", random_state=0).fit(X).save(tmp_path / "plain.skops")
+    words = ["predict", str(tmp_path / "plain.skops"), str(tmp_path / "new.npy"), "-o", str(tmp_path / "out.npy")]
     assert main(words) == 0
     assert np.load(tmp_path / "out.npy").tolist() == model.labels_.tolist()
 
@@ -60,8 +60,8 @@ def test_lacking_columns_and_models_without_predict_are_named(labels_model, caps
     words = ["predict", saved, str(folder / "new.csv"), "-o", str(folder / "out.csv")]
     assert main(words) == 2
     assert "lacks columns that the model was fitted with: run2, run4; it has run1, run3" in capsys.readouterr().err
-    ca.EAC(3).fit(frame).save(folder / "eac.npz")
-    words[1] = str(folder / "eac.npz")
+    ca.EAC(3).fit(frame).save(folder / "eac.skops")
+    words[1] = str(folder / "eac.skops")
     assert main(words) == 2
     assert "holds a EAC, which cannot label new rows" in capsys.readouterr().err
     assert not (folder / "out.csv").exists()

@@ -104,8 +104,8 @@ def test_the_contract_of_scikit_learn(blocks, tmp_path):
     labels = model.fit_predict(ens, graph=graph)
     assert model.transform(ens).shape == (300, model.n_clusters_)
     assert (labels == clone(model).fit(ens.codes.astype(int), graph=graph).labels_).all()
-    model.save(tmp_path / "model.npz")
-    assert (ca.load(tmp_path / "model.npz").labels_ == labels).all()
+    model.save(tmp_path / "model.skops")
+    assert (ca.load(tmp_path / "model.skops").labels_ == labels).all()
 
 
 def test_nodes_without_labels_get_none_and_lone_nodes_their_own():

@@ -22,9 +22,9 @@ A model of clusterings reads a table of labels, one of features (ConsensusCluste
 matched by name where the model knows names; other columns are left out."""
 
 EPILOG = """examples:
-  coassoc predict model.npz new.csv -o labelled.csv
-  coassoc predict model.npz new.parquet --name segment -o segments.parquet
-  coassoc predict model.npz new.csv -o - | head
+  coassoc predict model.skops new.csv -o labelled.csv
+  coassoc predict model.skops new.parquet --name segment -o segments.parquet
+  coassoc predict model.skops new.csv -o - > labelled.csv
 """
 
 

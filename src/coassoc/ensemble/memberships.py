@@ -32,6 +32,8 @@ def drawn_labels(memberships: Iterable[Any], n_draws: int, random_state: Any) ->
 
 def is_membership_matrix(table: Any) -> bool:
     """Whether a table holds shares of clusters and no labels, by its first rows: they sum to 1, and are not whole."""
+    if hasattr(table, "tocsr"):  # sparse, which `Ensemble` refuses
+        return False
     try:
         values = np.asarray(table[:_FIRST_ROWS])
     except (TypeError, ValueError, KeyError, IndexError):

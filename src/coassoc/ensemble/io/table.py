@@ -222,8 +222,10 @@ def naming(path: Path) -> Iterator[None]:
     except Exception as error:
         # of the system: libraries raise a plain OSError, or seek to before the start of a file (an invalid argument)
         system = isinstance(error, OSError) and (type(error) is not OSError or error.errno not in (None, errno.EINVAL))
+        of_cluster = type(error).__module__.partition(".")[0] in ("distributed", "dask", "concurrent", "asyncio")
         named = path.name in str(error)
-        if system or (named and isinstance(error, ValueError) and type(error).__module__ in ("builtins", __name__)):
+        complete = named and isinstance(error, ValueError) and type(error).__module__ in ("builtins", __name__)
+        if system or of_cluster or complete:
             raise
         if type(error) in (TypeError, ValueError) and str(error).startswith(("partitions", "features", "columns")):
             raise ValueError(f"{path.name}: {error}") from error  # of the checks of a table in memory
