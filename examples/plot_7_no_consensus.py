@@ -28,9 +28,9 @@ print("supported:", answer.supported_, "largest confidence:", answer.confidence_
 # ---------
 # Plants differ in the shape of their leaves (three kinds) and, independently, in their flowers (four kinds). Half of the
 # clusterings look at leaves, half at flowers.
-leaf, flower = rng.integers(3, size=400), rng.integers(4, size=400)
-leaves = 4 * np.eye(3)[leaf] + rng.standard_normal((400, 3))
-flowers = 4 * np.eye(4)[flower] + rng.standard_normal((400, 4))
+leaf, flower = rng.integers(3, size=300), rng.integers(4, size=300)
+leaves = 4 * np.eye(3)[leaf] + rng.standard_normal((300, 3))
+flowers = 4 * np.eye(4)[flower] + rng.standard_normal((300, 4))
 runs = [KMeans(3 + s % 3, n_init=1, random_state=s).fit_predict(leaves) for s in range(8)]
 runs += [KMeans(4 + s % 3, n_init=1, random_state=s).fit_predict(flowers) for s in range(8)]
 answer = ca.Consensus(random_state=0).fit(np.stack(runs, axis=1))
@@ -47,7 +47,7 @@ for other in answer.alternatives_[:2]:
 # and no word of the other.
 both = np.hstack([leaves, flowers])
 labels = max(
-    (KMeans(k, n_init=5, random_state=0).fit_predict(both) for k in range(2, 13)),
+    (KMeans(k, n_init=2, random_state=0).fit_predict(both) for k in range(2, 13)),
     key=lambda r: silhouette_score(both, r),
 )
 print(f"best silhouette: {len(set(labels))} clusters, ARI {adjusted_rand_score(leaf, labels):.2f} with the leaves, "
