@@ -145,7 +145,7 @@ def stable_leiden(
     >>> from scipy.sparse import csr_matrix
     >>> groups = np.kron(np.eye(3), np.ones((10, 10))) - np.eye(30)  # three groups of ten neighbours
     >>> adata = anndata.AnnData(np.zeros((30, 1), dtype=np.float32), obsp={"connectivities": csr_matrix(groups)})
-    >>> answer = ca.tl.stable_leiden(adata)
+    >>> answer = ca.tl.stable_leiden(adata, resolution=1.0)
     >>> adata.obs["stable_leiden"].value_counts(sort=False).tolist()
     [10, 10, 10]
     """

@@ -413,7 +413,7 @@ class Ensemble(Loadable):
         return rows if len(rows) else None
 
     def one_hot(self, dtype: Any = np.float64, rows: slice = slice(None)):
-        """H, or some of its rows, as a SciPy CSR matrix of shape (rows, d): one 1 per item and clustering that labels it.
+        """H, or some of its rows, as a SciPy CSR matrix of shape (rows, d): one 1 per item and label.
 
         Examples
         --------
