@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu                      # everything that fits, up to a billion items
     python -m benchmarks.gpu --sizes 1e5 1e7      # chosen sizes
+    python -m benchmarks.gpu --answers --sizes 1e6 1e8 1e9      # Consensus, LWEA, agreement and density, one line each
     python -m benchmarks.gpu --torch 1e8 --host 1e8 --density 1e8 --copied 1e9     # docs/gpu.md
 
 Codes are drawn on the GPU: k hidden classes, each blurred over four clusters of every partition, 30 % of labels
@@ -214,6 +215,50 @@ def density_search(ensemble, k: int = K, seed: int = 0) -> dict:
     }  # fmt: skip
 
 
+def whole_answers(sizes: list[int], methods: list[str], repeats: int = 3) -> None:
+    """Print a line per size and method: median seconds from codes on the GPU to results there, and memory.
+
+    Up to a million items, the results are compared with those of the native engine.
+    """
+    import cupy
+
+    from coassoc.consensus.registry import make_method
+    from coassoc.engines import Native
+    from coassoc.engines.cuda.device import open_device
+    from coassoc.ensemble.gpu import DeviceEnsemble
+
+    for n in sizes:
+        codes, n_clusters = draw_codes(n)
+        ensemble = DeviceEnsemble.from_codes(codes, n_clusters)
+        for method in methods:
+            settings = {"random_state": 0} | ({} if method == "auto" else {"n_clusters": K})
+            seconds = []
+            for repeat in range(repeats + 1):  # the first one compiles
+                model = None
+                begin = time.perf_counter()
+                model = make_method(method, **settings).fit(ensemble)
+                cupy.cuda.Device().synchronize()
+                seconds.append(time.perf_counter() - begin)
+                if repeat and seconds[-1] > 60:
+                    break
+            results = [getattr(model, name) for name in ("labels_", "confidence_") if hasattr(model, name)]
+            assert all(isinstance(array, cupy.ndarray) for array in results)
+            line = f"{method} n={n:.0e} seconds={np.median(seconds[1:]):.3f} first={seconds[0]:.3f}"
+            line += f" memory/codes={held_bytes(open_device(0)) / codes.nbytes:.2f}"
+            if n <= 10**6:
+                begin = time.perf_counter()
+                of_cpu = make_method(method, engine=Native(), **settings).fit(ensemble.to_host())
+                line += f" native_seconds={time.perf_counter() - begin:.3f}"
+                equal = [bool((getattr(of_cpu, name) == getattr(model, name).get()).all())
+                         for name in ("labels_", "confidence_") if hasattr(of_cpu, name)]  # fmt: skip
+                line += f" equal_to_native={all(equal)}"
+            print(line, flush=True)
+            del model, results
+            for pool in open_device(0).pools:
+                pool.free_all_blocks()
+        del ensemble, codes
+
+
 def torch_passes(codes, n_clusters, fit, chunk: int = 500_000) -> dict:
     """Milliseconds of an assignment pass by dense one-hot products and by embedding_bag, `chunk` items at a time.
 
@@ -376,11 +421,15 @@ def main() -> None:
     parser.add_argument("--clusters", type=float, nargs="*", default=[2, 100, 500], help="other k, at 10**7 items")
     parser.add_argument("--host", type=float, default=1e7, help="largest size run on the host's CPU")
     parser.add_argument("--copied", type=float, default=None, help="largest size copied from the host; as --host")
+    parser.add_argument("--answers", nargs="*", default=None, help="only whole fits of these methods, at --sizes")
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
     limits = [options.host, options.host if options.copied is None else options.copied]
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     print(properties["name"].decode(), "CuPy", cupy.__version__, "SMs", properties["multiProcessorCount"], flush=True)
+    if options.answers is not None:
+        whole_answers([int(n) for n in options.sizes], options.answers or ["auto", "lwea", "agreement", "density"])
+        return
     results, device = [], open_device(0)
     small = DeviceEnsemble.from_codes(*draw_codes(200_000))  # compile
     whole_fit(small, Cuda())

@@ -344,15 +344,19 @@ def k_checks_table(name: str) -> str:
 
 
 def model_table(name: str) -> str:
-    """Time and memory of a billion items on a cluster, by the formulas of benchmarks/notes/scale.md."""
-    n, p, k, passes = 1e9, 20, 20, 10
+    """Time and memory of up to 10¹¹ items on a cluster, by the formulas of benchmarks/notes/scale.md."""
+    p, k, passes = 20, 20, 10
     rows = []
-    for workers, chunks in ((1, 120), (8, 120), (32, 128)):
+    for power, workers in ((9, 1), (9, 8), (9, 32), (10, 128), (10, 512), (11, 1024), (11, 4096)):
+        n, most = 10.0**power, 1 << 23
+        chunks = max(2 * workers, -(-int(n) // most))
+        chunks = -(-chunks // workers) * workers
         overhead = 0.010 + 0.003 * chunks
         memory = n / workers * (p + 6) / 1e9 + 0.15
         seeding, run = k * (n * 3.5e-9 / workers + 2 * overhead), passes * (n * 13e-9 / workers + overhead)
-        rows.append((workers, chunks, f"{memory:.1f} GB", f"{seeding:.0f} s", f"{run:.0f} s"))
-    return markdown(("workers c", "chunks C", "memory each, one start", "seeding", "ten passes"), rows)
+        items = f"10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[power]}" if power < 10 else f"10¹{'⁰¹²³⁴⁵⁶⁷⁸⁹'[power - 10]}"
+        rows.append((items, workers, chunks, f"{memory:.1f} GB", f"{seeding:.0f} s", f"{run:.0f} s"))
+    return markdown(("items n", "workers c", "chunks C", "memory each, one start", "seeding", "ten passes"), rows)
 
 
 FIGURES = {

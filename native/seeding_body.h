@@ -103,6 +103,71 @@ void plain_distances(const View& view, const SeedJob& job, int first, int64_t b0
     }
 }
 
+// Bytes, weights kOneSided, labels may be missing: M candidates at a time. With e labels equal (both missing included),
+// b of them missing, and `one` missing in one row alone, the distance is kOneSided (p - e - one) + one.
+template <int M>
+void missing_distances(const View& view, const SeedJob& job, int first, int64_t b0, int64_t b1, char* scratch) {
+    const uint8_t* candidates = (const uint8_t*)job.candidates + first * view.p;
+    uint8_t gaps[M][256];  // partitions in which a candidate has no label
+    int own[M] = {};
+    for (int c = 0; c < M; ++c)
+        for (int64_t j = 0; j < view.p; ++j)
+            if (candidates[c * view.p + j] == view.n_clusters[j]) gaps[c][own[c]++] = (uint8_t)j;
+    for (int64_t b = b0; b < b1; ++b) {
+        const uint8_t* block = block_of<uint8_t>(view, b, (uint8_t*)scratch);
+        const int lanes = lanes_in(view, b);
+        alignas(64) uint8_t equal[M][kLanes], both[M][kLanes], absent[kLanes];
+        for (int lane = 0; lane < kLanes; lane += (int)sizeof(Bytes)) {
+            Bytes same[M] = {}, shared[M] = {}, none = {};
+            for (int64_t j = 0; j < view.p; ++j) {
+                Bytes codes;
+                memcpy(&codes, block + j * kLanes + lane, sizeof codes);
+                none -= (Bytes)(codes == (uint8_t)view.n_clusters[j]);
+                for (int c = 0; c < M; ++c) {
+                    same[c] -= (Bytes)(codes == candidates[c * view.p + j]);
+#if defined(__AVX2__)
+                    asm("" : "+x"(same[c]));  // as in plain_distances
+#endif
+                }
+            }
+            for (int c = 0; c < M; ++c)
+                for (int i = 0; i < own[c]; ++i) {
+                    Bytes codes;
+                    memcpy(&codes, block + gaps[c][i] * kLanes + lane, sizeof codes);
+                    shared[c] -= (Bytes)(codes == (uint8_t)view.n_clusters[gaps[c][i]]);
+                }
+            memcpy(absent + lane, &none, sizeof none);
+            for (int c = 0; c < M; ++c) memcpy(equal[c] + lane, &same[c], sizeof same[c]);
+            for (int c = 0; c < M; ++c) memcpy(both[c] + lane, &shared[c], sizeof shared[c]);
+        }
+        const int64_t* copies = view.copies ? view.copies + b * kLanes : nullptr;
+        for (int c = 0; c < M; ++c) {
+            alignas(64) uint16_t distance[kLanes];
+            const uint16_t* now = job.now ? (const uint16_t*)job.now + b * kLanes : nullptr;
+            for (int lane = 0; lane < kLanes; ++lane) {
+                const uint16_t one = (uint16_t)(absent[lane] + own[c] - 2 * both[c][lane]);
+                distance[lane] = (uint16_t)(kOneSided * (view.p - equal[c][lane] - one) + one);
+            }
+            for (int lane = 0; now && lane < kLanes; ++lane) distance[lane] = smaller(distance[lane], now[lane]);
+            for (int lane = lanes; lane < kLanes; ++lane) distance[lane] = 0;
+            job.sums[(first + c) * job.n_super + b / (kSuperRows / kLanes)] += sum_lanes(distance, copies, lanes);
+            if (job.next) memcpy((uint16_t*)job.next[first + c] + b * kLanes, distance, sizeof distance);
+        }
+    }
+}
+
+bool missing_distances(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
+    if (view.width != 1 || job.width != 2 || view.p > 255) return false;
+    for (int64_t j = 0; j < view.p; ++j)
+        if (job.weights[j] != kOneSided || view.n_clusters[j] > 255) return false;
+    for (int c = 0; c < job.m;) {
+        const bool four = job.m - c >= 4;
+        (four ? missing_distances<4> : missing_distances<1>)(view, job, c, b0, b1, scratch);
+        c += four ? 4 : 1;
+    }
+    return true;
+}
+
 bool plain_distances(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
     if (view.width != 1 || job.width != 1 || !job.plain) return false;
     for (int c = 0; c < job.m; c += 4) {
@@ -117,6 +182,7 @@ bool plain_distances(const View& view, const SeedJob& job, int64_t b0, int64_t b
 }
 #else
 bool plain_distances(const View&, const SeedJob&, int64_t, int64_t, char*) { return false; }
+bool missing_distances(const View&, const SeedJob&, int64_t, int64_t, char*) { return false; }
 #endif
 
 void mark_nearer(const uint8_t* now, const uint8_t* next, int64_t n, uint8_t c, uint8_t* label) {
@@ -125,7 +191,7 @@ void mark_nearer(const uint8_t* now, const uint8_t* next, int64_t n, uint8_t c, 
 
 template <class T>
 void distance_chunk_as(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
-    if (plain_distances(view, job, b0, b1, scratch)) return;
+    if (plain_distances(view, job, b0, b1, scratch) || missing_distances(view, job, b0, b1, scratch)) return;
     switch (job.width) {
         case 1: return weighted_distances<T, uint8_t>(view, job, b0, b1, scratch);
         case 2: return weighted_distances<T, uint16_t>(view, job, b0, b1, scratch);

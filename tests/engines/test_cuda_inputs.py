@@ -9,12 +9,14 @@ import pytest
 
 import coassoc as ca
 from coassoc.consensus import registry
+from coassoc.consensus.auto import evidence
 from coassoc.engines import Numpy
+from coassoc.engines.cuda import engine as cuda_engine
 from coassoc.engines.cuda.device import has_device
 from coassoc.ensemble.gpu import DeviceEnsemble
 from consensus.test_sampled_items import reduce_early
 from twins import fixtures as twin
-from twins.cases import planted
+from twins.cases import noisy_table, planted
 from twins.fixtures import Watch, as_if_on_device, on_device
 
 STARTED = ("KMeansConsensus", "SEC", "ECC", "DensityConsensus", "AgreementConsensus")
@@ -125,11 +127,61 @@ def test_every_method_takes_an_array_on_the_gpu(make, method, monkeypatch):
         with monkeypatch.context() as patch:
             as_if_on_device(make, patch, device)
             found = registry.make_method(method, n_clusters=4, random_state=0, engine=engine, **settings).fit(resident)
-        assert device.owns(found.labels_) or method in ("eac", "lwea", "cspa")
+        assert device.owns(found.labels_)
         np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
         for name in ("n_sampled_", "n_micro_clusters_"):
             assert getattr(found, name, None) == getattr(expected, name, None)
             assert not reduced or (getattr(found, name, None) or 0) < host.n_samples
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("method", ["auto", "hbgf"])
+def test_the_default_answer_stays_on_the_gpu(make, method, missing, monkeypatch):
+    """Labels, confidence and alternatives of NumPy, on the device; what is copied does not grow with the items."""
+    reduce_early(monkeypatch)
+    monkeypatch.setattr(evidence, "MOST_COMPARED", 200)
+    monkeypatch.setattr(cuda_engine, "_SCORED_ROWS", 3000)
+    copied = []
+    for n in (2000, 20_000):
+        host = ca.Ensemble(noisy_table(1, n, p=6, missing=missing))
+        weight = (np.arange(n) % 3).astype(np.uint8) if method == "hbgf" and missing else None
+        settings = {"n_clusters": 4, "method": method, "random_state": 0}
+        expected = ca.Consensus(engine=Numpy(), **settings).fit(host, sample_weight=weight)
+        resident, engine, device = on_device(make, host)
+        with monkeypatch.context() as patch:
+            as_if_on_device(make, patch, device)
+            watch = Watch(device, patch)
+            found = ca.Consensus(engine=engine, **settings).fit(resident, sample_weight=weight)
+            copied.append(max(watch.fetched + ([] if weight is not None else watch.sent)))
+            others = [other.labels for other in found.alternatives_]
+            arrays = [found.labels_, found.confidence_, found.disputed_, *others]
+        assert all(device.owns(array) for array in arrays)
+        theirs = [expected.labels_, expected.confidence_, expected.disputed_]
+        for mine, own in zip(arrays, theirs + [other.labels for other in expected.alternatives_], strict=True):
+            np.testing.assert_array_equal(device.get(mine), own)
+        np.testing.assert_array_equal(found.cluster_confidence_, expected.cluster_confidence_)
+        assert found.verdict_ == expected.verdict_
+    assert copied[0] == copied[1]
+
+
+@pytest.mark.parametrize("method", ["eac", "lwea", "cspa"])
+def test_linkage_of_many_items_stays_on_the_gpu(make, method, monkeypatch):
+    if method == "cspa":
+        pytest.importorskip("pymetis")
+    reduce_early(monkeypatch)
+    host = ca.Ensemble(noisy_table(1, 20_000, p=6, missing=0.05))
+    reduced = {"micro_clusters": 20} if method == "lwea" else {"max_bytes": 0}
+    settings = {"n_clusters": 4, "random_state": 0} | reduced
+    expected = registry.make_method(method, engine=Numpy(), **settings).fit(host)
+    resident, engine, device = on_device(make, host)
+    with monkeypatch.context() as patch:
+        as_if_on_device(make, patch, device)
+        watch = Watch(device, patch)
+        found = registry.make_method(method, engine=engine, **settings).fit(resident)
+        assert max(watch.fetched + watch.sent) < host.n_samples and device.owns(found.labels_)
+        np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
+        if method != "cspa":
+            assert device.owns(found.leaf_of_item_) and device.owns(found.cut(3))
 
 
 def test_what_cannot_be_used_on_the_gpu_is_refused(make, monkeypatch):

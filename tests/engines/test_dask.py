@@ -15,9 +15,11 @@ from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
+from consensus.test_many_items import reduce_early
 from sklearn.base import clone
 
 import coassoc as ca
+from coassoc.consensus.auto import evidence
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Numpy
 from coassoc.engines.stream import chunks
@@ -94,6 +96,39 @@ def test_labels_of_a_dask_array_stay_distributed_in_its_chunks(client, estimator
     assert tasks_left(client) == []
 
 
+@pytest.mark.parametrize("method", ["auto", "hbgf"])
+def test_the_default_answer_stays_on_the_cluster(client, method, monkeypatch):
+    """Labels, confidence and alternatives are Dask arrays; the bytes that reach the client do not grow with n."""
+    reduce_early(monkeypatch)
+    monkeypatch.setattr(evidence, "MOST_COMPARED", 200)
+    gather, received = distributed.Client.gather, []
+
+    def counting(self, futures, *args, **options):
+        result = gather(self, futures, *args, **options)
+        received[-1] += len(pickle.dumps(result))
+        return result
+
+    monkeypatch.setattr(distributed.Client, "gather", counting)
+    for n in (2000, 20_000):
+        received.append(0)
+        table = noisy_table(1, n, p=6, missing=0.1)
+        table[7] = -1
+        copies = np.arange(n) % 3 if method == "hbgf" else None
+        settings = {"n_clusters": 4, "method": method, "random_state": 0}
+        expected = ca.Consensus(engine="numpy", **settings).fit(table, sample_weight=copies)
+        found = ca.Consensus(**settings).fit(da.from_array(table, chunks=(n // 4, 6)), sample_weight=copies)
+        results = [found.labels_, found.confidence_, found.disputed_, *(other.labels for other in found.alternatives_)]
+        assert all(isinstance(array, da.Array) and array.chunks == ((n // 4,) * 4,) for array in results)
+        received.append(0)  # not what is asked for here
+        theirs = [expected.labels_, expected.confidence_, expected.disputed_]
+        theirs += [other.labels for other in expected.alternatives_]
+        for mine, own in zip(results, theirs, strict=True):
+            np.testing.assert_array_equal(mine.compute(), own)
+        assert found.verdict_ == expected.verdict_
+        np.testing.assert_array_equal(found.cluster_confidence_, expected.cluster_confidence_)
+    assert received[2] < 1.5 * received[0]
+
+
 def test_data_frames_and_files_are_coded_by_the_workers(client, tmp_path):
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     table = noisy_table(4, 500, p=3)
@@ -124,13 +159,15 @@ def test_workers_use_their_gpu(dask_client, monkeypatch):
     monkeypatch.setattr(chunks, "Cuda", make)
     table = noisy_table(14, 500, missing=0.2)
     copies = np.random.default_rng(0).integers(0, 3, size=500)
-    for estimator in (ESTIMATORS[0], SEARCH):
+    for estimator, worker_engine in ((ESTIMATORS[0], "auto"), (SEARCH, "cuda"), (ca.Consensus(random_state=0), "cuda")):
         expected = fit_on(estimator, "numpy", table, sample_weight=copies)
-        found = fit_on(estimator, ca.engines.Dask(dask_client, chunk_rows=130), table, sample_weight=copies)
+        engine = ca.engines.Dask(dask_client, chunk_rows=130, worker_engine=worker_engine)
+        found = fit_on(estimator, engine, table, sample_weight=copies)
         assert found.labels_.tolist() == expected.labels_.tolist()
+        assert np.array_equal(getattr(found, "confidence_", 0), getattr(expected, "confidence_", 0))
     assert sum(len(twin.twin.jobs) for twin in twins) > 50
-    with pytest.raises(ValueError, match="local must be one of"):
-        ca.engines.Dask(dask_client, local="gpu").load(ca.Ensemble(table)).overlap()
+    with pytest.raises(ValueError, match="worker_engine must be one of"):
+        ca.engines.Dask(dask_client, worker_engine="gpu").load(ca.Ensemble(table)).overlap()
 
 
 def test_a_message_reaches_the_user_from_the_workers(client):

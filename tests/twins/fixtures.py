@@ -22,6 +22,7 @@ from coassoc.consensus.auto import confidence, estimator
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
+from coassoc.ensemble import gpu
 from coassoc.ensemble.ensemble import is_on_gpu
 from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.metrics import labels
@@ -90,7 +91,7 @@ class Guard:
 
     def __getattr__(self, name):
         value = getattr(np, name)
-        if isinstance(value, (type, np.ufunc)) or not callable(value):
+        if isinstance(value, (type, np.ufunc)) or not callable(value) or name == "bincount":  # CuPy has its own
             return value
 
         def guarded(*args, **options):
@@ -105,7 +106,7 @@ def as_if_on_device(make, patch, device):
     if make.kind is not Twin:
         return
     patch.setattr(_cuda_device, "device_of", lambda array: device)
-    for module in (estimator, base, bisecting, labels):
+    for module in (estimator, base, gpu, labels):
         patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
     guarded = (estimator, confidence, base, bisecting, contract, eac, embedding, kmeans, labels, lloyd, micro)
     for module in (*guarded, search, similarity, spectral, starts):

@@ -151,7 +151,7 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
             fits = (*_LOCAL_ENGINES, "stream" if client is None else "dask")
             if args.engine not in fits:
                 raise ValueError(f"--engine with {asked} must be one of {', '.join(fits)}, got {args.engine!r}.")
-            yield Stream(args.memory, local=local) if client is None else Dask(client, local=local)
+            yield Stream(args.memory, local=local) if client is None else Dask(client, worker_engine=local)
         elif args.engine in (*_LOCAL_ENGINES, "stream"):
             yield Stream(available_bytes() // 2, local=local)
         else:

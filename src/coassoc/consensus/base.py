@@ -17,7 +17,8 @@ from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.frames import KINDS, as_series
-from ..ensemble.gpu import known_rows, no_labels
+from ..ensemble.gpu import beside, known_rows, no_labels
+from ..ensemble.gpu import look_up as gpu_look_up
 from ..ensemble.io.coding import is_dask
 from ..metrics.counting import counts_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
@@ -173,8 +174,7 @@ class ConsensusEstimator(
 
     def _store_partition(self, ensemble: Ensemble, labels: Any, counts: Counts, v: np.ndarray) -> None:
         """Set ``labels_`` and the scores that follow from counts."""
-        # Dask's workers have marked the items without a label already
-        self.labels_ = labels if is_dask(labels) else _mark_unlabelled(labels, ensemble)
+        self.labels_ = mark_unlabelled(labels, ensemble)
         self._alpha, self._weights_of_partitions = counts.alpha, v  # for transform
         self.cluster_sizes_ = counts.sizes
         self.n_clusters_ = int(np.count_nonzero(counts.sizes))
@@ -251,7 +251,7 @@ class PredictMixin(ConsensusEstimator):
         engine = resolve(self.engine, ensemble)
         _check_memory_place(engine, X=X)
         with engine.load(ensemble) as rows:
-            return self._framed(_mark_unlabelled(self._labels_of(rows), ensemble), X)
+            return self._framed(mark_unlabelled(self._labels_of(rows), ensemble), X)
 
     def _labels_of(self, rows: Rows) -> Any:
         """Labels of rows by the score table."""
@@ -289,14 +289,28 @@ def fitted_counts(model: Any, ensemble: Ensemble, labels: np.ndarray, order: np.
     return counts_of(ensemble, labels, len(order), None, engine)
 
 
-def _mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:
+def mark_unlabelled(labels: Any, ensemble: Ensemble) -> Any:
     """`labels` with −1 for the items without a label in any partition; a copy where there are such items."""
+    if is_dask(labels):  # its workers have marked them already
+        return labels
     labels = labels if is_on_gpu(labels) else np.asarray(labels)
     unlabelled = ensemble.unlabelled()
     if unlabelled is not None:
         labels = labels.copy()
         labels[unlabelled if is_on_gpu(labels) else on_host(unlabelled)] = -1
     return labels
+
+
+def where_codes_are(values: np.ndarray, ensemble: Ensemble) -> Any:
+    """An array of the host, on the GPU of the ensemble if it is on one."""
+    return beside(values, ensemble.codes) if is_on_gpu(ensemble) else values
+
+
+def look_up(numbers: np.ndarray, items: Any) -> Any:
+    """``numbers[items]``, where `items` are: in the memory of this process, on a GPU or on a Dask cluster."""
+    if is_dask(items):
+        return items.map_blocks(numbers.__getitem__, dtype=numbers.dtype)
+    return gpu_look_up(numbers, items) if is_on_gpu(items) else numbers[np.asarray(items)]
 
 
 def on_host(values: Any) -> np.ndarray:

@@ -14,10 +14,8 @@ from ..core.counts import Counts, ScoreTable
 from ..core.densities import cluster_densities, density_from_counts, gain_of_split, loss_from_counts
 from ..core.objectives import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
-from ..ensemble.ensemble import is_on_gpu
-from ..ensemble.gpu import look_up
 from ..ensemble.io.coding import is_dask
-from .base import ConsensusEstimator, PredictMixin
+from .base import ConsensusEstimator, PredictMixin, look_up
 from .lloyd import TooFewRows, lloyd, seeded_fits
 from .merge import joined_counts, merged_counts
 from .starts import warn_if_fewer
@@ -187,11 +185,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         if k > self.n_leaves_:
             raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves; fit with max_leaves={k} or more.")
         cluster_of_leaf = self.tree_.cut(k)
-        if is_dask(self._leaf_of_item):
-            return self._leaf_of_item.map_blocks(
-                np.append(cluster_of_leaf, -1).__getitem__, dtype=cluster_of_leaf.dtype
-            )
-        labels = _look_up(cluster_of_leaf, self._leaf_of_item)
+        labels = look_up(np.append(cluster_of_leaf, cluster_of_leaf.dtype.type(-1)), self._leaf_of_item)
         if self._unlabelled is not None:
             labels[self._unlabelled] = -1
         return labels
@@ -218,7 +212,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             part.assign(labelling, self._split_tables[node])
             left, right = part.split(labelling)
             waiting += [(self.tree_.left[node], left), (self.tree_.right[node], right)]
-        return _look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
+        return look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
 
     def _store_cut(self, ensemble, rows: Rows, leaf_counts: Counts, k: int, v: np.ndarray, max_iter: int) -> None:
         counts = merged_counts(leaf_counts, self.tree_.cut(k), k)
@@ -314,10 +308,3 @@ class _Grower:
             if leaf.split is not None:
                 leaf.densities = cluster_densities(leaf.split.counts, self.v)
                 leaf.gain = gain_of_split(leaf.split.counts.sizes, leaf.densities, leaf.density)
-
-
-def _look_up(numbers: np.ndarray, items: Any) -> Any:
-    """``numbers[items]``, in the memory where `items` are."""
-    if is_on_gpu(items):
-        return look_up(numbers, items)
-    return numbers[np.asarray(items)]

@@ -15,7 +15,7 @@ from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..ensemble.threads import one_thread
 from ..metrics.labels import check_copies
-from .base import ConsensusEstimator, host_ensemble, on_host
+from .base import ConsensusEstimator, host_ensemble, look_up, mark_unlabelled, where_codes_are
 from .linkage import LINKAGES, Merges, agglomerate, single_linkage
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
@@ -213,8 +213,7 @@ class EAC(ConsensusEstimator):
         k = check_integer(k, "k")
         if k > self.n_leaves_:
             raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves of the tree.")
-        of_leaf = self._merges.labels(k)
-        return np.where(self.leaf_of_item_ < 0, np.int32(-1), of_leaf[self.leaf_of_item_])
+        return look_up(np.append(self._merges.labels(k), -1).astype(np.int32), self.leaf_of_item_)
 
     # -- exact, over different rows ------------------------------------------------------------------------
 
@@ -225,8 +224,9 @@ class EAC(ConsensusEstimator):
         sample = different_in_sample(rows, seed_from(self.random_state))
         if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
             return False  # known from the sample, before all rows are fetched
-        ensemble = host_ensemble(ensemble)
+        given, ensemble = ensemble, host_ensemble(ensemble)
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
+        leaf_of_item = where_codes_are(leaf_of_item, given)
         n_bytes = self._bytes(len(weights), square, len(v))
         if n_bytes > self.max_bytes:
             return False
@@ -259,10 +259,7 @@ class EAC(ConsensusEstimator):
         if micro.few_rows and not few:
             return False
         self.n_micro_clusters_ = micro.n_leaves
-        leaf_of_item = on_host(rows.labels(micro.labelling)).astype(np.int32)
-        absent = ensemble.unlabelled()
-        if absent is not None:
-            leaf_of_item[on_host(absent)] = -1
+        leaf_of_item = mark_unlabelled(rows.labels(micro.labelling), ensemble)
         counts = micro.in_given_order(micro.counts, rows.layout)
         u = self._cluster_weights(rows)
         together, observed = cluster_sums(counts.alpha, counts.cells, rows.layout, v, self._blocks(rows), u)

@@ -14,8 +14,9 @@ from ..core.counts import Counts, Layout, ScoreTable
 from ..core.objectives import fix_table
 from ..engines import Engine, Labelling, Rows
 from ..ensemble import Ensemble
+from ..ensemble.gpu import beside
 from ..metrics.labels import check_copies
-from .base import ConsensusEstimator, PredictMixin, host_ensemble, on_host
+from .base import ConsensusEstimator, PredictMixin, host_ensemble, look_up, where_codes_are
 from .metis import load_pymetis, partition_graph
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
 from .similarity import cluster_sums, jaccard_graph, weighted_rows
@@ -222,7 +223,7 @@ class CSPA(ConsensusEstimator):
             of_rows = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
             part, vertex = of_rows or self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
             present, part = np.unique(part, return_inverse=True)
-            labels = np.where(vertex < 0, np.int32(-1), part.astype(np.int32)[vertex])
+            labels = look_up(np.append(part, -1).astype(np.int32), vertex)
             counts = rows.counts(rows.labelling(len(present), np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, labels, counts, np.ones(ensemble.n_partitions))
@@ -234,7 +235,7 @@ class CSPA(ConsensusEstimator):
         sample = different_in_sample(rows, seed)
         if sample is not None and _edge_bytes(Ensemble.from_codes(sample, ensemble.n_clusters)) > self.max_bytes:
             return None
-        ensemble = host_ensemble(ensemble)
+        given, ensemble = ensemble, host_ensemble(ensemble)
         copies = check_copies(sample_weight, ensemble.n_samples)
         if together:
             first, weights, row = weighted_rows(ensemble, copies)
@@ -248,7 +249,7 @@ class CSPA(ConsensusEstimator):
         part = self._cut(cspa_graph(chosen, weights), weights, k, seed)
         if together:
             part, vertex = _majority(part, pieces_of, weights), row
-        return part, vertex
+        return part, where_codes_are(vertex, given)
 
     def _parts_of_micro_clusters(
         self, rows: Rows, engine: Engine, sample_weight: Any, k: int, seed: int
@@ -257,9 +258,11 @@ class CSPA(ConsensusEstimator):
         micro = micro_clusters(rows, engine, max(MANY_MICRO_CLUSTERS, 5 * k), MICRO_PASSES, seed)
         self.n_micro_clusters_ = micro.n_leaves
         part = self._cut(micro_graph(micro.counts), micro.sizes, k, seed)
-        leaf = on_host(rows.labels(micro.labelling))
-        copies = check_copies(sample_weight, len(leaf))
-        return part, leaf if copies is None else np.where(copies > 0, leaf, -1)
+        leaf, copies = rows.labels(micro.labelling), check_copies(sample_weight, rows.n_rows, on_gpu=True)
+        if copies is not None:
+            leaf = leaf.copy()
+            leaf[beside(copies, leaf) == 0] = -1
+        return part, leaf
 
     def _cut(self, graph: csr_matrix, weights: np.ndarray, k: int, seed: int) -> np.ndarray:
         warn_if_fewer(k, len(weights), "items")

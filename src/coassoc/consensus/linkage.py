@@ -33,12 +33,12 @@ class Merges:
 
     def labels(self, k: int) -> np.ndarray:
         """The partition into exactly k clusters, numbered by their lowest point."""
-        owner = np.arange(self.n_points)
-        for a, b in zip(self.first[::-1][k - 1 :][::-1], self.second[::-1][k - 1 :][::-1]):
-            owner[b] = a
-        for point in range(self.n_points):  # an owner has a lower index, so its own owner is final
-            owner[point] = owner[owner[point]]
-        return np.unique(owner, return_inverse=True)[1].astype(np.int32)
+        points, n_merges = np.arange(self.n_points), self.n_points - k
+        owner = points.copy()
+        owner[self.second[:n_merges]] = self.first[:n_merges]
+        while (owner[owner] != owner).any():
+            owner = owner[owner]
+        return (np.cumsum(owner == points) - 1)[owner].astype(np.int32)  # the lowest point of a cluster owns it
 
     def linkage(self, scale: float) -> np.ndarray:
         """SciPy's linkage matrix over the points, with heights 1 − similarity / scale."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ..core.counts import Counts
 from .similarity import cluster_sums
@@ -81,12 +82,8 @@ def joined_counts(parts: Sequence[Counts]) -> Counts:
 
 def merged_counts(counts: Counts, group: np.ndarray, k: int) -> Counts:
     """Counts of the merged clusters."""
-    order = np.argsort(group, kind="stable")
-    present, starts = np.unique(group[order], return_index=True)
-    alpha, sizes = np.zeros((counts.layout.n_codes, k), np.int64), np.zeros(k, np.int64)
-    alpha[:, present] = np.add.reduceat(counts.alpha[:, order], starts, axis=1)
-    sizes[present] = np.add.reduceat(counts.sizes[order], starts)
-    return Counts(alpha, sizes, counts.layout)
+    member = csr_array((np.ones(len(group), np.int64), group, np.arange(len(group) + 1)), (len(group), k)).T
+    return Counts(np.ascontiguousarray((member @ counts.alpha.T).T), member @ counts.sizes, counts.layout)
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -196,16 +196,20 @@ def cluster_sums(
 
     Both (k, k) and additive: the sums of a union are the sums of its parts.
     """
-    k = alpha.shape[1]
-    together, observed = np.zeros((k, k)), np.zeros((k, k))
+    k, counts = alpha.shape[1], alpha.astype(np.float64)
+    together, observed, equal = np.zeros((k, k)), np.zeros((k, k)), (v == 1.0).all()
+    if equal:  # integers, so exact in any order
+        observed = cells.T.astype(np.float64) @ cells
+    if equal and blocks is None and cluster_weights is None:
+        return counts.T @ counts, observed
     for j in np.argsort(v, kind="stable"):
-        part = alpha[layout.offsets[j] : layout.offsets[j + 1]].astype(np.float64)
-        if blocks is None and cluster_weights is None:
-            together += v[j] * (part.T @ part)  # integers, so exact in any order
+        own = slice(layout.offsets[j], layout.offsets[j + 1])
+        part = counts[own]
+        if blocks is None:
+            product = part.T @ (part if cluster_weights is None else cluster_weights[own, None] * part)
         else:
-            k_j = len(part)
-            table = _table(j, layout, np.ones_like(v), blocks, cluster_weights)[:k_j, :k_j]
-            product = part.T @ (table @ part)
-            together += v[j] * (product + product.T) / 2.0
-        observed += v[j] * np.outer(cells[j], cells[j]).astype(np.float64)
+            product = part.T @ (_table(j, layout, np.ones_like(v), blocks, cluster_weights)[:-1, :-1] @ part)
+        together += v[j] * (product + product.T) / 2.0
+        if not equal:
+            observed += v[j] * np.outer(cells[j], cells[j]).astype(np.float64)
     return together, observed

@@ -26,7 +26,7 @@ from ..core.overlaps import RowShares
 from .compiled import settle
 
 _PAIR_CODES = 1 << 22  # codes of pairs compared at a time by `pair_counts`; bounds the temporary memory
-_RANKED_ROWS = 1 << 18  # rows ranked at a time by `worst_rows`; bounds the temporary memory
+_STRETCH = 1 << 18  # rows worked on at a time by `worst_rows` and `map_scores`; bounds the temporary memory
 
 
 class Loadable:
@@ -205,8 +205,8 @@ class Rows(ABC):
         Only rows that take part; largest first, lowest row index on ties.
         """
         worst = scores = np.empty(0, np.int64)
-        for start in range(0, max(self.n_rows, 1), _RANKED_ROWS):
-            stop = min(start + _RANKED_ROWS, self.n_rows)
+        for start in range(0, max(self.n_rows, 1), _STRETCH):
+            stop = min(start + _STRETCH, self.n_rows)
             here, own = np.arange(start, stop), _on_host(self.own_scores(labelling, cost, start, stop))
             if self.copies is not None:
                 taking_part = _on_host(self.copies[start:stop]) > 0
@@ -229,6 +229,24 @@ class Rows(ABC):
         step = max(1, _PAIR_CODES // self.layout.n_partitions)
         for start in range(0, n_pairs, step):
             yield slice(start, start + step)
+
+    def map_scores(
+        self, labelling: Labelling, table: ScoreTable, function: Callable[[Any], tuple], dtype: Any
+    ) -> tuple[Any, np.ndarray]:
+        """A value of every row, made from its `own_scores`, and sums of whole numbers over the rows of each cluster.
+
+        ``function(scores)`` gives the values of some rows, and one or more arrays of unsigned whole numbers, of at
+        most 32 bits. It uses operators, ufuncs and `astype` alone, which arrays of CuPy have, too. Returns all values,
+        an array as for `labels`, and the sums (arrays, k), copies counted.
+        """
+        values, labels, sums = np.empty(self.n_rows, dtype), self.labels(labelling), []
+        for start in range(0, self.n_rows, _STRETCH):
+            part = slice(start, min(start + _STRETCH, self.n_rows))
+            values[part], *numbers = function(self.own_scores(labelling, table, part.start, part.stop))
+            copies = 1 if self.copies is None else _on_host(self.copies[part]).astype(np.int64)
+            own = [np.bincount(labels[part], number * copies, labelling.n_clusters) for number in numbers]
+            sums.append(np.array(own).astype(np.int64))
+        return values, np.sum(sums, axis=0)
 
     def whole_counts(self) -> Counts:
         """Counts of all rows as one cluster."""

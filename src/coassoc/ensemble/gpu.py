@@ -108,6 +108,14 @@ def look_up(table: np.ndarray, items: Any) -> Any:
     return device.take(device.put(table), items)
 
 
+def beside(array: np.ndarray, items: Any) -> Any:
+    """An array, copied to where `items` are: to their GPU, or to the blocks of a Dask array."""
+    if is_on_gpu(items):
+        device = cuda_device.device_of(items)
+        return array if device.owns(array) else device.put(array)
+    return items * 0 + array if hasattr(items, "dask") else array
+
+
 def through_host(array: Any, check: Callable[[np.ndarray], Any], dtype: Any) -> Any:
     """What `check` gives for an array on a GPU, copied to the host for it; its result goes back as `dtype`."""
     device = cuda_device.device_of(array)

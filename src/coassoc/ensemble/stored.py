@@ -21,6 +21,7 @@ from .io.reading import LabelFile
 from .io.roles import Choice
 from .io.table import Options, naming
 from .rows import are_codes
+from .tables import Vocabulary
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
 
@@ -184,6 +185,11 @@ class StoredEnsemble(Ensemble):
         if not self._block_sizes:
             self.scan()
         return self._block_sizes
+
+    def vocabulary(self) -> Vocabulary:
+        """The labels behind the codes; the codes themselves are not read."""
+        known = self.scan()
+        return Vocabulary(known.n_clusters, known.categories, known.names, known.dtype)
 
     def preferred_engine(self) -> Any:
         """Streaming when two copies of the codes and what a fit takes would not fit in half of the free memory."""

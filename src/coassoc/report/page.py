@@ -193,6 +193,8 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         by_name["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
     if s.features_k is not None:
         by_name["k of features"] = _table({"ks": s.features_k.ks, **s.features_k.curves, "score": s.features_k.score})
+    if s.profile is not None:
+        by_name["profile"], by_name["effects"] = _profile(s.profile)
     if s.classes is not None:
         names, counts = s.classes
         most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])

@@ -2,51 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ...core.counts import Counts
-from ...engines import Rows
+from ...core.counts import Counts, ScoreTable
+from ...engines import Labelling, Rows
 
 SURE = 0.8  # confidence from which an item counts as surely placed
-_CHUNK = 1 << 17  # rows whose codes are read at a time
-_BITS = 20  # fixed point of the associations in single clusterings
+_COUNT = 30  # a score is 2**_COUNT for each label of an item plus its associations, which together are smaller
+_MOST_BITS = 20  # fixed point of associations, and of confidences where they are summed
 
 
 def item_confidence(
-    rows: Rows, labels: np.ndarray, counts: Counts, used: np.ndarray, stability: float
-) -> np.ndarray:
-    """(√association + stability) / 2, from 0 to 1; 0 for items without a label.
+    rows: Rows, labelling: Labelling, counts: Counts, used: np.ndarray, stability: float
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Confidence of all items, where their labels are; means and the number of items placed surely of each cluster.
 
-    The association of an item is its mean co-association with the items of its cluster, over the clusterings that are
-    True in `used`. `counts` are those of the clusters, in the order of the rows' codes. One pass over the codes.
+    Confidence is (√association + stability) / 2, from 0 to 1, and 0 for items without a label. The association of an
+    item is its mean co-association with the items of its cluster, over the clusterings that are True in `used`.
+    `counts` are those of the clusters; items of other numbers in `labelling` count as items without a label.
     """
-    confidence = np.zeros(len(labels), np.float32)
-    for part, share in own_association(rows, labels, counts, used):
-        confidence[part] = (np.sqrt(share) + max(stability, 0.0)) / 2.0
-    confidence[labels < 0] = 0.0
-    return confidence
+    bits = min(_MOST_BITS, _COUNT - int(used.sum()).bit_length())
+    per_code = np.repeat(np.arange(counts.layout.n_partitions), counts.layout.n_clusters)
+    share = np.rint(counts.alpha / np.maximum(counts.cells, 1)[per_code] * 2.0**bits).astype(np.int32)
+    values = np.zeros((len(share), labelling.n_clusters), np.int32)
+    values[:, : counts.n_clusters] = np.where(used[per_code, None], share + (1 << _COUNT), 0)
+    function = partial(_confidence, bits=bits, stability=stability if stability > 0 else 0.0)
+    confidence, sums = rows.map_scores(labelling, ScoreTable(values, bits), function, np.float32)
+    total, sure = sums[:, : counts.n_clusters]
+    return confidence, total / 2.0**_MOST_BITS / np.maximum(counts.sizes, 1), sure
 
 
-def own_association(
-    rows: Rows, labels: np.ndarray, counts: Counts, used: np.ndarray
-) -> Iterator[tuple[slice, np.ndarray]]:
-    """Mean co-association of each item with its own cluster, a stretch of rows at a time.
-
-    Sums are integers, so neither chunks nor the order of the clusterings matter.
-    """
-    layout, members = counts.layout, np.flatnonzero(used).tolist()
-    per_code = np.repeat(np.arange(layout.n_partitions), layout.n_clusters)
-    share = counts.alpha / np.maximum(counts.cells, 1)[per_code]
-    table = np.rint(share * 2.0**_BITS).astype(np.int64)
-    for start in range(0, len(labels), _CHUNK):
-        part = slice(start, min(start + _CHUNK, len(labels)))
-        codes, own = rows.codes_at(np.arange(part.start, part.stop)), np.maximum(labels[part], 0)
-        together, observed = np.zeros((2, len(own)), np.int64)
-        for j in members:
-            first, k, code = int(layout.offsets[j]), int(layout.n_clusters[j]), codes[:, j].astype(np.int64)
-            seen = code < k
-            together += np.where(seen, table[first + np.minimum(code, k - 1), own], 0)
-            observed += seen
-        yield part, together / np.maximum(observed, 1) / 2.0**_BITS
+def _confidence(scores: Any, bits: int, stability: float) -> tuple[Any, Any, Any]:
+    """Confidence of items by their scores; the same in fixed point; whether it is sure. Any kind of array."""
+    observed = scores >> _COUNT
+    share = (scores & ((1 << _COUNT) - 1)) / np.maximum(observed, 1) / 2.0**bits
+    confidence = ((np.sqrt(share) + stability) / 2.0 * (observed > 0)).astype(np.float32)
+    fixed, sure = np.rint(confidence * np.float32(2**_MOST_BITS)), confidence >= np.float32(SURE)
+    return confidence, fixed.astype(np.uint32), sure.astype(np.uint8)

@@ -11,17 +11,19 @@ import numpy as np
 from ...core.checks import check_integer, seed_from
 from ...core.counts import Counts
 from ...core.objectives import KMeansObjective, fix_table
-from ...engines import Rows
+from ...engines import Labelling, Rows
 from ...ensemble import Ensemble
 from ...ensemble.ensemble import is_on_gpu
+from ...ensemble.gpu import beside
+from ...ensemble.io.coding import is_dask
 from ...ensemble.threads import one_thread
 from ...metrics.labels import check_copies, fill_missing
-from ..base import ConsensusEstimator, PredictMixin, on_host
+from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, on_host
 from ..merge import merged_counts
 from ..registry import find_method, make_method
 from ..starts import warn_if_fewer
 from .candidates import CANDIDATES, LINKAGES, MicroFits
-from .confidence import SURE, item_confidence
+from .confidence import item_confidence
 from .evidence import Evidence, gather_evidence
 from .members import agreement
 from .noise import check_noise, mark_noise
@@ -30,6 +32,7 @@ from .refits import Refits, rand_index
 from .verdict import describe_answer, plural
 
 _MOST_ALTERNATIVES = 4  # other numbers of clusters
+_STRETCH = 1 << 24  # items counted at a time
 
 
 class NearestPartition(NamedTuple):
@@ -70,8 +73,8 @@ class Alternative:
     _leaf_of_item: np.ndarray
 
     @property
-    def labels(self) -> np.ndarray:
-        return self._of_leaf[self._leaf_of_item]
+    def labels(self) -> Any:
+        return look_up(self._of_leaf, self._leaf_of_item)
 
     def __repr__(self) -> str:
         camp = "" if self.camp is None else f"camp {self.camp}, "
@@ -175,7 +178,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
     Examples
     --------
     >>> import coassoc as ca
-    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 2], [1, 0, 2], [1, 0, 2], [2, 2, 1], [2, 2, 1], [2, 2, 0]] * 5
+    >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 2], [1, 0, 2], [1, 2, 2], [2, 2, 1], [2, 2, 1], [2, 2, 0]] * 5
     >>> answer = ca.Consensus(random_state=0).fit(table)
     >>> answer.n_clusters_, answer.supported_
     (3, True)
@@ -234,10 +237,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
         # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
         with one_thread("blas"), self._opened(X, sample_weight) as (ensemble, rows, engine):
             evidence = gather_evidence(rows, engine, asked, seed, least)
-            leaf = on_host(rows.labels(evidence.micro.labelling))
+            leaf = mark_unlabelled(rows.labels(evidence.micro.labelling), ensemble)
             leaf = leaf.astype(np.int16 if evidence.micro.n_leaves < 1 << 15 else np.int32)
-            copies = _copies(ensemble, sample_weight, leaf)
-            number = evidence.choose_k(features, leaf)
+            number = evidence.choose_k(features, None if features is None else on_host(leaf))
             k = self._number(asked, number, evidence)
             self._report(f"{evidence.micro.n_leaves} micro-clusters, {k} clusters, runners-up {number.runners_up}")
             methods = evidence.stabilities(k)
@@ -245,14 +247,14 @@ class Consensus(PredictMixin, ConsensusEstimator):
             if self.method in ("auto", *LINKAGES):
                 answer = self._from_micro(ensemble, rows, evidence, method, k)
             else:
-                answer = self._from_method(ensemble, rows, evidence, k, seed, sample_weight, leaf, copies)
+                answer = self._from_method(ensemble, rows, evidence, k, seed, sample_weight, leaf)
             self._leaf_of_item, self.runners_up_ = leaf, number.runners_up
             self.k_curves_ = {"ks": number.ks, "score": number.score, **number.curves}
-            self._store_support(rows, ensemble, evidence, answer, copies)
+            sure = self._store_support(rows, ensemble, evidence, answer)
             self._store_alternatives(evidence, number, answer, methods)
-            self._store_verdict(evidence, number, asked, answer, copies)
+            self._store_verdict(evidence, number, asked, answer, sure)
             if self.noise is not None:
-                mark_noise(self, ensemble, copies)
+                mark_noise(self, ensemble, on_host(sample_weight) if sample_weight is not None else None)
 
     def _smallest_cluster(self) -> int:
         """Items that a group must have to be a cluster."""
@@ -267,9 +269,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
         return [Alternative(*facts, self._leaf_of_item) for facts in self._alternatives]  # type: ignore[call-arg]
 
     @property
-    def disputed_(self) -> np.ndarray:
+    def disputed_(self) -> Any:
         """Items on which the two largest camps differ; see the class."""
-        return self._disputed_leaf[self._leaf_of_item]
+        return look_up(self._disputed_leaf, self._leaf_of_item)
 
     # -- the labels ----------------------------------------------------------------------------------------
 
@@ -295,29 +297,24 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self._micro_table, self._cluster_of_leaf = micro.table, of_leaf.astype(np.int32)
         counts = micro.in_given_order(micro.merged(of_leaf, k), rows.layout)
         self._store_partition(ensemble, rows.labels(labelling), counts, np.ones(rows.layout.n_partitions))
-        return _Answer(k, method, of_leaf, counts, False)
+        return _Answer(k, method, of_leaf, counts, labelling, False)
 
     def _from_method(
-        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, k: int, seed: int, sample_weight: Any,
-        leaf: np.ndarray, copies: np.ndarray | None,
-    ) -> _Answer:  # fmt: skip
+        self, ensemble: Ensemble, rows: Rows, evidence: Evidence, k: int, seed: int, sample_weight: Any, leaf: Any
+    ) -> _Answer:
         """The answer of another method of the library."""
         model = make_method(self.method, n_clusters=k, random_state=seed, engine=self.engine)
         labels = model.fit(ensemble, sample_weight=sample_weight).labels_
         k = len(model.cluster_sizes_)
-        counts = rows.counts(rows.labelling(k + 1, fill_missing(labels, k)))
+        labelling = rows.labelling(k + 1, fill_missing(labels, k))
+        counts = rows.counts(labelling)
         counts = Counts(np.ascontiguousarray(counts.alpha[:, :k]), counts.sizes[:k].copy(), rows.layout)
         v = np.ones(rows.layout.n_partitions)
         self._keep_model(ensemble, fix_table(KMeansObjective(v).table(counts), rows.layout))
         self._store_partition(ensemble, labels, counts, v)
-        micro, host = evidence.micro, on_host(labels)
-        inside = (host >= 0) & (leaf >= 0)
-        shared = np.bincount(
-            leaf[inside].astype(np.int64) * k + host[inside],
-            weights=None if copies is None else copies[inside],
-            minlength=micro.n_leaves * k,
-        ).reshape(micro.n_leaves, k)
-        return _Answer(k, self.method, shared.argmax(axis=1), counts, True)
+        copies = None if sample_weight is None else check_copies(sample_weight, rows.n_rows, on_gpu=True)
+        shared = _contingency(leaf, labels, (evidence.micro.n_leaves, k), copies)
+        return _Answer(k, self.method, shared.argmax(axis=1), counts, labelling, True)
 
     def _labels_of(self, rows: Rows) -> Any:
         if self._table is not None:
@@ -329,11 +326,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
 
     # -- what supports them --------------------------------------------------------------------------------
 
-    def _store_support(
-        self, rows: Rows, ensemble: Ensemble, evidence: Evidence, answer: _Answer,
-        copies: np.ndarray | None,
-    ) -> None:  # fmt: skip
-        support, pairs, labels = evidence.support, evidence.pairs, on_host(self.labels_)
+    def _store_support(self, rows: Rows, ensemble: Ensemble, evidence: Evidence, answer: _Answer) -> float:
+        """Set what supports the answer; the share of items that are placed surely."""
+        support, pairs = evidence.support, evidence.pairs
         self.method_, self.supported_, self.camps_ = answer.method, support.supported, evidence.camps
         self.stability_ = evidence.refits.stability(
             answer.method, answer.k, evidence.least, answer.by_library
@@ -348,15 +343,11 @@ class Consensus(PredictMixin, ConsensusEstimator):
         )
         scores = agreement([answer.counts.alpha], rows.layout)[0]
         self.agreement_ = float(scores[support.used].mean())
-        if support.supported is False or support.used.sum() == 1:
-            self.confidence_ = np.zeros(len(labels), np.float32)
-        else:
-            self.confidence_ = item_confidence(rows, labels, answer.counts, support.used, self.stability_)
-        counted = labels >= 0
-        weights = None if copies is None else copies[counted].astype(np.float64)
-        mass = np.bincount(labels[counted], weights, minlength=answer.k)
-        total = self.confidence_[counted] if weights is None else self.confidence_[counted] * weights
-        self.cluster_confidence_ = np.bincount(labels[counted], total, minlength=answer.k) / np.maximum(mass, 1)
+        counted = support.used & (support.supported is not False and support.used.sum() > 1)
+        self.confidence_, self.cluster_confidence_, sure = item_confidence(
+            rows, answer.labelling, answer.counts, counted, self.stability_
+        )
+        return float(sure.sum() / answer.counts.sizes.sum())
 
     def _store_alternatives(
         self, evidence: Evidence, number: NumberOfClusters, answer: _Answer, methods: dict[str, float]
@@ -389,9 +380,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
             add(fits, evidence.refits, name, other)
 
     def _store_verdict(
-        self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, answer: _Answer,
-        copies: np.ndarray | None,
-    ) -> None:  # fmt: skip
+        self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, answer: _Answer, sure: float
+    ) -> None:
         notes, k, support = [], answer.k, evidence.support
         others = [str(other) for other in number.runners_up]
         own = evidence.layout.n_clusters[support.used]
@@ -408,9 +398,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         absorbed = evidence.fits.n_absorbed(answer.method, k, evidence.least)
         if absorbed:
             notes.append(f"{plural(absorbed, 'item')} in groups too small for a cluster joined the nearest.")
-        counted = on_host(self.labels_) >= 0
-        sure = np.average(self.confidence_[counted] >= SURE, weights=None if copies is None else copies[counted])
-        self.verdict_ = describe_answer(support, k, self.method_, self.stability_, float(sure), self.camps_, notes)
+        self.verdict_ = describe_answer(support, k, self.method_, self.stability_, sure, self.camps_, notes)
         self._report(self.verdict_)
 
     def _report(self, line: str) -> None:
@@ -424,6 +412,7 @@ class _Answer:
     method: str
     of_leaf: np.ndarray  # (m,) its cluster for each micro-cluster
     counts: Counts  # base clusters in the order of the ensemble
+    labelling: Labelling  # of the items; k for those without a label
     by_library: bool  # whether it was fitted to the items by a method of the library
 
 
@@ -457,13 +446,13 @@ def check_n_clusters(asked: Any) -> list[int] | None:
     return [check_integer(asked, "n_clusters")]
 
 
-def _copies(ensemble: Ensemble, sample_weight: Any, leaf: np.ndarray) -> np.ndarray | None:
-    """How often each item counts; items without a label get 0, and -1 for their leaf. None when all count once."""
-    copies = None if sample_weight is None else check_copies(on_host(sample_weight), len(leaf))
-    unlabelled = ensemble.unlabelled()
-    if unlabelled is not None:
-        unlabelled = on_host(unlabelled)
-        leaf[unlabelled] = -1
-        copies = np.ones(len(leaf), np.int64) if copies is None else copies
-        copies[unlabelled] = 0
-    return copies
+def _contingency(leaf: Any, labels: Any, shape: tuple[int, int], copies: Any) -> np.ndarray:
+    """Items of each micro-cluster in each cluster, counted where they are; those without a label are left out."""
+    n, width = leaf.shape[0], shape[1] + 1
+    table = np.zeros((shape[0] + 1) * width)
+    for start in range(0, n, n if is_dask(leaf) else _STRETCH):
+        part = slice(start, start + (n if is_dask(leaf) else _STRETCH))
+        cells = (leaf[part].astype(np.int64) + 1) * width + labels[part] + 1
+        weights = None if copies is None else beside(copies[part], leaf)
+        table += on_host(np.bincount(cells, weights=weights, minlength=len(table)))
+    return table.reshape(-1, width)[1:, 1:]

@@ -74,13 +74,13 @@ def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs
 # -- mutual information --------------------------------------------------------------------------------------------
 
 
-def agreement(counts: list[np.ndarray], layout: Layout) -> np.ndarray:
+def agreement(counts: Iterable[np.ndarray], layout: Layout) -> np.ndarray:
     """Adjusted mutual information (q, p) of q labellings, given their counts (d, k), with each clustering."""
-    starts = layout.offsets[:-1]
-    margins = [(alpha.sum(axis=1), np.add.reduceat(alpha, starts, axis=0)) for alpha in counts]
-    mutual, own, others = np.transpose(
-        [_information(alpha, *margin, starts) for alpha, margin in zip(counts, margins)], (1, 0, 2)
-    )
+    starts, margins, information = layout.offsets[:-1], [], []
+    for alpha in counts:
+        margins.append((alpha.sum(axis=1), np.add.reduceat(alpha, starts, axis=0)))
+        information.append(_information(alpha, *margins[-1], starts))
+    mutual, own, others = np.transpose(information, (1, 0, 2))
     return _adjusted(mutual, _expected(margins, layout), own, others)
 
 
@@ -117,23 +117,25 @@ def _expected(margins: list[tuple[np.ndarray, np.ndarray]], layout: Layout) -> n
     starts, ends = layout.offsets[:-1], np.cumsum([0] + [columns.shape[1] for _, columns in margins])
     rows, columns = np.array([own for own, _ in margins]), np.concatenate([own for _, own in margins], axis=1)
     if (rows == rows[0]).all() and (columns == columns[0]).all():
-        cells = _cell_information(columns[0], rows[0], int(margins[0][1][0].sum()))
-        return np.add.reduceat(np.add.reduceat(cells, starts, axis=1), ends[:-1], axis=0)
+        cells, a_at, b_at = _cell_information(columns[0], rows[0], int(margins[0][1][0].sum()))
+        of_labellings = np.add.reduceat(cells[a_at], ends[:-1], axis=0)
+        return np.add.reduceat(of_labellings[:, b_at], starts, axis=1)
     expected = np.zeros((len(margins), layout.n_partitions))
     for j, (a, b) in enumerate(zip(starts, layout.offsets[1:])):
         for i in range(len(margins)):
             own = columns[j, ends[i] : ends[i + 1]]
-            expected[i, j] = _cell_information(own, rows[i, a:b], int(own.sum())).sum()
+            cells, a_at, b_at = _cell_information(own, rows[i, a:b], int(own.sum()))
+            expected[i, j] = cells[a_at][:, b_at].sum()
     return expected
 
 
-def _cell_information(first: np.ndarray, second: np.ndarray, n_items: int) -> np.ndarray:
-    r"""Expected mutual information (nats) in each cell of a contingency table with given cluster sizes.
+def _cell_information(first: np.ndarray, second: np.ndarray, n_items: int) -> tuple:
+    r"""Expected mutual information (nats) in a cell of a contingency table, for any two different cluster sizes.
 
     The items in both of two clusters of sizes a and b of n items follow a hypergeometric distribution with mean
     :math:`m = ab/n`, and their share is :math:`(E[x \ln x] - m \ln m) / n`. The sum over x is exact where m is at most
     30 above the smallest possible x, and a series in the central moments elsewhere. Both arguments may hold the
-    clusters of several clusterings of the same items.
+    clusters of several clusterings of the same items. Returns a table, and its row and column for each cluster.
     """
     (a, a_at), (b, b_at) = np.unique(first, return_inverse=True), np.unique(second, return_inverse=True)
     n, cells = float(max(n_items, 2)), np.repeat(a, len(b)).astype(np.float64)
@@ -144,7 +146,7 @@ def _cell_information(first: np.ndarray, second: np.ndarray, n_items: int) -> np
         excess[group] = _exact(cells[group], others[group], mean[group], low[group], n)
     many = above > _FEW
     excess[many] = _series(cells[many], others[many], mean[many], n)
-    return excess.reshape(len(a), len(b))[a_at][:, b_at] / n
+    return excess.reshape(len(a), len(b)) / n, a_at, b_at
 
 
 def _exact(a: np.ndarray, b: np.ndarray, mean: np.ndarray, low: np.ndarray, n: float) -> np.ndarray:

@@ -28,5 +28,5 @@ def mark_noise(model: Any, ensemble: Any, copies: np.ndarray | None) -> None:
     model.cluster_sizes_ = model.cluster_sizes_ - lost.astype(np.int64)
     labels[taken] = -1
     model.labels_ = labels
-    model.confidence_ = np.array(model.confidence_)
+    model.confidence_ = on_host(model.confidence_).copy()
     model.confidence_[taken] = 0

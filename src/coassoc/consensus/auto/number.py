@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,8 @@ def choose_k(
         return NumberOfClusters(min(2, fits.n_leaves), [], ks, np.zeros(0), {})
     smallest = np.maximum(least, LEAST_SHARE * fits.sizes.sum() / ks)
     cuts = [fits.strong_tree.cut(k, size) for k, size in zip(ks.tolist(), smallest.tolist())]
-    merged = [merged_counts(fits.counts, cut, int(cut.max()) + 1).alpha for cut in cuts]
+    counts = replace(fits.counts, alpha=np.asfortranarray(fits.counts.alpha))  # leaf after leaf, as they are summed
+    merged = (merged_counts(counts, cut, int(cut.max()) + 1).alpha for cut in cuts)
     values = fits.eigenvalues(int(ks[-1]) + 1)
     curves = {
         "agreement": agreement(merged, fits.counts.layout).mean(axis=1),

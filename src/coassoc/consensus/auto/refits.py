@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ...core.checks import stream
 from ...core.counts import Layout
 from ...ensemble import Ensemble
+from ...metrics.counting import contingency
 from ..micro import MICRO_PASSES, local_rows, micro_clusters
 from ..registry import make_method
 from .candidates import MicroFits
@@ -87,30 +88,15 @@ class Refits:
         total = np.zeros(len(ks))
         for a, b in self.splits:
             table = contingency(a.leaf, b.leaf, (a.fits.n_leaves, b.fits.n_leaves))
+            filled = np.nonzero(table)
             for i, (k, size) in enumerate(zip(ks.tolist(), (least * self.share).tolist())):
                 first, second = (half.fits.strong_tree.cut(k, size) for half in (a, b))
-                total[i] += rand_index(grouped(table, first, second))
+                total[i] += rand_index(contingency(first[filled[0]], second[filled[1]], copies=table[filled]))
         return total / max(len(self.splits), 1)
 
 
 def _seed(seed: int, split: int, side: int) -> int:
     return int(stream(seed, 8, split, side).integers(2**63))
-
-
-def contingency(a: np.ndarray, b: np.ndarray, shape: tuple[int, int] | None = None) -> np.ndarray:
-    """Items with each label of `a` and of `b`; those with −1 in either do not count."""
-    k_a, k_b = shape or (int(a.max(initial=0)) + 1, int(b.max(initial=0)) + 1)
-    both = (a >= 0) & (b >= 0)
-    return np.bincount(a[both].astype(np.int64) * k_b + b[both], minlength=k_a * k_b).reshape(k_a, k_b)
-
-
-def grouped(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """A contingency table whose rows and columns are merged into groups."""
-    n = int(columns.max()) + 1
-    cells = np.zeros((int(rows.max()) + 1) * n, np.int64)
-    at = np.nonzero(table)
-    np.add.at(cells, rows[at[0]] * n + columns[at[1]], table[at])
-    return cells.reshape(-1, n)
 
 
 def rand_index(table: np.ndarray) -> float:

@@ -280,7 +280,7 @@ template <class CODE, class LABEL>
 __global__ void own_scores(const CODE* __restrict__ codes, i64 n, int p, int k, const int* __restrict__ starts,
                            const int* __restrict__ table, const LABEL* __restrict__ labels, i64* scores) {
     for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n; row += (i64)gridDim.x * blockDim.x) {
-        int score = 0;
+        i64 score = 0;
         for (int j = 0; j < p; ++j) score += __ldg(table + (i64)(__ldg(starts + j) + (int)__ldg(codes + row * p + j)) * k + labels[row]);
         scores[row] = score;
     }

@@ -19,7 +19,7 @@ from ...core.counts import Layout, ScoreTable, check_total_copies
 from ...core.moves import MoveTable
 from ..contract import Engine, Fit, Loadable, missing_in
 from ..stream.chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
-from ..stream.chunks import add_results, chunk_copies, chunk_labels, new_version
+from ..stream.chunks import add_results, chunk_copies, chunk_labels, chunk_map_scores, chunk_renumbered, new_version
 from .session import Session
 from .tasks import (
     fill_positions,
@@ -53,7 +53,7 @@ class Dask(Engine):
     chunk_rows : int, optional
         Rows of a chunk, where the input leaves the choice (arrays in memory, mapped codes). None: a few chunks for
         each thread of the cluster. Never changes a result.
-    local : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
+    worker_engine : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
         Engine that works on a chunk. Each worker chooses for itself with ``"auto"``: its GPU if it has one and CuPy is
         installed there, else the compiled kernels with one thread, else NumPy.
     n_starts : int, optional
@@ -80,10 +80,10 @@ class Dask(Engine):
         client: Any = None,
         *,
         chunk_rows: int | None = None,
-        local: str = "auto",
+        worker_engine: str | Engine = "auto",
         n_starts: int | None = None,
     ):
-        self.client, self.local = client, local
+        self.client, self.worker_engine = client, worker_engine
         self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
         self.n_starts = None if n_starts is None else check_integer(n_starts, "n_starts")
 
@@ -136,7 +136,7 @@ class Dask(Engine):
             if multiplicity is not None:
                 copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
             layout, missing, slots = Layout.of(ensemble), missing_in(ensemble), 2 * (self.n_starts or 4) + 2
-            settings = {"layout": layout, "missing": missing, "engine": self.local, "slots": slots}
+            settings = {"layout": layout, "missing": missing, "engine": self.worker_engine, "slots": slots}
             futures = session.map(make_chunk, [codes[c] for c in kept], copies, [settings] * len(kept))
             counted = kept_sizes = [sizes[c] for c in kept]
             if multiplicity is not None or missing.all():
@@ -256,7 +256,9 @@ class DaskChunks(Chunks):
         return self.session.gather(self._tasks(function, arguments, which))
 
     def total(self, function: Callable, arguments: Arguments) -> tuple:
-        parts = self._tasks(function, arguments)
+        return self._added(self._tasks(function, arguments))
+
+    def _added(self, parts: list) -> tuple:
         while len(parts) > _FAN_IN:
             parts = self.session.map(add_results, _grouped(parts))
         return add_results(self.session.gather(parts))
@@ -281,8 +283,20 @@ class DaskChunks(Chunks):
     def abandon(self) -> None:
         self.session.cancel()
 
-    def cut(self, labels: np.ndarray, k: int) -> list:
+    def cut(self, labels: Any, k: int) -> list:
+        if hasattr(labels, "dask"):  # a Dask array: its blocks stay on the workers
+            return self.session.compute(labels.rechunk((tuple(self.sizes.tolist()),)).to_delayed().tolist())
         return [self.session.send(piece) for piece in super().cut(labels, k)]
+
+    def renumber(self, labelling: ChunkedLabelling, numbers: np.ndarray) -> list:
+        return self._tasks(chunk_renumbered, lambda c: (*labelling.at(c), numbers))
+
+    def scored(self, arguments: Arguments) -> tuple[Any, np.ndarray]:
+        both = self._tasks(chunk_map_scores, arguments)
+        values, sums = (self.session.map(getitem, both, [part] * len(both)) for part in (0, slice(1, 2)))
+        if self.distributed:
+            return self._present(values, arguments(0)[-1]), self._added(sums)[0]
+        return np.concatenate(self.session.gather(values)), self._added(sums)[0]
 
     def forget(self, key: str) -> None:
         pass  # a chunk caches a few states and drops the oldest

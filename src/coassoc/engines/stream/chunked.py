@@ -23,10 +23,12 @@ from .chunks import (
     chunk_codes_at,
     chunk_counts,
     chunk_locate,
+    chunk_map_scores,
     chunk_overlap,
     chunk_own_scores,
     chunk_potentials,
     chunk_propose,
+    chunk_renumbered,
     chunk_worst,
     new_version,
 )
@@ -56,10 +58,19 @@ class Chunks(ABC):
         """One array of the results for the rows of the chunks in `which`, in the form returned to the user."""
         return np.concatenate([np.empty(0, np.int64), *self.each(function, arguments, which)])
 
-    def cut(self, labels: np.ndarray, k: int) -> list:
+    def cut(self, labels: Any, k: int) -> list:
         """Labels of all rows as one piece per chunk, stored with the chunks."""
-        ends = np.cumsum(self.sizes)
+        labels, ends = np.asarray(labels), np.cumsum(self.sizes)
         return [labels[end - size : end].astype(smallest_unsigned(k)) for end, size in zip(ends, self.sizes)]
+
+    def renumber(self, labelling: ChunkedLabelling, numbers: np.ndarray) -> list:
+        """``numbers[label]`` of all rows as one piece per chunk, stored with the chunks."""
+        return self.each(chunk_renumbered, lambda c: (*labelling.at(c), numbers))
+
+    def scored(self, arguments: Arguments) -> tuple[Any, np.ndarray]:
+        """What `chunk_map_scores` gives: one array of values, in the form returned to the user, and added sums."""
+        values, sums = zip(*self.each(chunk_map_scores, arguments))
+        return np.concatenate(values), np.sum(sums, axis=0)
 
     @abstractmethod
     def forget(self, key: str) -> None:
@@ -124,8 +135,13 @@ class ChunkedRows(Rows):
     def labelling(self, k: int, labels: Any = None) -> ChunkedLabelling:
         labelling = ChunkedLabelling(self.chunks, k)
         if labels is not None:
-            labelling.set(new_version(), pieces=self.chunks.cut(np.asarray(labels), k))
+            labelling.set(new_version(), pieces=self.chunks.cut(labels, k))
         return labelling
+
+    def renumbered(self, labelling: Any, numbers: np.ndarray, k: int) -> ChunkedLabelling:
+        new = ChunkedLabelling(self.chunks, k)
+        new.set(new_version(), pieces=self.chunks.renumber(labelling, np.asarray(numbers).astype(smallest_unsigned(k))))
+        return new
 
     def assign(self, labelling: Any, table: ScoreTable) -> int:
         version = new_version()
@@ -150,6 +166,9 @@ class ChunkedRows(Rows):
         return self.chunks.rowwise(
             chunk_own_scores, lambda c: (*labelling.at(c), table, int(begins[c]), int(ends[c])), which
         )
+
+    def map_scores(self, labelling: Any, table: ScoreTable, function: Callable, dtype: Any) -> tuple[Any, np.ndarray]:
+        return self.chunks.scored(lambda c: (*labelling.at(c), table, function, dtype))
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
         of_chunks = self.chunks.each(chunk_worst, lambda c: (*labelling.at(c), cost, m))

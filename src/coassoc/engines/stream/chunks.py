@@ -48,13 +48,14 @@ def local_engine(name: str | Engine, n_threads: int | None = None, gpu: bool = F
         return name
     names = ("auto", *(("cuda",) if gpu else ()), "native", "numpy")
     if name not in names:
-        raise ValueError(f"local must be one of {names} or an engine, got {name!r}.")
+        argument = "worker_engine" if gpu else "local"
+        raise ValueError(f"{argument} must be one of {names} or an engine, got {name!r}.")
     if gpu and (name == "cuda" or (name == "auto" and has_device())):
         return Cuda()
     native = None if name == "numpy" else native_or_none()
     if native is None:
         if name == "native":
-            raise ImportError("local='native' needs the compiled kernels, which are not installed; use 'numpy'.")
+            raise ImportError("'native' needs the compiled kernels, which are not installed here; use 'numpy'.")
         return Numpy()
     # no column-wise copy of the codes: a chunk may be larger than memory
     return type(native)(n_threads=n_threads, blocked_copy=False)
@@ -208,6 +209,10 @@ def chunk_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
         return np.asarray(rows.labels(labelling)).astype(smallest_unsigned(k))
 
 
+def chunk_renumbered(chunk: Chunk, key: str, k: int, past: Past, numbers: np.ndarray) -> np.ndarray:
+    return numbers[chunk_labels(chunk, key, k, past)]
+
+
 def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, where: np.ndarray, to: np.ndarray) -> None:
     with chunk.labelled(key, k, past, version) as (rows, labelling):
         if len(where):
@@ -217,6 +222,13 @@ def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, wher
 def chunk_own_scores(chunk: Chunk, key: str, k: int, past: Past, table: ScoreTable, start: int, stop: int):
     with chunk.labelled(key, k, past) as (rows, labelling):
         return np.asarray(rows.own_scores(labelling, table, start, stop))
+
+
+def chunk_map_scores(
+    chunk: Chunk, key: str, k: int, past: Past, table: ScoreTable, function: Callable, dtype: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    with chunk.labelled(key, k, past) as (rows, labelling):
+        return rows.map_scores(labelling, table, function, dtype)
 
 
 def chunk_worst(chunk: Chunk, key: str, k: int, past: Past, cost: ScoreTable, m: int) -> tuple:
