@@ -1,6 +1,9 @@
 """Sphinx configuration. Build: python -m sphinx -W -n -b html docs docs/_build/html"""
 
 import os
+import re
+import tomllib
+from pathlib import Path
 
 import coassoc
 
@@ -28,6 +31,7 @@ if os.environ.get("READTHEDOCS"):  # elsewhere the site builds without a network
     }
 exclude_patterns = [
     "_build",
+    "results",
     "gallery/*.ipynb",
     "gallery/*.py",
     "gallery/*.md5",
@@ -69,3 +73,22 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
 }
+
+
+# Pages also link to files of the repository that are no part of the site; a repository's page follows those links.
+SETTINGS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+REPOSITORY = next(of["repository"] for of in SETTINGS["dynamic-metadata"] if "repository" in of).rstrip("/")
+OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)*(?:benchmarks|SECURITY|results)[\w./-]*?)(#[\w-]*)?\)")
+
+
+def name_files(app, docname, source):
+    """In the site, name the file instead of linking to it, or link to the repository once pyproject.toml has its address."""
+    def named(link):
+        path = "docs/" + link[2] if link[2].startswith("results") else link[2].replace("../", "")
+        return f"[{link[1]}]({REPOSITORY}/blob/HEAD/{path}{link[3] or ''})" if REPOSITORY else f"{link[1]} (`{path}`)"
+
+    source[0] = OUTSIDE.sub(named, source[0])
+
+
+def setup(app):
+    app.connect("source-read", name_files)

@@ -21,6 +21,7 @@ paper.worst.METHODS.SCORE is the largest mean absolute distance of some methods.
                                     above the printed figure, nmi-sd: deviation between ensembles, nmi-first: first 20
     ties.all.READING.nmi            mean absolute distance from the printed figures; nmi-near: sets within 3 points
     gpu.fits.ROW.COLUMN             a time of gpu.json
+    speed.300000.METHOD.time        median of a method in speed.json; ratio: its time in units of ours; mb: memory
 """
 
 from __future__ import annotations
@@ -311,8 +312,39 @@ def gpu_figure(table: str, row: str, column: str) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds < 100 else f"{milliseconds / 1000:.2f} s"
 
 
+@functools.cache
+def speed_runs() -> list[dict]:
+    return json.loads((RESULTS / "speed.json").read_text(encoding="utf-8"))["runs"]
+
+
+def speed_figure(n: str, method: str, what: str) -> str:
+    """A median over the seeds of speed.json."""
+
+    def column(of: str, name: str) -> list[float]:
+        return [run[name] for run in speed_runs() if (run["n"], run["method"]) == (int(n), of)]
+
+    if what == "mb":
+        return f"{max(column(method, 'peak_mb')):.0f} MB"
+    seconds = float(np.median(column(method, "seconds")))
+    if what == "ratio":
+        own = {"sklearn-bisecting": "coassoc-bisecting"}.get(method, "coassoc")
+        return f"{seconds / np.median(column(own, 'seconds')):.0f} times"
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def k_checks_table(name: str) -> str:
+    """A table that `python -m benchmarks.k_checks NAME --out docs/results/k-checks.json` stored."""
+    path = RESULTS / "k-checks.json"
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if name not in stored:
+        return f"*Not measured yet: `python -m benchmarks.k_checks {name} --out docs/results/k-checks.json`.*\n"
+    rows = stored[name]
+    columns = list(next(iter(rows.values())))
+    return markdown(("", *columns), [(row, *(str(cells.get(c, "")) for c in columns)) for row, cells in rows.items()])
+
+
 def model_table(name: str) -> str:
-    """Time and memory of up to 10¹¹ items on a cluster, by the formulas of docs/scale.md."""
+    """Time and memory of up to 10¹¹ items on a cluster, by the formulas of benchmarks/notes/scale.md."""
     p, k, passes = 20, 20, 10
     rows = []
     for power, workers in ((9, 1), (9, 8), (9, 32), (10, 128), (10, 512), (11, 1024), (11, 4096)):
@@ -334,10 +366,12 @@ FIGURES = {
     "lead-sets": lead_sets,
     "ties": ties_figure,
     "gpu": gpu_figure,
+    "speed": speed_figure,
 }
 TABLES = {
     "truth": truth_table,
     "ties": ties_table,
     "model": model_table,
+    "kchecks": k_checks_table,
     "printed": lambda name: printed_claims(),
 }

@@ -48,7 +48,7 @@ TIMES = re.compile(r"\d[\d.,]* (ms|s)\b|─+|\s+")  # what may differ between tw
 
 def all_pages() -> list[Path]:
     """The README and the pages written by hand."""
-    found = (ROOT / "docs").rglob("*.md")
+    found = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks" / "notes").glob("*.md")]
     made = ("_build", "gallery", "generated", "results")
     return [ROOT / "README.md", *sorted(page for page in found if not set(made) & set(page.parts))]
 
@@ -86,7 +86,7 @@ def _table(name: str) -> str:
         return communities.table(json_lines.read(RESULTS / "communities.jsonl")) + "\n"
     if name in ("sizes", "reduced"):
         return getattr(sizes, f"{name}_table")(json_lines.read(RESULTS / "sizes.jsonl"))
-    if name.startswith("speed-"):
+    if name.startswith("speed"):
         text = speed_table(_read(name)).split("\n", 2)[2]
         return re.sub(r"^## n = (\d+)$", lambda m: f"**{int(m[1]):,} items**", text, flags=re.M).replace("## ", "#### ")
     file, _, part = name.partition("-")  # figures-speed, gpu-fits

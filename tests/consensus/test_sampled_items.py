@@ -42,6 +42,7 @@ METHODS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:linkage=.* is not exact here")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", METHODS)
@@ -69,8 +70,9 @@ def test_a_hundred_random_ensembles_have_the_same_labels_on_all_engines(name, al
                 assert labels.tolist() == found["numpy"].tolist(), (seed, engine)
 
 
-# bytes that each further item takes beyond its codes, the copies of the compiled engine left out: see docs/scale.md
-# up to 20,000 items, `auto` copies the codes to compare the clusterings, and their sample to refit
+# bytes that each further item takes beyond its codes, the copies of the compiled engine left out: see
+# benchmarks/notes/scale.md. Up to 20,000 items, `auto` copies the codes to compare the clusterings, and their sample to
+# refit.
 BYTES_PER_ITEM = {
     "hbgf": 4, "lwgp": 4, "ecpcs": 4, "agreement": 4, "mcla": 4, "density": 6, "kmeans": 6, "sec": 6, "ecc": 6,
     "auto": 24, "lwea": 10, "eac": 10, "bisecting": 16, "cspa": 16,

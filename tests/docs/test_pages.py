@@ -46,3 +46,25 @@ def test_blocks_run_as_written(page, tmp_path):
 
 def test_the_first_pages_have_blocks():
     assert {"README.md", "tutorial.md", "index.md"} <= {page.name for page in WITH_BLOCKS}
+
+
+def test_pages_for_users_have_at_most_900_words():
+    contents = (ROOT / "docs" / "contents.inc").read_text(encoding="utf-8")
+    shelves = dict(re.findall(r":caption: (\w+)\n\n(.*?)```", contents, re.S))
+    assert list(shelves) == ["Start", "Tasks", "Reference", "Background"]
+    pages = [name for shelf in ("Start", "Tasks") for name in shelves[shelf].split() if name != "gallery/index"]
+    lengths = {name: len((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8").split()) for name in pages}
+    assert not {name: words for name, words in lengths.items() if words > 900}
+
+
+def test_links_between_files_of_the_repository_exist():
+    notes = ROOT / "benchmarks"
+    for page in [*PAGES, notes / "README.md", ROOT / "docs" / "results" / "README.md", ROOT / "CONTRIBUTING.md"]:
+        for link in re.findall(r"\]\(([\w./-]+?)(?:#[\w-]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.relative_to(ROOT)} links to {link}"
+
+
+def test_every_axiom_on_its_page_has_its_test():
+    text = (ROOT / "tests" / "consensus" / "auto" / "test_axioms.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "axioms.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(test_\w+)`", page)) == set(re.findall(r"^def (test_\w+)", text, re.M))

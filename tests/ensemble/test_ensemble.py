@@ -310,5 +310,5 @@ def test_lone_missing_items_are_never_met_again():
 
 
 def test_the_text_of_an_ensemble_says_its_shape():
-    assert repr(ca.Ensemble(TABLE)) == "Ensemble(5 items, 2 partitions of 2-3 clusters, uint8, some labels missing)"
-    assert repr(ca.Ensemble([[0, 1]])) == "Ensemble(1 items, 2 partitions of 1 clusters, uint8)"
+    assert repr(ca.Ensemble(TABLE)) == "Ensemble(5 items, 2 clusterings of 2-3 clusters, uint8, some labels missing)"
+    assert repr(ca.Ensemble([[0, 1]])) == "Ensemble(1 items, 2 clusterings of 1 clusters, uint8)"

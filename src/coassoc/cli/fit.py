@@ -31,8 +31,8 @@ _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 
 DESCRIPTION = """find the consensus of the clusterings in a label table, and write it back as one more column.
 
-Without -k and -m the method and the number of clusters are chosen, and the first lines say how far to believe the
-result. Without --output the scores are printed and nothing is written."""
+Without -k and -m the method and the number of clusters are chosen, and the first lines say how reliable the
+result is. Without --output the scores are printed and nothing is written."""
 
 EPILOG = """examples:
   coassoc fit labels.csv

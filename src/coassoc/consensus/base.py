@@ -197,6 +197,13 @@ class ConsensusEstimator(
         -------
         ndarray of shape (n_samples, n_clusters)
             Between 0 and 1; rows do not sum to 1. All 0 for a row without a single known label.
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> model = ca.KMeansConsensus(2, random_state=0).fit([[0, 0], [0, 0], [0, 1], [1, 1]])
+        >>> model.transform([[0, 0], [1, 1]]).round(2).tolist()
+        [[0.25, 1.0], [0.75, 0.0]]
         """
         if is_on_gpu(X):
             raise TypeError("transform works in the host's memory, got X on the GPU; copy it to the host.")

@@ -172,6 +172,13 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> tree = ca.BisectingConsensus(2, max_leaves=3, random_state=0).fit([[0, 0], [0, 0], [1, 1], [2, 1]])
+        >>> tree.cut(2).tolist(), tree.cut(3).tolist()
+        ([1, 1, 0, 0], [2, 2, 0, 1])
         """
         check_is_fitted(self)
         k = check_integer(k, "k")

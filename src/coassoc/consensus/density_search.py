@@ -99,7 +99,7 @@ class DensityConsensus(SearchConsensus):
 
     _least_n_init = 0
     _sampled_above = 1_000_000  # fewer items keep the labels of earlier versions
-    _n_samples = 5  # how much density one, three and five lose on public data sets: docs/methods/density.md
+    _n_samples = 5  # how much density one, three and five lose on public data sets: docs/methods.md
 
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)

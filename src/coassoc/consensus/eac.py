@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,8 @@ class EAC(ConsensusEstimator):
     micro_clusters : int, "auto" or None, default=None
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
         co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
-        more. None: exact within `max_bytes`, else 1000, or 5 * `n_clusters` when that is more.
+        more. None: exact within `max_bytes`, else 1000, or 5 * `n_clusters` when that is more. Micro-clusters
+        approximate average linkage well, single and complete linkage badly: these warn where None leads to them.
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
@@ -161,6 +163,7 @@ class EAC(ConsensusEstimator):
             if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
                 copies = check_copies(sample_weight, ensemble.n_samples)
                 if not self._link_rows(ensemble, rows, copies, v):
+                    self._warn_if_not_average()
                     self._link_micro_clusters(ensemble, rows, engine, v, max(MANY_MICRO_CLUSTERS, 5 * k), few=True)
             warn_if_fewer(k, self.n_leaves_)
             k = min(k, self.n_leaves_)
@@ -168,6 +171,16 @@ class EAC(ConsensusEstimator):
             counts = rows.counts(rows.labelling(k, np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, labels, counts, v)
+
+    def _warn_if_not_average(self) -> None:
+        """Micro-clusters are compared by the mean of their pairs, which stands for average linkage alone."""
+        if self.linkage != "average":
+            warnings.warn(
+                f"linkage={self.linkage!r} is not exact here: the different rows need more than max_bytes="
+                f"{self.max_bytes}, so micro-clusters are linked, and the result can be far from that of the items. "
+                "Raise max_bytes, or use linkage='average', which micro-clusters approximate well.",
+                stacklevel=4,
+            )
 
     def cut(self, k: int | None = None, *, height: float | None = None) -> np.ndarray:
         """A partition from the tree.
@@ -182,6 +195,13 @@ class EAC(ConsensusEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> tree = ca.EAC(2).fit([[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]])
+        >>> tree.cut(3).tolist(), tree.cut(height=0.6).tolist()
+        ([0, 0, 0, 1, 1, 2], [0, 0, 0, 1, 1, 1])
         """
         check_is_fitted(self)
         if (k is None) == (height is None):

@@ -1,7 +1,7 @@
 """The registry of consensus methods: one line per method, read by the command line, reports, saving and the docs.
 
-Adding a method takes a module, a line here, a page in docs/methods and a test. A method of another package joins by
-`register`, or without any call when that package declares an entry point, see :mod:`coassoc.core.plugins`.
+Adding a method takes a module, a line here, a section of docs/methods.md and a test. A method of another package joins
+by `register`, or without any call when that package declares an entry point, see :mod:`coassoc.core.plugins`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class Method:
     optimises: str = ""
     time: str = ""  # for n items, p partitions, d base clusters, k clusters, U different rows
     memory: str = ""
-    docs: str = ""  # its page in docs/methods, without the ending
     takes: str = "labels"  # or "features", "graph": input of `fit`. Only methods that take labels are offered by name
     needs: str = ""  # extra of coassoc that must be installed, for example "metis"
     quick: bool = False  # whether a report runs it for comparison without being asked
@@ -66,40 +65,40 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("auto", ".auto.estimator:Consensus", "stability; chooses the method and k", "one k-means start, k = 300",
-               "codes + counts", "answer"),
-        Method("kmeans", ".kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table", "kmeans",
+               "codes + counts"),
+        Method("kmeans", ".kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table",
                quick=True),
         Method("bisecting", ".bisecting:BisectingConsensus", "k-means loss on H, one split at a time",
-               "O(n·p·log k) a pass", "codes + table", "bisecting", quick=True),
+               "O(n·p·log k) a pass", "codes + table", quick=True),
         Method("density", ".density_search:DensityConsensus", "density S", "a few k-means fits", "codes + counts",
-               "density", quick=True),
+               quick=True),
         Method("agreement", ".agreement_search:AgreementConsensus", "mean NMI with the ensemble", "a few k-means fits",
-               "codes + counts", "agreement"),
+               "codes + counts"),
         Method("hbgf", ".spectral:HBGF", "normalised cut of the item–cluster graph", "O(n·p·k) a pass", "codes + table",
-               "spectral", quick=True),
+               quick=True),
         Method("lwgp", ".spectral:LWGP", "the same cut, uncertain base clusters weighted down", "O(n·p·k) a pass",
-               "codes + table", "spectral", quick=True),
+               "codes + table", quick=True),
         Method("ecpcs", ".spectral:ECPCS", "normalised cut of a graph of base clusters", "O(n·p·k) a pass + O(d³)",
-               "codes + d²", "spectral"),
+               "codes + d²"),
         Method("lwea", ".lwea:LWEA", "nothing: greedy linkage, uncertain base clusters weighted down",
-               "O(n·p·m) a pass", "codes + m²", "eac"),
+               "O(n·p·m) a pass", "codes + m²"),
         Method("sec", ".sec:SEC", "normalised cut of the co-association graph", "O(n·p·k) a pass", "codes + table",
-               "sec-ecc", quick=True),
+               quick=True),
         Method("ecc", ".ecc:ECC", "entropy of the base labels in each cluster", "O(n·p·k) a pass", "codes + table",
-               "sec-ecc", quick=True),
-        Method("mcla", ".graph:MCLA", "edge cut of the graph of base clusters", "O(n·p²)", "codes + d²", "graph",
+               quick=True),
+        Method("mcla", ".graph:MCLA", "edge cut of the graph of base clusters", "O(n·p²)", "codes + d²",
                needs="metis"),
         Method("cspa", ".graph:CSPA", "edge cut of the co-association graph", "O(U²·p), linear where that is too much",
-               "U², or m²", "graph", needs="metis"),
-        Method("eac", ".eac:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²", "eac",
+               "U², or m²", needs="metis"),
+        Method("eac", ".eac:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²",
                compared={
                    "eac-micro": {"micro_clusters": "auto"},
                    **{f"eac-{how}": {"linkage": how} for how in ("average", "single", "complete")},
                    **{f"eac-enhanced-{how}": {"linkage": how, "enhanced": True}
                       for how in ("average", "single", "complete")},
                }),
-        Method("graph", ".leiden:GraphConsensus", docs="../guide/networks", takes="graph", needs="graph"),
-        Method("features", ".features:ConsensusClustering", docs="../guide/features", takes="features"),
+        Method("graph", ".leiden:GraphConsensus", takes="graph", needs="graph"),
+        Method("features", ".features:ConsensusClustering", takes="features"),
     )
 }  # fmt: skip
 
@@ -107,7 +106,26 @@ METHODS: dict[str, Method] = {
 def register(name: str, path: str, **facts: Any) -> Method:
     """Add a method; it then has a name on the command line and takes part in comparisons, reports and saving.
 
-    `path` is ``"package.module:Class"``, imported when it is first used; `facts` are other fields of `Method`.
+    Parameters
+    ----------
+    name : str
+        Short name, for ``method="..."`` and the command line.
+    path : str
+        ``"package.module:Class"``, imported when it is first used.
+    **facts
+        Other fields of `Method`, such as ``optimises``, ``time``, ``memory``, ``needs``.
+
+    Returns
+    -------
+    Method
+
+    Examples
+    --------
+    >>> from coassoc.consensus.registry import METHODS, make_method, register
+    >>> method = register("three-means", "coassoc.consensus.kmeans:KMeansConsensus", optimises="k-means loss on H")
+    >>> make_method("three-means", n_clusters=3)
+    KMeansConsensus(n_clusters=3)
+    >>> del METHODS["three-means"]
     """
     module, _, class_name = path.partition(":")
     if not (name and module and class_name.isidentifier()):
@@ -206,11 +224,11 @@ def make_method(name: str, **settings: Any) -> Any:
 
 
 def methods_table() -> str:
-    """The methods as a Markdown table, for docs/methods/index.md."""
-    lines = ["| method | name | optimises | time | memory | page |", "| --- | --- | --- | --- | --- | --- |"]
+    """The methods as a Markdown table, for docs/methods.md."""
+    lines = ["| method | name | optimises | time | memory |", "| --- | --- | --- | --- | --- |"]
     for method in methods().values():
         if method.takes == "labels":
             extra = f" (needs `coassoc[{method.needs}]`)" if method.needs else ""
             cells = (f"`{method.class_name}`{extra}", f"`{method.name}`", method.optimises, method.time, method.memory)
-            lines.append(f"| {' | '.join(cells)} | [{method.docs}]({method.docs}.md) |")
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

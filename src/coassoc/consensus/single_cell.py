@@ -138,6 +138,16 @@ def stable_leiden(
     GraphConsensus
         Fitted. ``.obs[key_added]`` has the labels as ordered categories, the largest cluster first; ``.uns[key_added]``
         the resolution, the stability and the number of clusters.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, coassoc as ca
+    >>> from scipy.sparse import csr_matrix
+    >>> groups = np.kron(np.eye(3), np.ones((10, 10))) - np.eye(30)  # three groups of ten neighbours
+    >>> adata = anndata.AnnData(np.zeros((30, 1), dtype=np.float32), obsp={"connectivities": csr_matrix(groups)})
+    >>> answer = ca.tl.stable_leiden(adata, resolution=1.0)
+    >>> adata.obs["stable_leiden"].value_counts(sort=False).tolist()
+    [10, 10, 10]
     """
     # More than 8 parameters: those of scanpy's leiden beside ours
     graph = _neighbour_graph(adata, neighbors_key)

@@ -112,7 +112,16 @@ class Seeding(ABC):
 
 
 class Rows(ABC):
-    """The rows of an ensemble, or a subset of them, as one engine stores them."""
+    """The rows of an ensemble, or a subset of them, as one engine stores them.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> with ca.engines.Numpy().load(ca.Ensemble([[0, 0], [0, 1], [1, 1]])) as rows:
+    ...     counts = rows.counts(rows.labelling(2, [0, 0, 1]))
+    >>> counts.alpha.tolist()  # base clusters by consensus clusters
+    [[2, 0], [0, 1], [1, 0], [1, 1]]
+    """
 
     layout: Layout
     n_rows: int
@@ -311,7 +320,17 @@ class Fit:
 
 
 class Engine(ABC):
-    """Where rows are kept and how verbs are run on them. Instances are configuration, not state."""
+    """Where rows are kept and how verbs are run on them. Instances are configuration, not state.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> engine = ca.engines.Numpy(chunk_rows=2)
+    >>> isinstance(engine, ca.engines.Engine)
+    True
+    >>> ca.KMeansConsensus(2, random_state=0, engine=engine).fit([[0, 0], [0, 0], [1, 1], [1, 1]]).labels_.tolist()
+    [1, 1, 0, 0]
+    """
 
     name: str
 

@@ -116,7 +116,30 @@ class Ensemble(Loadable):
     def from_partitions(
         cls, partitions: Iterable[Any], *, names: Sequence[str] | None = None, missing: str = "negative"
     ) -> Ensemble:
-        """Ensemble from a list of label vectors, one per clustering, all over the same items in one order."""
+        """Ensemble from a list of label vectors, one per clustering, all over the same items in one order.
+
+        Parameters
+        ----------
+        partitions : iterable of array-like of shape (n_samples,), or dict of name to array-like
+            The label vectors.
+        names : list of str, optional
+            Name of each clustering; those of a dict are its keys.
+        missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
+            What is missing, and what becomes of it: as for `Ensemble`.
+
+        Returns
+        -------
+        Ensemble
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> runs = ca.Ensemble.from_partitions({"kmeans": [0, 0, 1, 1], "hdbscan": ["a", "b", "b", None]})
+        >>> runs
+        Ensemble(4 items, 2 clusterings of 2 clusters, uint8, some labels missing)
+        >>> runs.names, runs.has_missing
+        (['kmeans', 'hdbscan'], True)
+        """
         check_missing_rule(missing)
         if isinstance(partitions, dict):
             names = list(map(str, partitions)) if names is None else names
@@ -202,7 +225,13 @@ class Ensemble(Loadable):
         Returns
         -------
         Ensemble
-            ``n_draws`` partitions per matrix, those of one matrix side by side.
+            ``n_draws`` clusterings per matrix, those of one matrix side by side.
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> ca.Ensemble.from_memberships([[[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]], n_draws=4, random_state=0)
+        Ensemble(3 items, 4 clusterings of 2 clusters, uint8)
         """
         return cls.from_partitions(drawn_labels(memberships, n_draws, random_state))
 
@@ -234,6 +263,12 @@ class Ensemble(Loadable):
             Clusters in each partition. Unlike ``Ensemble(table)``, empty clusters are allowed.
         names, categories : list, optional
             Names of partitions; original labels behind the codes.
+
+        Examples
+        --------
+        >>> import numpy as np, coassoc as ca
+        >>> ca.Ensemble.from_codes(np.array([[0, 1], [1, 0], [1, 2]], dtype=np.uint8), [2, 2])
+        Ensemble(3 items, 2 clusterings of 2 clusters, uint8, some labels missing)
         """
         if is_on_gpu(codes):
             on_device: Any = next(kind for kind in Ensemble.__subclasses__() if kind.takes(codes))
@@ -339,12 +374,19 @@ class Ensemble(Loadable):
         clusters = f"{low}" if low == high else f"{low}-{high}"
         note = ", some labels missing" if self.has_missing else ""
         return (
-            f"Ensemble({self.n_samples} items, {self.n_partitions} partitions of {clusters} clusters, "
+            f"Ensemble({self.n_samples} items, {self.n_partitions} clusterings of {clusters} clusters, "
             f"{self.codes.dtype}{note})"
         )
 
     def partition(self, j: int) -> np.ndarray:
-        """Labels of partition `j` as codes, −1 where missing."""
+        """Labels of clustering `j` as codes, −1 where missing.
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> ca.Ensemble([["a", 0], ["b", None], ["b", 1]]).partition(1).tolist()
+        [0, -1, 1]
+        """
         labels = self.codes[:, j].astype(np.int64)
         labels[labels == self.n_clusters[j]] = -1
         return labels
@@ -371,7 +413,14 @@ class Ensemble(Loadable):
         return rows if len(rows) else None
 
     def one_hot(self, dtype: Any = np.float64, rows: slice = slice(None)):
-        """H, or some of its rows, as a SciPy CSR matrix of shape (rows, d): one 1 per item and observed partition."""
+        """H, or some of its rows, as a SciPy CSR matrix of shape (rows, d): one 1 per item and label.
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> ca.Ensemble([["a", 0], ["b", 0], ["b", 1]]).one_hot(dtype=int).toarray().tolist()
+        [[1, 0, 1, 0], [0, 1, 1, 0], [0, 1, 0, 1]]
+        """
         from scipy.sparse import csr_matrix
 
         observed = self.observed(rows)
@@ -380,12 +429,18 @@ class Ensemble(Loadable):
         return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(len(observed), self.n_codes))
 
     def noise_share(self) -> np.ndarray:
-        """Share of the partitions that leave each item without a label, such as the noise of HDBSCAN.
+        """Share of the clusterings that leave each item without a label, such as the noise of HDBSCAN.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            0 where every partition labels the item, 1 where none does.
+            0 where every clustering labels the item, 1 where none does.
+
+        Examples
+        --------
+        >>> import coassoc as ca
+        >>> ca.Ensemble([[0, 0], [0, -1], [1, 1]]).noise_share().tolist()
+        [0.0, 0.5, 0.0]
         """
         shares = np.zeros(self.n_samples)
         for start, stop in row_chunks(self.codes) if self.has_missing else ():
@@ -423,6 +478,8 @@ class Ensemble(Loadable):
         --------
         >>> import coassoc as ca
         >>> ens = ca.Ensemble([[0, 0], [0, 1], [1, 1]])
+        >>> ens.coassociation("all").tolist()
+        [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]
         >>> import numpy as np
         >>> ens.coassociation(np.array([[0, 1], [0, 2]]))
         array([0.5, 0. ])

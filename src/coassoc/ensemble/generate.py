@@ -130,7 +130,7 @@ def make_ensemble(
     >>> import coassoc as ca
     >>> X = np.random.default_rng(0).normal(size=(100, 4))
     >>> ca.make_ensemble(X, n_partitions=5, n_clusters=(2, 6), random_state=0)
-    Ensemble(100 items, 5 partitions of 2-6 clusters, uint8)
+    Ensemble(100 items, 5 clusterings of 2-6 clusters, uint8)
     """
     X = _check_features(X)
     clusterers = check_clusterers(clusterer, n_init)

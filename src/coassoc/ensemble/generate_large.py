@@ -72,7 +72,7 @@ def make_ensemble_large(
     ...     np.save(os.path.join(folder, "X.npy"), X)
     ...     make_ensemble_large(os.path.join(folder, "X.npy"), os.path.join(folder, "labels.parquet"), 4, (2, 5),
     ...                         fit_sample=100, random_state=0)
-    Ensemble(500 items, 4 partitions, stored in labels.parquet)
+    Ensemble(500 items, 4 clusterings, stored in labels.parquet)
     """
     import pyarrow as pa
 

@@ -55,7 +55,7 @@ class StoredEnsemble(Ensemble):
     ...     np.save(path, np.array([[0, 1], [0, 1], [1, 0]], dtype=np.uint8))
     ...     ens = ca.Ensemble(path)
     ...     ens
-    Ensemble(3 items, 2 partitions, stored in codes.npy)
+    Ensemble(3 items, 2 clusterings, stored in codes.npy)
     """
 
     def __init__(
@@ -203,4 +203,4 @@ class StoredEnsemble(Ensemble):
     def __repr__(self) -> str:
         n = sum(self._block_sizes) or self.source.n_rows
         items = "items not yet counted" if n is None else f"{n} items"
-        return f"Ensemble({items}, {self.n_partitions} partitions, stored in {self.source.what})"
+        return f"Ensemble({items}, {self.n_partitions} clusterings, stored in {self.source.what})"

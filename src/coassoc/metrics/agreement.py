@@ -113,7 +113,14 @@ def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engin
 
 
 def member_scores(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """Score of each base partition as if it were the consensus, shape (n_partitions,). See :func:`zero_effort`."""
+    """Score of each clustering as if it were the consensus, shape (n_partitions,). See :func:`zero_effort`.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.metrics.member_scores([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]]).tolist()
+    [0.5, 0.5, 0.0]
+    """
     if metric not in ("nmi", "density"):
         raise ValueError(f"metric must be 'nmi' or 'density', got {metric!r}.")
     ensemble = check_ensemble(X)
@@ -125,9 +132,15 @@ def member_scores(X: Any, metric: str = "nmi", *, sample_weight: Any = None, eng
 
 
 def pairwise_nmi(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """NMI between every two base partitions, shape (n_partitions, n_partitions), 1 on the diagonal.
+    """NMI between every two clusterings, shape (n_partitions, n_partitions), 1 on the diagonal.
 
     Parameters are those of :func:`zero_effort`.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.metrics.pairwise_nmi([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]]).tolist()
+    [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     ensemble = check_ensemble(X)
     return member_nmi(ensemble, check_copies(sample_weight, ensemble.n_samples), engine)

@@ -43,7 +43,7 @@ def write_report(
     force : bool, default=False
         Overwrite an existing file.
     **settings
-        Those of :func:`coassoc.report.summarize`: ``labels``, ``method``, ``features``, ``compare``, ``title``,
+        Those of :func:`coassoc.summarize`: ``labels``, ``method``, ``features``, ``compare``, ``title``,
         ``random_state``, ``engine`` and others.
 
     Returns

@@ -95,7 +95,7 @@ def read_ensemble(
     ...     _ = path.write_text("id,first,second\\na,0,x\\nb,0,x\\nc,1,y\\nd,-1,y\\n")
     ...     ens = ca.read_ensemble(path)
     >>> ens, ens.item_ids.tolist()
-    (Ensemble(4 items, 2 partitions of 2 clusters, uint8, some labels missing), ['a', 'b', 'c', 'd'])
+    (Ensemble(4 items, 2 clusterings of 2 clusters, uint8, some labels missing), ['a', 'b', 'c', 'd'])
     """
     check_missing_rule(missing)
     choice = Choice(columns, exclude, id_column, class_column)
