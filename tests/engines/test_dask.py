@@ -15,7 +15,6 @@ from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
-from consensus.test_sampled_items import reduce_early
 from sklearn.base import clone
 
 import coassoc as ca
@@ -23,6 +22,7 @@ from coassoc.consensus.auto import evidence
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Numpy
 from coassoc.engines.stream import chunks
+from consensus.test_sampled_items import reduce_early
 from twins.cases import noisy_table
 from twins.fixtures import Twin
 

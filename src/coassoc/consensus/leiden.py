@@ -21,6 +21,7 @@ from .base import ConsensusEstimator, host_ensemble
 RESOLUTIONS = (1.0, 2.0, 4.0)
 _FLOOR = 1e-3  # share of an edge that no run joins: without any weight its ends would fall out of the graph
 _ITERATIONS = 5  # of Leiden on the weighted graph; until nothing changes takes several times as long, for no gain
+_LEAST_MODULARITY = 0.75  # of the best among the resolutions, that an answer must have
 _TIE = 0.02  # stabilities this near are equal, and the finer answer is taken; benchmarks/communities.py
 
 
@@ -180,7 +181,7 @@ def stable_leiden(
         Leiden runs at each resolution.
     resolution : float or list of float, default=(1.0, 2.0, 4.0)
         Resolution of the modularity. Of several, the one whose consensus is the most stable between two halves of its
-        runs, the finest one on ties.
+        runs, the finest one on ties; those whose plain modularity is far below the best are left out.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels; the global random state is not touched.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -212,8 +213,12 @@ def stable_leiden(
         fitted.append(model)
     if not fitted:
         raise ValueError("resolution must hold at least one number, got none.")
-    best = max(model.stability_ for model in fitted)
-    chosen = [model for model in fitted if model.stability_ >= best - _TIE][-1]
+    plain, weights = edges.igraph(), edges.weights.tolist()
+    # without the resolution: communities much below the best of these cut through others, at the end single nodes
+    quality = [plain.modularity(model.labels_, weights=weights) if weights else 0.0 for model in fitted]
+    sound = [model for model, own in zip(fitted, quality) if own >= _LEAST_MODULARITY * max(quality)] or fitted[:1]
+    best = max(model.stability_ for model in sound)
+    chosen = [model for model in sound if model.stability_ >= best - _TIE][-1]
     chosen.resolutions_ = [Resolution(model.resolution_, model.stability_, model.n_clusters_) for model in fitted]
     return chosen
 
