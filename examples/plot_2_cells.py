@@ -72,7 +72,7 @@ for name, labels in rows.items():
 
 # %%
 # Markers: the genes that tell each cluster apart, from cells that are placed surely.
-sure = np.flatnonzero(answer.confidence_ >= 0.8)
+sure = np.flatnonzero(answer.confidence_ >= 0.85)
 print(ca.profile(answer.labels_[sure], adata[sure], n_features=2).to_frame().round(2).head(8))
 
 # %%

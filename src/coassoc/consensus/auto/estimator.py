@@ -132,7 +132,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         A few sentences with the numbers behind them.
     confidence_ : ndarray of shape (n_samples,)
         From 0 to 1: the mean of ``stability_`` and of the square root of the item's mean co-association with its
-        cluster, relative to the highest that an item can have there. An item is placed surely from 0.8 on. All 0 where
+        cluster, relative to the highest that an item can have there. An item is placed surely from 0.85 on. All 0 where
         ``supported_`` is False or there is one clustering.
     cluster_confidence_ : ndarray of shape (n_clusters,)
         Mean confidence of the items of each cluster.
