@@ -145,7 +145,7 @@ def test_it_opens_with_at_most_four_numbers_that_say_what_is_good_and_bad(told):
         assert page.index(name) < page.index(f">{value}<") < page.index('id="number"')
     answer = ca.Consensus(random_state=0, engine="numpy").fit(TABLE)
     assert told_cards[1][1] == f"{answer.stability_:.2f}"
-    assert told_cards[2][1] == f"{100 * (answer.confidence_ >= 0.8).mean():.1f} %"
+    assert told_cards[2][1] == f"{100 * (answer.confidence_ >= 0.85).mean():.1f} %"
     nearest = answer.nearest_partition_
     assert findings(told)[0][1] == (
         f"The clustering “{nearest.name}” is closest to this consensus: adjusted Rand index {nearest.ari:.2f}."

@@ -152,7 +152,7 @@ def test_the_parts_of_a_summary_agree_with_the_library(summary):
     assert (summary.labels == answer.labels_).all() and summary.consensus["verdict"] == answer.verdict_
     assert summary.items["confidence"].tolist() == sorted(answer.confidence_.tolist())
     assert summary.items["item"][0] == f"row {answer.confidence_.argmin()}"
-    assert summary.consensus["sure_share"] == (answer.confidence_ >= 0.8).mean()
+    assert summary.consensus["sure_share"] == (answer.confidence_ >= 0.85).mean()
     assert summary.clusters["confidence"].tolist() == answer.cluster_confidence_.tolist()
     assert summary.consensus["nearest"] == answer.nearest_partition_
     assert summary.partitions["ari_with_consensus"].tolist() == answer.partition_agreement_.tolist()
