@@ -141,6 +141,8 @@ def confidence(ensembles: Iterable[Case]) -> dict[str, dict[str, Any]]:
     share: list[list[float]] = [[] for _ in range(10)]
     for case in ensembles:
         answer = ca.Consensus(case.k, random_state=0).fit(case.table)
+        if not answer.supported_:  # every confidence is 0
+            continue
         scored = (case.truth >= 0) & (answer.labels_ >= 0)
         labels, truth = answer.labels_[scored], case.truth[scored]
         shared = np.zeros((int(labels.max()) + 1, int(truth.max()) + 1), int)
