@@ -158,3 +158,13 @@ def test_cells_in_place(blocks):
         ca.tl.stable_leiden(adata, neighbors_key="other")
     with pytest.raises(TypeError, match="must be an AnnData"):
         ca.tl.stable_leiden(graph)
+
+
+def test_cliques_come_back_at_every_resolution_and_the_answer_can_be_saved(tmp_path):
+    graph = igraph.Graph.Full(10) + igraph.Graph.Full(10) + igraph.Graph.Full(10)
+    answer = ca.stable_leiden(graph, n_runs=4, random_state=0)
+    assert answer.n_clusters_ == 3 and answer.resolutions_[-1].n_clusters == 30  # at resolution 4, single nodes
+    pytest.importorskip("skops")
+    answer.save(tmp_path / "model.skops")
+    again = ca.load(tmp_path / "model.skops")
+    assert (again.labels_ == answer.labels_).all() and again.resolutions_ == answer.resolutions_

@@ -26,7 +26,7 @@ _PARTS = ["numpy.dtype"] + [
     f"coassoc.{name}"
     for name in (
         "core.counts.ScoreTable", "ensemble.tables.Vocabulary", "ensemble.ensemble.Ensemble", "consensus.tree.Tree",
-        "consensus.linkage.Merges", "consensus.auto.estimator.NearestPartition",
+        "consensus.linkage.Merges", "consensus.auto.estimator.NearestPartition", "consensus.leiden.Resolution",
     )
 ]  # fmt: skip
 # base clusterers of ConsensusClustering; skops trusts all of scikit-learn, some of which reads arrays unchecked

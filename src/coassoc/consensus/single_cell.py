@@ -88,7 +88,7 @@ def consensus(
         "method": model.method_,
         "n_clusters": model.n_clusters_,
         "runners_up": np.asarray(model.runners_up_, dtype=np.int64),
-        "supported": bool(model.supported_),
+        "supported": {True: "yes", False: "no", None: "cannot be told"}[model.supported_],
         "verdict": model.verdict_,
         "partition_weights": np.asarray(model.partition_weights_),
         "partition_agreement": np.asarray(model.partition_agreement_),
