@@ -78,3 +78,13 @@ def test_fine_members_on_few_items_are_told_from_random_ones():
     bad = [rng.integers(0, 100, 1000) for _ in range(5)]
     found = check_support(ca.Ensemble(np.stack(good + bad, axis=1)))
     assert found.supported and found.used.tolist() == [True] * 5 + [False] * 5
+
+
+def test_copies_with_other_labels_missing_are_no_support():
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 6, (300, 8)).astype(float)
+    table[:, 4:] = table[:, :1]
+    table[rng.random(table.shape) < 0.2] = np.nan
+    assert not supported(table)
+    answer = ca.Consensus(3, random_state=0).fit(table)
+    assert (answer.labels_ >= 0).all()  # all of them are used: each labels other items

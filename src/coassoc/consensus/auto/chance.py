@@ -60,6 +60,8 @@ def find_support(pairs: MemberPairs) -> Support:
     different = np.flatnonzero(first & (pairs.entropy > 0))
     used = find_used(pairs, different)
     n_copies = int(p - first.sum())
+    # copies with other labels missing are no witnesses of their own, but they label other items
+    different = different[pairs.alike_of[different] == different]
     most_items = int(np.diagonal(pairs.n_items).max())
     reason = ""
     if p == 1:

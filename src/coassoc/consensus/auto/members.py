@@ -24,16 +24,18 @@ class MemberPairs:
     variance: np.ndarray  # (p, p) likewise; 0 where the pair cannot be tested
     n_items: np.ndarray  # (p, p) items that both label
     copy_of: np.ndarray  # (p,) the first clustering with the same clusters
+    alike_of: np.ndarray  # (p,) the same over the items that both label, if those are half of the items of each
     entropy: np.ndarray  # (p,) of each clustering, nats; 0 for a single cluster
     cluster_entropy: np.ndarray  # (d, p) of each base cluster over the clusters of each clustering, bits
 
     def part(self, members: np.ndarray) -> MemberPairs:
         """Only some clusterings; `cluster_entropy` keeps all base clusters."""
         square = np.ix_(members, members)
-        copies = (self.copy_of[members][:, None] == self.copy_of[members]).argmax(axis=1)
+        groups = self.copy_of[members], self.alike_of[members]
+        copies, alike = ((own[:, None] == own).argmax(axis=1) for own in groups)
         return MemberPairs(
             self.ami[square], self.statistic[square], self.mean[square], self.variance[square], self.n_items[square],
-            copies, self.entropy[members], self.cluster_entropy[:, members],
+            copies, alike, self.entropy[members], self.cluster_entropy[:, members],
         )  # fmt: skip
 
 
@@ -62,13 +64,16 @@ def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs
         margins.append((rows, columns))
     ami = _adjusted(mutual, _expected(margins, layout).T, entropies, entropies.T)
     own_items = np.diagonal(n_items)
+    alike = same & (2 * n_items >= np.maximum(own_items, own_items[:, None]))
     same &= (n_items == own_items) & (n_items == own_items[:, None])  # and label the same items
-    np.fill_diagonal(same, True)
+    for square in (same, alike):
+        np.fill_diagonal(square, True)
     np.fill_diagonal(ami, 1.0)
     upper = np.triu(np.ones((p, p), dtype=bool), 1)  # float sums differ in the last bit between (i, j) and (j, i)
     ami, statistic, mean, variance = (np.where(upper, square, square.T) for square in (ami, statistic, mean, variance))
     copy_of, entropy = same.argmax(axis=1), np.diagonal(entropies).copy()
-    return MemberPairs(ami, statistic, mean, variance, n_items, copy_of, entropy, cluster_entropy)
+    alike_of = alike.argmax(axis=1)
+    return MemberPairs(ami, statistic, mean, variance, n_items, copy_of, alike_of, entropy, cluster_entropy)
 
 
 # -- mutual information --------------------------------------------------------------------------------------------
