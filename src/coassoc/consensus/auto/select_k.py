@@ -18,7 +18,7 @@ from ...ensemble.threads import one_thread
 from .evidence import gather_evidence
 
 REFERENCES = ("auto", "gaussian", "permuted")
-LEAST_Z = 3.0  # standard deviations by which features must exceed the references; clouds reached 1.7 in 36 trials
+LEAST_Z = 3.0  # standard deviations by which features must exceed the references; clouds reached 1.0 in 30 trials
 _FIT_ROWS, _REFERENCE_ROWS = 500, 1000  # largest number of rows that a clustering is fitted on, and of a reference
 _SOFTEN = 0.001  # added to the share of neighbours in other clusters before its logarithm
 _LEAST_SPREAD = 0.1  # of that logarithm over references: they are few
