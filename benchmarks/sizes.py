@@ -52,7 +52,7 @@ METHODS = {
     "cspa": "CSPA(20)",
     "auto": "Consensus(20)",
     "select_k": "select_k(X, range(2, 31))",
-    "stability": "item_stability, cluster_stability",
+    "stability": "item_consensus, cluster_recovery",
 }
 
 
@@ -96,8 +96,8 @@ def one(ca, method: str, table, engine) -> int | None:
     if method == "stability":
         ensemble = ca.Ensemble(table)
         labels = np.arange(ensemble.n_samples) % K
-        ca.item_stability(ensemble, labels, engine=engine)
-        ca.cluster_stability(ensemble, labels, engine=engine)
+        ca.item_consensus(ensemble, labels, engine=engine)
+        ca.cluster_recovery(ensemble, labels, engine=engine)
         return None
     model = eval("ca." + METHODS[method], {"ca": ca}).set_params(random_state=0, engine=engine).fit(table)
     if method == "auto":

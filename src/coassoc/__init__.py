@@ -46,14 +46,14 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .metrics import align_labels as align_labels
     from .metrics import best_member as best_member
     from .metrics import cluster_density as cluster_density
-    from .metrics import cluster_stability as cluster_stability
+    from .metrics import cluster_recovery as cluster_recovery
     from .metrics import density as density
     from .metrics import ensemble_nmi as ensemble_nmi
     from .metrics import inter_density as inter_density
-    from .metrics import item_stability as item_stability
+    from .metrics import item_consensus as item_consensus
     from .metrics import kmeans_loss as kmeans_loss
     from .metrics import nmi as nmi
-    from .metrics import partition_agreement as partition_agreement
+    from .metrics import partition_nmi as partition_nmi
     from .metrics import profile as profile
     from .metrics import zero_effort as zero_effort
     from .report.comparison import compare as compare
@@ -85,9 +85,9 @@ _EXPORTS = {
     "ensemble_nmi": "metrics",
     "zero_effort": "metrics",
     "best_member": "metrics",
-    "item_stability": "metrics",
-    "cluster_stability": "metrics",
-    "partition_agreement": "metrics",
+    "item_consensus": "metrics",
+    "cluster_recovery": "metrics",
+    "partition_nmi": "metrics",
     "profile": "metrics",
     "align_labels": "metrics",
     "show_config": "engines.config",
@@ -117,4 +117,5 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_PACKAGES})
+    # not `consensus` and `ensemble`: what users need of these packages has a name here
+    return sorted({*__all__, *_PACKAGES} - {"consensus", "ensemble"})

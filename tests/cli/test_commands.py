@@ -176,7 +176,7 @@ def test_score_agrees_with_the_library(labels, tmp_path, capsys):
     text = run(capsys, "score", out, "--class-column", "kind", "--items", items)
     assert "says nothing about true classes" in text
     assert column(items, "item") == [f"x{i:03d}" for i in range(70)]
-    assert [float(x) for x in column(items, "own")] == ca.item_stability(TABLE, found).own.tolist()
+    assert [float(x) for x in column(items, "own")] == ca.item_consensus(TABLE, found).own.tolist()
     # another file, joined by id
     other = tmp_path / "other.csv"
     order = np.random.default_rng(0).permutation(70)

@@ -22,7 +22,7 @@ blocks = partial(oracle.blocks, n=200, p=8)
 def test_every_method_with_partition_weights_takes_agreement(method):
     table, _ = blocks(noise=0.5)
     copies = np.arange(len(table)) % 3
-    scores = ca.partition_agreement(table, sample_weight=copies)
+    scores = ca.partition_nmi(table, sample_weight=copies)
     named, given = (method(4, partition_weights=w, random_state=0) for w in ("agreement", scores))
     assert (named.fit(table, sample_weight=copies).labels_ == given.fit(table, sample_weight=copies).labels_).all()
     assert named.density_ == given.density_
@@ -31,10 +31,10 @@ def test_every_method_with_partition_weights_takes_agreement(method):
         assert (np.repeat(named.labels_, copies) == repeated.labels_).all()
 
 
-@pytest.mark.parametrize("name", ["density", "kmeans_loss", "ensemble_nmi", "item_stability"])
+@pytest.mark.parametrize("name", ["density", "kmeans_loss", "ensemble_nmi", "item_consensus"])
 def test_scores_take_agreement_too(name):
     table, truth = blocks(noise=0.5)
-    score, weights = getattr(ca.metrics, name), ca.partition_agreement(table)
+    score, weights = getattr(ca.metrics, name), ca.partition_nmi(table)
     named, given = (score(table, truth, partition_weights=w) for w in ("agreement", weights))
     np.testing.assert_array_equal(*(getattr(found, "own", found) for found in (named, given)))
     with pytest.raises(ValueError, match="partition_weights must be None, 'agreement' or one number per partition"):

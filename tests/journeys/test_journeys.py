@@ -97,7 +97,7 @@ def test_a_researcher_with_a_pool(run, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import coassoc, numpy as np\nclass Best(coassoc.ConsensusEstimator):\n    'The member that agrees most.'\n"
         "    def find_labels(self, ensemble):\n"
-        "        return ensemble.partition(int(np.argmax(coassoc.partition_agreement(ensemble))))\n"
+        "        return ensemble.partition(int(np.argmax(coassoc.partition_nmi(ensemble))))\n"
     )
     told, _ = run("coassoc compare pool.mat -k 6 -m kmeans,lwgp,eac-average,mine:Best --json")
     rows = {row["method"]: row for row in told["methods"]}

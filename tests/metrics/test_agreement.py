@@ -11,6 +11,7 @@ from sklearn.metrics import normalized_mutual_info_score
 import coassoc as ca
 import oracle
 from coassoc.metrics import counting
+from coassoc.metrics.agreement import member_scores
 
 
 def test_nmi_is_its_definition_and_scikit_learns():
@@ -61,9 +62,9 @@ def member_truth(case, metric):
 def test_zero_effort_is_the_same_without_the_overlap_matrix(metric, monkeypatch):
     rng = np.random.default_rng(6)
     cases = [oracle.random_case(rng, weights=False) for _ in range(30)]
-    by_overlap = [ca.metrics.member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
+    by_overlap = [member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
     monkeypatch.setattr(counting, "_OVERLAP_BYTES", 0)
-    assert by_overlap == [ca.metrics.member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
+    assert by_overlap == [member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
 
 
 def test_zero_effort_leaves_itself_out_for_nmi_and_counts_itself_for_density(engine):
@@ -73,7 +74,7 @@ def test_zero_effort_leaves_itself_out_for_nmi_and_counts_itself_for_density(eng
         settings = {"sample_weight": case.copies, "engine": engine}
         for metric in ("nmi", "density"):
             wanted = member_truth(case, metric)
-            found = ca.metrics.member_scores(case.table, metric, **settings)
+            found = member_scores(case.table, metric, **settings)
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
             effort = ca.zero_effort(case.table, metric, **settings)
             assert effort == pytest.approx((np.mean(wanted), np.max(wanted)), abs=1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.report import plot_cdf, plot_coassociation, plot_profile, plot_stability, plot_tree
+from coassoc.report import plot_cdf, plot_coassociation, plot_item_consensus, plot_profile, plot_tree
 from coassoc.report.blocks import block_means
 from coassoc.report.distribution import pair_distribution
 
@@ -54,9 +54,9 @@ def test_profile_shows_the_features_with_the_largest_effects(ax):
     assert (np.asarray(ax.images[0].get_array()) == effects[:, best]).all()
 
 
-def test_cdf_and_stability_show_every_pair_and_item(ax):
+def test_cdf_and_item_consensus_show_every_pair_and_item(ax):
     made = plot_cdf(TABLE)  # on a figure of its own
     assert (made.lines[-1].get_ydata() == pair_distribution(ca.Ensemble(TABLE)).cdf).all()
     plt.close(made.figure)
-    plot_stability(TABLE, TRUTH, ax=ax)
+    plot_item_consensus(TABLE, TRUTH, ax=ax)
     assert sum(bar.get_height() for bar in ax.patches) == 60

@@ -222,4 +222,4 @@ def test_tidy_tables_go_into_a_frame():
     assert by_item.to_numpy() == pytest.approx(ca.cluster_density(whole, labels))
     partitions = pd.DataFrame(partition_table(ENSEMBLE, labels))
     assert partitions["labelled_share"].tolist() == (TABLE >= 0).mean(axis=0).tolist()
-    assert partitions["nmi_with_consensus"].tolist() == ca.partition_agreement(ENSEMBLE, labels).tolist()
+    assert partitions["nmi_with_consensus"].tolist() == ca.partition_nmi(ENSEMBLE, labels).tolist()

@@ -18,7 +18,7 @@ The partition is a column of the table itself (then left out of the ensemble), o
 
 EPILOG = """examples:
   coassoc score with-consensus.csv --labels consensus
-  coassoc score with-consensus.csv --labels consensus --items stability.csv
+  coassoc score with-consensus.csv --labels consensus --items items.csv
   coassoc score labels.csv --labels-file other.csv --labels consensus --class-column truth --json
 """
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", dest="labels_column", default="consensus", metavar="NAME",
                         help="column that holds the partition to score (default: consensus)")  # fmt: skip
     parser.add_argument("--labels-file", metavar="FILE", help="file that holds that column, when it is another one")
-    parser.add_argument("--items", metavar="FILE", help="also write the stability of every item")
+    parser.add_argument("--items", metavar="FILE", help="also write how strongly each item belongs to its cluster")
     parser.add_argument("--force", action="store_true", help="overwrite that file if it exists")
     parser.add_argument("--engine", default="auto", metavar="NAME", help="auto, native, numpy (default: auto)")
 

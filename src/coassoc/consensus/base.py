@@ -22,8 +22,8 @@ from ..ensemble.gpu import look_up as gpu_look_up
 from ..ensemble.io.coding import is_dask
 from ..metrics.counting import counts_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
+from ..metrics.membership import membership_strengths
 from ..metrics.profiles import ProfileMixin
-from ..metrics.stability import membership_strengths
 from ..metrics.weights import resolve_partition_weights
 from .persist import SaveMixin
 

@@ -1,30 +1,29 @@
 """Scores: density, agreement, zero-effort baselines."""
 
-from .agreement import ZeroEffort, ensemble_nmi, member_scores, nmi, pairwise_nmi, zero_effort
+from .agreement import ZeroEffort, best_member, ensemble_nmi, nmi, pairwise_nmi, partition_nmi, zero_effort
 from .align import align_labels, order_by_size
 from .densities import cluster_density, density, inter_density, kmeans_loss
+from .membership import ItemConsensus, cluster_recovery, item_consensus
 from .profiles import profile
-from .stability import ItemStability, best_member, cluster_stability, item_stability, partition_agreement
 from .weights import cluster_uncertainty
 
 __all__ = [
-    "ItemStability",
+    "ItemConsensus",
     "ZeroEffort",
     "align_labels",
     "best_member",
     "cluster_density",
-    "cluster_stability",
+    "cluster_recovery",
     "cluster_uncertainty",
     "density",
     "ensemble_nmi",
     "inter_density",
-    "item_stability",
+    "item_consensus",
     "kmeans_loss",
-    "member_scores",
     "nmi",
     "order_by_size",
     "pairwise_nmi",
-    "partition_agreement",
+    "partition_nmi",
     "profile",
     "zero_effort",
 ]

@@ -9,7 +9,16 @@ import numpy as np
 
 from ..core.densities import density_from_counts
 from ..ensemble import check_ensemble
-from .counting import contingency, mean_nmi, mean_with_others, member_counts, member_nmi, nmi_from_table
+from .counting import (
+    contingency,
+    counts_of,
+    mean_nmi,
+    mean_with_others,
+    member_counts,
+    member_nmi,
+    nmi_from_counts,
+    nmi_from_table,
+)
 from .densities import scored_counts
 from .labels import check_copies, check_labels
 
@@ -113,14 +122,7 @@ def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engin
 
 
 def member_scores(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """Score of each clustering as if it were the consensus, shape (n_partitions,). See :func:`zero_effort`.
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.metrics.member_scores([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]]).tolist()
-    [0.5, 0.5, 0.0]
-    """
+    """Score of each clustering as if it were the consensus, shape (n_partitions,). See :func:`zero_effort`."""
     if metric not in ("nmi", "density"):
         raise ValueError(f"metric must be 'nmi' or 'density', got {metric!r}.")
     ensemble = check_ensemble(X)
@@ -144,3 +146,59 @@ def pairwise_nmi(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> 
     """
     ensemble = check_ensemble(X)
     return member_nmi(ensemble, check_copies(sample_weight, ensemble.n_samples), engine)
+
+
+def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
+    """NMI of each base partition with the consensus `labels`, or, without them, its mean NMI with the others.
+
+    Low values name the partitions that disagree; as weights they are ``partition_weights="agreement"``.
+
+    Parameters
+    ----------
+    X
+        As for :func:`density`.
+    labels : array-like of shape (n_samples,), default=None
+        A consensus.
+    sample_weight, engine
+        As for :func:`density`.
+
+    Returns
+    -------
+    ndarray of shape (n_partitions,)
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.partition_nmi([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).round(3).tolist()
+    [1.0, 0.344]
+    >>> ca.partition_nmi([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]]).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    ensemble = check_ensemble(X)
+    if labels is None:
+        return member_scores(ensemble, sample_weight=sample_weight, engine=engine)
+    codes, k = check_labels(labels, ensemble.n_samples)
+    return nmi_from_counts(counts_of(ensemble, codes, k, check_copies(sample_weight, ensemble.n_samples), engine))
+
+
+def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
+    """The medoid of an ensemble: the base partition with the largest mean NMI with the others.
+
+    Parameters
+    ----------
+    X, sample_weight, engine
+        As for :func:`density`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Its labels as codes, −1 where missing; the first of equals.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.best_member([[0, 5, 0], [0, 5, 1], [1, 6, 0], [1, 6, 1]]).tolist()
+    [0, 0, 1, 1]
+    """
+    ensemble = check_ensemble(X)
+    return ensemble.partition(int(np.argmax(member_scores(ensemble, sample_weight=sample_weight, engine=engine))))

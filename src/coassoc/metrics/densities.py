@@ -37,7 +37,7 @@ def density(
     sample_weight : array-like of int, default=None
         How often each item counts; 0 removes it.
     partition_weights : {"agreement"} or array-like of float, default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_agreement`.
+        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_nmi`.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
@@ -63,7 +63,8 @@ def cluster_density(
 
     .. math:: D(C) = \frac{\sum_j v_j \sum_{f \in j} \alpha_f (\alpha_f - 1)}{\sum_j v_j n_{Cj} (n_{Cj} - 1)}
 
-    Parameters are those of :func:`density`. Clusters come in the sorted order of their labels.
+    This is the cluster consensus of Monti et al. (see :func:`item_consensus`). Parameters are those of :func:`density`.
+    Clusters come in the sorted order of their labels.
 
     Examples
     --------

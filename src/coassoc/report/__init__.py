@@ -17,7 +17,7 @@ _EXPORTS = {
     "plot_coassociation": "displays",
     "plot_tree": "displays",
     "plot_cdf": "displays",
-    "plot_stability": "displays",
+    "plot_item_consensus": "displays",
     "plot_select_k": "displays",
     "plot_profile": "displays",
     "compare": "comparison",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.densities import inter_densities
 from ..ensemble import Ensemble, check_ensemble
-from ..metrics import item_stability
+from ..metrics import item_consensus
 from ..metrics.counting import counts_of
 from ..metrics.labels import check_labels
 
@@ -45,7 +45,7 @@ def block_means(X: Any, labels: Any, max_blocks: int = 200, *, engine: Any = "au
     """
     ensemble = check_ensemble(X)
     codes, _ = check_labels(labels, ensemble.n_samples)
-    return typical_first(ensemble, codes, item_stability(ensemble, codes, engine=engine).own, max_blocks, engine)
+    return typical_first(ensemble, codes, item_consensus(ensemble, codes, engine=engine).own, max_blocks, engine)
 
 
 def typical_first(ensemble: Ensemble, codes: np.ndarray, own: np.ndarray, max_blocks: int, engine: Any) -> Blocks:

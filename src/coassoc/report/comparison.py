@@ -22,7 +22,7 @@ from ..core.densities import density_from_counts
 from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
-from ..metrics import nmi, partition_agreement
+from ..metrics import nmi, partition_nmi
 from ..metrics.counting import counts_of, mean_nmi
 from ..metrics.labels import check_labels
 from . import plain_text
@@ -331,7 +331,7 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> tupl
             unlabelled = used.unlabelled()
             if unlabelled is not None:  # other clusterers than those of coassoc give such items a cluster
                 labels[unlabelled] = -1
-            total += float(partition_agreement(left, labels, engine=engine).sum())
+            total += float(partition_nmi(left, labels, engine=engine).sum())
             numbers.add(len(np.unique(labels[labels >= 0])))
     return total / p, numbers
 

@@ -10,7 +10,7 @@ from scipy.cluster.hierarchy import dendrogram
 from ..consensus.auto.select_k import SelectK
 from ..consensus.tree import Tree
 from ..ensemble import check_ensemble
-from ..metrics import item_stability
+from ..metrics import item_consensus
 from ..metrics.labels import check_labels
 from .axes import axes_or_new, with_ax
 from .blocks import block_means
@@ -124,8 +124,8 @@ def plot_cdf(X: Any, *, random_state: int = 0, ax: Any = None):
 
 
 @with_ax
-def plot_stability(X: Any, labels: Any, *, bins: int = 40, ax: Any = None):
-    """Histogram of item stability: mean co-association with its own cluster minus that with the best other.
+def plot_item_consensus(X: Any, labels: Any, *, bins: int = 40, ax: Any = None):
+    """Histogram over items: co-association with the own cluster minus that with the best other.
 
     Parameters
     ----------
@@ -138,13 +138,13 @@ def plot_stability(X: Any, labels: Any, *, bins: int = 40, ax: Any = None):
     Examples
     --------
     >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
-    >>> ax = ca.report.plot_stability([[0, 1], [0, 1], [1, 0], [1, 1]], [0, 0, 1, 1], bins=4)
+    >>> ax = ca.report.plot_item_consensus([[0, 1], [0, 1], [1, 0], [1, 1]], [0, 0, 1, 1], bins=4)
     >>> [int(bar.get_height()) for bar in ax.patches]  # from −1 to −0.5, ..., from 0.5 to 1
     [0, 0, 1, 3]
     """
     ensemble = check_ensemble(X)
     codes, _ = check_labels(labels, ensemble.n_samples)
-    margin = item_stability(ensemble, codes).margin[codes >= 0]
+    margin = item_consensus(ensemble, codes).margin[codes >= 0]
     ax = axes_or_new(ax, figsize=(5.5, 3.4))
     ax.hist(margin, bins=np.linspace(-1, 1, bins + 1), color="tab:blue")
     ax.axvline(0, color="0.4", linewidth=0.8)

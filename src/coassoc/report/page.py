@@ -153,7 +153,7 @@ def findings(s: Summary) -> list[tuple[str, str]]:
         small = "; ".join(f"{one.size:,} items of cluster {one.inside} ({one.name})" for one in s.hidden)
         text = "Small clusters that most clusterings with more clusters share, and this consensus does not have: "
         sentences.append(("warn", text + small + "."))
-    elsewhere = float((s.stability.margin <= 0)[s.labels >= 0].mean())
+    elsewhere = float((s.item_consensus.margin <= 0)[s.labels >= 0].mean())
     if supported and facts["n_clusters"] > 1 and elsewhere > 0:
         text = f"{_percent(elsewhere)} of the items are together with another cluster at least as often as with theirs."
         sentences.append(("warn" if elsewhere > 0.1 else "note", text))
@@ -174,7 +174,7 @@ def findings(s: Summary) -> list[tuple[str, str]]:
 
 def tables(s: Summary) -> dict[str, dict[str, Any]]:
     """Every table and picture as columns and rows, for the page to show, draw and download."""
-    margin, drawn = s.stability.margin[s.labels >= 0], s.partitions["partition"][:_MOST_DRAWN].tolist()
+    margin, drawn = s.item_consensus.margin[s.labels >= 0], s.partitions["partition"][:_MOST_DRAWN].tolist()
     by_name = {
         "clusterings": _table({n.replace("partition", "clustering"): of for n, of in s.partitions.items()}, _MOST_ROWS),
         "clusters": _table(s.clusters, _MOST_ROWS),

@@ -22,11 +22,11 @@ from ..consensus.hidden import HiddenCluster, hidden_clusters
 from ..consensus.registry import compared_methods, make_method
 from ..core.checks import check_choice
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
-from ..metrics import align_labels, item_stability, order_by_size, pairwise_nmi
+from ..metrics import align_labels, item_consensus, order_by_size, pairwise_nmi
 from ..metrics.counting import contingency, counts_of
 from ..metrics.labels import check_labels
+from ..metrics.membership import ItemConsensus
 from ..metrics.profiles import profile as describe_clusters
-from ..metrics.stability import ItemStability
 from .blocks import Blocks, typical_first
 from .comparison import MethodScores, known_classes, left_out_nmi, sampled, sampled_rows, score
 from .comparison import compare as run_methods
@@ -80,8 +80,8 @@ class Summary:
         Ids of the items in that order, where the blocks are single items with ids.
     tree : dict or None
         Columns of the bisecting tree's nodes, None when the items cannot be split.
-    stability : ItemStability
-        Per item: own and best other cluster.
+    item_consensus : ItemConsensus
+        Per item: co-association with its own and with the best other cluster.
     confidence : ndarray or None
         Confidence of each item, where the consensus has one.
     items : dict
@@ -114,7 +114,7 @@ class Summary:
     blocks: Blocks
     block_names: list[str] | None
     tree: dict[str, Any] | None
-    stability: ItemStability
+    item_consensus: ItemConsensus
     confidence: np.ndarray | None
     items: dict[str, np.ndarray] = field(repr=False)
     partitions: dict[str, np.ndarray]
@@ -209,10 +209,10 @@ def summarize(
     rows = sampled_rows(ensemble.n_samples, random_state)
     at = slice(None) if rows is None else rows
     sample = sampled(ensemble, random_state)
-    say("stability")
-    stability = item_stability(ensemble, consensus, engine=engine)
+    say("items")
+    strength = item_consensus(ensemble, consensus, engine=engine)
     say("co-association")
-    blocks = typical_first(ensemble, consensus, stability.own, _MOST_BLOCKS, engine)
+    blocks = typical_first(ensemble, consensus, strength.own, _MOST_BLOCKS, engine)
     say("tree")
     tree = _tree(ensemble, k, random_state, engine)
     say("partitions")
@@ -275,9 +275,9 @@ def summarize(
         blocks=blocks,
         block_names=_block_names(ensemble, blocks),
         tree=tree,
-        stability=stability,
+        item_consensus=strength,
         confidence=confidence,
-        items=_items(ensemble, consensus, stability, confidence, max_items, random_state),
+        items=_items(ensemble, consensus, strength, confidence, max_items, random_state),
         partitions={**partitions, "ari_with_consensus": rand, "weight": answer.partition_weights_},
         agreement=agreement,
         distribution=distribution,
@@ -442,11 +442,11 @@ def _block_names(ensemble: Ensemble, blocks: Blocks) -> list[str] | None:
     return np.asarray(ensemble.item_ids)[blocks.order].astype(str).tolist()
 
 
-def _items(ensemble: Ensemble, labels, stability: ItemStability, confidence, most: int, seed: int) -> dict:
+def _items(ensemble: Ensemble, labels, strength: ItemConsensus, confidence, most: int, seed: int) -> dict:
     """Columns of the table of items, the least certain first."""
-    certainty = stability.margin if confidence is None else confidence
+    certainty = strength.margin if confidence is None else confidence
     shown = np.flatnonzero(labels >= 0)
-    shown = shown[np.lexsort((shown, stability.margin[shown], certainty[shown]))]
+    shown = shown[np.lexsort((shown, strength.margin[shown], certainty[shown]))]
     if len(shown) > most:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x17E,)))
         drawn = np.sort(rng.choice(np.arange(most // 2, len(shown)), most - most // 2, replace=False))
@@ -456,7 +456,7 @@ def _items(ensemble: Ensemble, labels, stability: ItemStability, confidence, mos
         columns["class"] = np.asarray(ensemble.classes)[shown].astype(str)
     if confidence is not None:
         columns["confidence"] = confidence[shown]
-    return {**columns, **item_columns(labels, stability, shown)}
+    return {**columns, **item_columns(labels, strength, shown)}
 
 
 def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] | None:

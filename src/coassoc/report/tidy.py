@@ -1,4 +1,4 @@
-"""Stability tables with one row per item, cluster or base partition: dictionaries of columns, or data frames."""
+"""Tables with one row per item, cluster or base partition: dictionaries of columns, or data frames."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
-from ..metrics import cluster_stability, inter_density, item_stability, pairwise_nmi, partition_agreement
+from ..metrics import cluster_recovery, inter_density, item_consensus, pairwise_nmi, partition_nmi
 from ..metrics.counting import mean_with_others
 from ..metrics.labels import check_labels
-from ..metrics.stability import ItemStability
+from ..metrics.membership import ItemConsensus
 
 _SCALE = 1.4826  # makes the median absolute deviation of a normal sample its standard deviation
 _LEAST_SPREAD = 0.01  # smallest deviation: partitions that agree almost perfectly have no outliers
@@ -19,7 +19,7 @@ _ROLES = np.array(["core", "boundary", "outlier"])
 
 
 def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
-    """Stability of each item, one row per item.
+    """How strongly each item belongs to its cluster and to the best other, one row per item.
 
     Parameters
     ----------
@@ -50,19 +50,19 @@ def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     ensemble = check_ensemble(X)
     codes, _ = check_labels(labels, ensemble.n_samples)
     items = np.arange(ensemble.n_samples)
-    columns = item_columns(codes, item_stability(ensemble, codes, engine=engine), items)
+    columns = item_columns(codes, item_consensus(ensemble, codes, engine=engine), items)
     return Columns({"item": items if ensemble.item_ids is None else ensemble.item_ids, **columns})
 
 
-def item_columns(codes: np.ndarray, stability: ItemStability, items: np.ndarray) -> dict[str, np.ndarray]:
+def item_columns(codes: np.ndarray, strength: ItemConsensus, items: np.ndarray) -> dict[str, np.ndarray]:
     """The columns of `item_table` but the first, of some items."""
-    columns = {"cluster": codes, "own": stability.own, "nearest": stability.nearest, "other": stability.other}
-    columns |= {"margin": stability.margin, "role": np.where(codes < 0, "none", _ROLES[stability.role])}
+    columns = {"cluster": codes, "own": strength.own, "nearest": strength.nearest, "other": strength.other}
+    columns |= {"margin": strength.margin, "role": np.where(codes < 0, "none", _ROLES[strength.role])}
     return {name: values[items] for name, values in columns.items()}
 
 
 def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
-    """Size, density, stability and nearest other cluster of each consensus cluster, one row per cluster.
+    """Size, density, recovery and nearest other cluster of each consensus cluster, one row per cluster.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     Returns
     -------
     dict of str to ndarray, with ``to_frame(kind="pandas")``
-        ``cluster``, ``size``, ``share``, ``density``, ``stability`` (see :func:`coassoc.cluster_stability`),
+        ``cluster``, ``size``, ``share``, ``density``, ``recovery`` (see :func:`coassoc.cluster_recovery`),
         ``nearest`` (−1 when there is no other) and ``nearest_density``.
 
     Examples
@@ -94,7 +94,7 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
             "size": sizes,
             "share": sizes / sizes.sum(),
             "density": density,
-            "stability": cluster_stability(ensemble, codes, engine=engine),
+            "recovery": cluster_recovery(ensemble, codes, engine=engine),
             "nearest": nearest,
             "nearest_density": between[np.arange(k), nearest] if k > 1 else np.zeros(k),
         }
@@ -137,7 +137,7 @@ def partition_columns(ensemble: Ensemble, codes: np.ndarray, matrix: np.ndarray,
             "clusters": ensemble.n_clusters,
             "labelled_share": np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) / ensemble.n_samples,
             "nmi_with_others": mean,
-            "nmi_with_consensus": partition_agreement(ensemble, codes, engine=engine),
+            "nmi_with_consensus": partition_nmi(ensemble, codes, engine=engine),
             "outlier": (mean < centre - 3 * spread) & (len(mean) >= 4),
         }
     )

@@ -1,4 +1,4 @@
-"""Stability: against the co-association matrix written out."""
+"""Item consensus, cluster recovery and agreement: against the co-association matrix written out."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_own_and_best_other_equal_means_over_pairs(seed, missing, weighted):
     ens, labels = case(seed, missing)
     v = np.random.default_rng(seed).random(5) + 0.1 if weighted else np.ones(5)
     v *= 5 / v.sum()
-    found = ca.item_stability(ens, labels, partition_weights=v)
+    found = ca.item_consensus(ens, labels, partition_weights=v)
     items = np.arange(30)
     for i in items:
         means = [pooled(ens, i, items[(labels == c) & (items != i)], v) for c in range(4)]
@@ -54,7 +54,7 @@ def test_roles_of_items():
     # two clear clusters, one item between them, one that belongs nowhere
     table = np.array([[0] * 8] * 5 + [[1] * 8] * 5 + [[0] * 4 + [1] * 4, [2, 3, 4, 5, 2, 3, 4, 5]])
     labels = [0] * 5 + [1] * 5 + [0, 1]
-    found = ca.item_stability(table, labels)
+    found = ca.item_consensus(table, labels)
     assert found.core.tolist() == list(range(10))
     assert found.boundary.tolist() == [10]
     assert found.outliers.tolist() == [11]
@@ -66,7 +66,7 @@ def test_roles_of_items():
 
 
 def test_singletons_and_unlabelled_items_are_outliers():
-    found = ca.item_stability([[0, 0], [0, 0], [1, 1], [2, 2]], [0, 0, 1, -1])
+    found = ca.item_consensus([[0, 0], [0, 0], [1, 1], [2, 2]], [0, 0, 1, -1])
     assert found.role.tolist() == [0, 0, 2, 2]
     assert found.own.tolist() == [1.0, 1.0, 0.0, 0.0]
 
@@ -76,29 +76,29 @@ def test_multiplicity_counts_the_other_copies():
     copies = np.random.default_rng(0).integers(1, 4, size=10)
     without, once = copies.copy(), copies.copy()
     without[4], once[4] = 0, 1  # an item is not compared with itself, whether it counts or not
-    own = [ca.item_stability(ens, labels, sample_weight=given).own[4] for given in (without, once)]
+    own = [ca.item_consensus(ens, labels, sample_weight=given).own[4] for given in (without, once)]
     assert own[0] == pytest.approx(own[1])
-    weighted = ca.item_stability(ens, labels, sample_weight=copies)
-    repeated = ca.item_stability(ens.take(np.repeat(np.arange(10), copies)), np.repeat(labels, copies))
+    weighted = ca.item_consensus(ens, labels, sample_weight=copies)
+    repeated = ca.item_consensus(ens.take(np.repeat(np.arange(10), copies)), np.repeat(labels, copies))
     first = np.concatenate([[0], np.cumsum(copies)[:-1]])
     assert weighted.own == pytest.approx(repeated.own[first])
     assert weighted.other == pytest.approx(repeated.other[first])
 
 
 def test_chunks_do_not_matter(monkeypatch):
-    from coassoc.metrics import stability as _stability
+    from coassoc.metrics import membership
 
     ens, labels = case(3)
-    whole = ca.item_stability(ens, labels)
-    monkeypatch.setattr(_stability, "_CHUNK_CELLS", 12)
+    whole = ca.item_consensus(ens, labels)
+    monkeypatch.setattr(membership, "_CHUNK_CELLS", 12)
     for name in ("own", "other", "nearest", "role"):
-        assert getattr(ca.item_stability(ens, labels), name).tolist() == getattr(whole, name).tolist()
+        assert getattr(ca.item_consensus(ens, labels), name).tolist() == getattr(whole, name).tolist()
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_cluster_stability_is_the_mean_best_jaccard(missing):
+def test_cluster_recovery_is_the_mean_best_jaccard(missing):
     ens, labels = case(4, missing)
-    found = ca.cluster_stability(ens, labels)
+    found = ca.cluster_recovery(ens, labels)
     for c in range(4):
         best = []
         for j in range(ens.n_partitions):
@@ -109,16 +109,16 @@ def test_cluster_stability_is_the_mean_best_jaccard(missing):
         assert found[c] == pytest.approx(np.mean(best))
 
 
-def test_partition_agreement_with_and_without_labels():
+def test_partition_nmi_with_and_without_labels():
     ens, labels = case(5)
-    assert ca.partition_agreement(ens, labels) == pytest.approx([ca.nmi(ens.partition(j), labels) for j in range(5)])
+    assert ca.partition_nmi(ens, labels) == pytest.approx([ca.nmi(ens.partition(j), labels) for j in range(5)])
     pairs = ca.metrics.pairwise_nmi(ens)
-    assert ca.partition_agreement(ens) == pytest.approx((pairs.sum(axis=1) - 1) / 4)
+    assert ca.partition_nmi(ens) == pytest.approx((pairs.sum(axis=1) - 1) / 4)
 
 
 def test_best_member_is_the_medoid():
     ens, _ = case(6)
-    scores = ca.metrics.member_scores(ens)
+    scores = ca.partition_nmi(ens)
     assert ca.best_member(ens).tolist() == ens.partition(int(np.argmax(scores))).tolist()
 
 

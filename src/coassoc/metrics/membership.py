@@ -1,4 +1,4 @@
-r"""Stability of items, clusters and base partitions, from counts, in linear time."""
+r"""How strongly items belong to clusters, and whether the clusterings have those clusters, in linear time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from ..core.densities import cluster_densities
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.ensemble import row_chunks
-from .agreement import member_scores
-from .counting import counts_of, nmi_from_counts
+from .counting import counts_of
 from .labels import check_copies, check_labels
 from .weights import resolve_partition_weights
 
@@ -21,8 +20,8 @@ _CHUNK_CELLS = 1 << 21  # cells of a chunk of item × cluster strengths
 
 
 @dataclass(frozen=True)
-class ItemStability:
-    """For each item, how strongly it belongs to its own cluster and to the best other one.
+class ItemConsensus:
+    """Item consensus of each item with its own cluster and with the best other one.
 
     Attributes
     ----------
@@ -65,19 +64,20 @@ class ItemStability:
 
     def __repr__(self) -> str:
         return (
-            f"ItemStability({len(self.own)} items: {len(self.core)} core, {len(self.boundary)} boundary, "
+            f"ItemConsensus({len(self.own)} items: {len(self.core)} core, {len(self.boundary)} boundary, "
             f"{len(self.outliers)} outliers; mean own {self.own.mean():.3f}, other {self.other.mean():.3f})"
         )
 
 
-def item_stability(
+def item_consensus(
     X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
-) -> ItemStability:
+) -> ItemConsensus:
     r"""Mean co-association of every item with its own cluster and with the best other one.
 
     .. math:: M(i, C) = \frac{\sum_j v_j\, \alpha_{f_{ij}}(C \setminus i)}{\sum_j v_j\, |(C \setminus i)_j|}
 
-    over the partitions that label item i. Never builds a matrix over items.
+    over the partitions that label item i: the item consensus of Monti et al. [1]_, which ``calcICL`` of
+    ConsensusClusterPlus gives. Their cluster consensus is :func:`cluster_density`. Never builds a matrix over items.
 
     Parameters
     ----------
@@ -86,17 +86,23 @@ def item_stability(
 
     Returns
     -------
-    ItemStability
+    ItemConsensus
 
     Notes
     -----
     O(n_samples * n_partitions * n_clusters) time, a chunk of rows at a time.
 
+    References
+    ----------
+    .. [1] S. Monti, P. Tamayo, J. Mesirov, T. Golub, "Consensus clustering: a resampling-based method for class
+       discovery and visualization of gene expression microarray data", Machine Learning 52, 2003,
+       https://doi.org/10.1023/A:1023949509487
+
     Examples
     --------
     >>> import coassoc as ca
-    >>> stability = ca.item_stability([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
-    >>> stability.own.tolist(), stability.other.tolist()
+    >>> found = ca.item_consensus([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
+    >>> found.own.tolist(), found.other.tolist()
     ([1.0, 1.0, 0.5, 0.5], [0.25, 0.25, 0.5, 0.0])
     """
     ensemble = check_ensemble(X)
@@ -125,16 +131,17 @@ def item_stability(
             other[part][there] = strengths[there, best]
     role = np.where(other >= 0.5 * own, BOUNDARY, CORE).astype(np.int8)
     role[~labelled | (own < 0.5 * cluster_densities(counts, v)[codes]) | (counts.sizes[codes] < 2)] = OUTLIER
-    return ItemStability(own, other, nearest, role)
+    return ItemConsensus(own, other, nearest, role)
 
 
-def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
+def cluster_recovery(X: Any, labels: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
     r"""How well each cluster is found again in the base partitions: the mean of its best Jaccard index in each.
 
     .. math:: \frac1p \sum_j \max_{f \in j} \frac{|C \cap f|}{|C \cup f|}
 
     on the items partition j labels; partitions that label nothing of C are left out. Unlike the density it falls when
-    base clusters reach beyond C, so it says whether C is a cluster of its own or a piece of one.
+    base clusters reach beyond C, so it says whether C is a cluster of its own or a piece of one. Hennig [1]_ computes
+    the same index over bootstrap samples (``clusterboot`` of the R package fpc).
 
     Parameters
     ----------
@@ -146,10 +153,15 @@ def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine:
     ndarray of shape (n_clusters,)
         In the sorted order of labels; between 0 and 1.
 
+    References
+    ----------
+    .. [1] C. Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data Analysis 52,
+       2007, https://doi.org/10.1016/j.csda.2006.11.025
+
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.cluster_stability([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).round(3).tolist()
+    >>> ca.cluster_recovery([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).round(3).tolist()
     [0.833, 0.75]
     """
     ensemble = check_ensemble(X)
@@ -164,60 +176,6 @@ def cluster_stability(X: Any, labels: Any, *, sample_weight: Any = None, engine:
         total += np.where(observed, best, 0.0)
         seen += observed
     return np.divide(total, seen, out=np.zeros(k), where=seen > 0)
-
-
-def partition_agreement(X: Any, labels: Any = None, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """NMI of each base partition with the consensus `labels`, or, without them, its mean NMI with the others.
-
-    Low values name the partitions that disagree; as weights they are ``partition_weights="agreement"``.
-
-    Parameters
-    ----------
-    X
-        As for :func:`density`.
-    labels : array-like of shape (n_samples,), default=None
-        A consensus.
-    sample_weight, engine
-        As for :func:`density`.
-
-    Returns
-    -------
-    ndarray of shape (n_partitions,)
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.partition_agreement([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).round(3).tolist()
-    [1.0, 0.344]
-    """
-    ensemble = check_ensemble(X)
-    if labels is None:
-        return member_scores(ensemble, sample_weight=sample_weight, engine=engine)
-    codes, k = check_labels(labels, ensemble.n_samples)
-    return nmi_from_counts(counts_of(ensemble, codes, k, check_copies(sample_weight, ensemble.n_samples), engine))
-
-
-def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """The medoid of an ensemble: the base partition with the largest mean NMI with the others.
-
-    Parameters
-    ----------
-    X, sample_weight, engine
-        As for :func:`density`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Its labels as codes, −1 where missing; the first of equals.
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.best_member([[0, 5, 0], [0, 5, 1], [1, 6, 0], [1, 6, 1]]).tolist()
-    [0, 0, 1, 1]
-    """
-    ensemble = check_ensemble(X)
-    return ensemble.partition(int(np.argmax(member_scores(ensemble, sample_weight=sample_weight, engine=engine))))
 
 
 # -- from counts -------------------------------------------------------------------------------------------
