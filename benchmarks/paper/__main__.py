@@ -8,7 +8,6 @@ from pathlib import Path
 
 from coassoc.cli.common import add_jobs, positive, seed
 from coassoc.cli.terminal import Progress, note
-from coassoc.report.axes import new_figure
 from coassoc.report.plain_text import seconds
 
 from ..datasets import DatasetUnavailable
@@ -83,8 +82,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not args.no_page:
-        new_figure(1, 1)  # fails before the work when matplotlib is missing
     cache = Path(args.cache) if args.cache else Path(args.output, "ensembles")
     outcome, protocol, sources, methods = _evaluated(args, cache) if args.rows is None else _stored(args)
     for problem in outcome.problems:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.figure import Figure
 from scipy.stats import t
 
 from coassoc import Ensemble
 from coassoc.metrics import order_by_size
-from coassoc.report.axes import new_figure
 from coassoc.report.blocks import block_means
 
 from .claims import paired
@@ -26,6 +26,11 @@ from .store import Row
 from .tables import SCORES, summarise
 
 _ORDER = ("Max", "Mean", *PAPER_METHODS)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure that pyplot does not keep, in inches."""
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def embedded(figure: Any, text: str, kind: str = "svg", **settings: Any) -> str:

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from functools import partial
 
 import numpy as np
 import pytest
@@ -185,13 +184,10 @@ def test_score_agrees_with_the_library(labels, tmp_path, capsys):
     assert json.loads(run(capsys, "score", labels, *words))["density"] == ca.density(TABLE, TRUTH)
 
 
-def test_report_writes_a_page(labels, tmp_path, capsys, monkeypatch):
+def test_report_writes_a_page(labels, tmp_path, capsys):
     pytest.importorskip("jinja2")
-    monkeypatch.setattr("coassoc.report.summary.select_k", partial(ca.select_k, n_references=4))
     page = tmp_path / "report.html"
-    told = json.loads(
-        run(capsys, "report", labels, "-k", 3, "--class-column", "kind", "-o", page, "--json", "--compare", "bisecting")
-    )
+    told = json.loads(run(capsys, "report", labels, "-k", 3, "--class-column", "kind", "-o", page, "--json"))
     assert told["bytes"] == page.stat().st_size < 5_000_000
     assert told["n_clusters"] == 3
     text = page.read_text()
@@ -202,10 +198,10 @@ def test_report_writes_a_page(labels, tmp_path, capsys, monkeypatch):
     out, features = tmp_path / "out.csv", tmp_path / "x.npy"
     run(capsys, "fit", labels, "-k", 3, "--exclude", "kind", "-o", out)
     np.save(features, 9 * np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(70, 3)))
-    words = ("--labels", "consensus", "--exclude", "kind", "--features", features, "-o", page, "--no-compare")
+    words = ("--labels", "consensus", "--exclude", "kind", "--features", features, "-o", page)
     run(capsys, "report", out, *words, "--force")
     text = page.read_text()
-    assert "labels given" in text and "From the features" in text
+    assert "labels given" in text and "What tells them apart" in text
     # by id: every item needs features
     short = tmp_path / "short.csv"
     short.write_text("name,x,y\n" + "".join(f"x{i:03d},{i},{-i}\n" for i in range(1, 70)))
@@ -223,22 +219,20 @@ def test_report_takes_categories_and_ids_of_features_and_excludes_their_columns(
         columns = {"cluster": np.repeat(np.arange(3), len(feature_names)), "feature": np.tile(feature_names, 3)}
         return columns | dict.fromkeys(("size", "inside", "rest", "effect"), np.ones(3 * len(feature_names)))
 
-    monkeypatch.setattr("coassoc.report.summary.select_k", lambda X, *_, **__: seen.update(scaled=X))
     monkeypatch.setattr("coassoc.report.summary.describe_clusters", profile)
     features = tmp_path / "features.csv"
     lines = [f"x{i:03d},{i},{'red' if i % 2 else 'blue'},note {i},code{i % 60},{i % 5 or ''}\n" for i in range(70)]
     features.write_text("id,x,colour,note,code,y\n" + "".join(lines[::-1]))  # joined by id
-    words = ["report", labels, "-k", 3, "--class-column", "kind", "--features", features, "--no-compare", "--force"]
+    words = ["report", labels, "-k", 3, "--class-column", "kind", "--features", features, "--force"]
     words += ["-o", tmp_path / "page.html"]
     with pytest.warns(UserWarning, match="left out column 'note'"):
         assert main([str(word) for word in words]) == 2
     error = capsys.readouterr().err
     assert "column 'code' has 60 different words, more than 50" in error and "--exclude code" in error
-    run(capsys, *words, "--exclude", "code", "note", "--scaling", "z")
+    run(capsys, *words, "--exclude", "code", "note")
     assert seen["names"] == ["x", "colour=blue", "colour=red", "y"]
     assert seen["X"][:, 0].tolist() == list(range(70)) and (seen["X"][:, 2] == np.arange(70) % 2).all()
-    assert np.isnan(seen["X"][::5, 3]).all() and np.isfinite(seen["scaled"]).all()
-    assert seen["scaled"].mean(axis=0) == pytest.approx(0) and seen["scaled"].std(axis=0) == pytest.approx(1)
+    assert np.isnan(seen["X"][::5, 3]).all()
     assert "What tells them apart" in (tmp_path / "page.html").read_text()
 
 
@@ -249,7 +243,7 @@ def test_random_partitions_are_no_more_than_chance(tmp_path, capsys):
         told = json.loads(run(capsys, "fit", tmp_path / "noise.npy", "-k", 5, "--json"))
         assert told["chance"]["exceeded"] is False
     page = tmp_path / "report.html"
-    assert main(["report", str(tmp_path / "noise.npy"), "-k", "5", "--no-compare", "-o", str(page)]) == 0
+    assert main(["report", str(tmp_path / "noise.npy"), "-k", "5", "-o", str(page)]) == 0
     assert "coassoc: warning: the clusterings agree no more than chance" in capsys.readouterr().err
     text = page.read_text()
     assert "No consensus: the 6 clusterings agree no more than chance" in text and "surely placed" not in text

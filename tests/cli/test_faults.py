@@ -38,7 +38,7 @@ sys.exit(main(sys.argv[2:]))
 """
 COMMANDS = {
     "fit": "fit labels.csv -k 2 --engine numpy -o out.parquet --force --save model.skops",
-    "report": "report labels.csv -k 2 --engine numpy --no-compare -o out.html --force",
+    "report": "report labels.csv -k 2 --engine numpy -o out.html --force",
 }
 
 

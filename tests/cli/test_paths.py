@@ -174,7 +174,7 @@ def full_disk(n_bytes: int):
 @pytest.mark.parametrize(
     "words",
     ["fit labels.csv -k 2 -o out.csv", "fit labels.csv -k 2 -o out.parquet", "fit labels.csv -k 2 -o out.h5ad",
-     "fit labels.csv -k 2 --save out.skops", "report labels.csv -k 2 --no-compare -o out.html",
+     "fit labels.csv -k 2 --save out.skops", "report labels.csv -k 2 -o out.html",
      "compare labels.csv -k 2 -m kmeans --plot out.png"],
 )  # fmt: skip
 def test_a_full_disk_leaves_the_old_file_and_names_the_users_path(folder, words, capsys):

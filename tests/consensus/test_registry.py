@@ -55,7 +55,6 @@ def test_a_registered_method_runs_from_the_command_line(toy, tmp_path, capsys):
 
 def test_a_registered_method_is_compared_and_reported(toy):
     assert [row.method for row in ca.compare(TABLE, 2, ["toy", "kmeans"]).rows] == ["toy", "kmeans"]
-    assert "toy" in [row["method"] for row in ca.report.summarize(TABLE, 2).comparison]
     model = ca.ConsensusClustering(2, method="toy", n_partitions=3, random_state=0).fit(np.arange(12.0).reshape(6, 2))
     assert type(model.consensus_) is toy.estimator
 

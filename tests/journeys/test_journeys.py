@@ -51,7 +51,7 @@ def test_a_data_scientist_with_six_label_columns(run):
     assert list(found) == [*customers, "consensus", "consensus_confidence"]
     pd.testing.assert_frame_equal(found[list(customers)], customers, check_dtype=False)
     pytest.importorskip("jinja2")
-    run("coassoc report with-consensus.csv --labels consensus --columns 'kmeans_*' 'ward_*' --no-compare -o page.html")
+    run("coassoc report with-consensus.csv --labels consensus --columns 'kmeans_*' 'ward_*' -o page.html")
     # the same in Python, joined by index
     frame = customers.set_index("customer")
     model = ca.Consensus(random_state=0).set_output(transform="pandas").fit(frame[told["columns"]])
@@ -84,7 +84,7 @@ def test_a_single_cell_analyst(run):
     means = pd.DataFrame(cells.X, columns=cells.var_names).groupby(cells.obs["consensus"].to_numpy()).mean()
     assert means.shape == (model.n_clusters_, 50)  # the marker table
     pytest.importorskip("jinja2")
-    run("coassoc report cells.h5ad --columns 'leiden*' --no-compare -o report.html")
+    run("coassoc report cells.h5ad --columns 'leiden*' -o report.html")
 
 
 def test_a_researcher_with_a_pool(run, tmp_path):

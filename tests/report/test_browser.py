@@ -53,16 +53,12 @@ addEventListener("load", async () => {
   seen.pictures = Object.fromEntries(all(".chart").map((box) => [box.dataset.chart,
     box.clientWidth > 40 && (all(`[data-chart="${box.dataset.chart}"] canvas`).some(painted)
       || box.querySelectorAll("svg path").length > 2)]));
-  // counts and names that lie on one another, in pictures with a label per mark
+  // counts below the tree that lie on one another
   const apart = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) < 1
     || Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) < 4;
-  seen.labels = {};
-  for (const [name, kind] of [["tree", /^[0-9,]+$/], ["methods", /^[a-z-]+$/i]]) {
-    const found = all(`[data-chart="${name}"] svg text`).filter((one) => kind.test(one.textContent));
-    const boxes = found.map((one) => one.getBoundingClientRect());
-    const meet = boxes.flatMap((a, i) => boxes.flatMap((b, j) => j > i && !apart(a, b) ? [[i, j]] : []));
-    seen.labels[name] = [found.length, meet.map((two) => two.map((i) => found[i].textContent))];
-  }
+  const counts = all('[data-chart="tree"] svg text').filter((one) => /^[0-9,]+$/.test(one.textContent));
+  const boxes = counts.map((one) => one.getBoundingClientRect());
+  seen.counts = [counts.length, boxes.flatMap((a, i) => boxes.filter((b, j) => j > i && !apart(a, b))).length];
   seen.width = document.documentElement.scrollWidth - innerWidth;
   seen.background = getComputedStyle(document.body).backgroundColor;
 
@@ -118,7 +114,7 @@ def page():
     table = np.column_stack([np.where(rng.random(400) < 0.15, rng.integers(0, 5, 400), truth) for _ in range(10)])
     ensemble = ca.Ensemble.from_partitions(list(table.T), names=["=1+1", *(f"run <{j}>" for j in range(9))])
     ensemble.classes = truth
-    return ca.report.write_report(ensemble, compare=["bisecting", "sec"], engine="numpy")
+    return ca.report.write_report(ensemble, engine="numpy")
 
 
 def look(page: str, *flags: str, window: str = "1200,900", probe: str = PROBE) -> tuple[dict, list[str]]:
@@ -162,13 +158,12 @@ def crowded():
     truth = rng.integers(0, 40, size=5000)
     noise = rng.integers(0, 40, size=(5000, 8))
     table = np.where(rng.random(noise.shape) < 0.1, noise, truth[:, None])
-    names = ["kmeans", "sec", "ecc", "hbgf", "lwgp", "bisecting"]
-    return look(ca.report.write_report(table, 40, method="kmeans", compare=names), window="700,900")
+    return look(ca.report.write_report(table, 40, method="kmeans"), window="700,900")
 
 
 NOISE = np.random.default_rng(0).integers(0, 5, (200, 8))
-PICTURES = {"k", "inputs", "flow inputs", "flow k", "flow methods", "clusters", "coassociation", "tree",
-            "confidence", "margins", "agreement", "pairs", "methods"}  # fmt: skip
+PICTURES = {"k", "inputs", "flow inputs", "flow k", "clusters", "coassociation", "tree", "confidence", "margins",
+            "agreement"}  # fmt: skip
 
 
 def test_every_picture_is_drawn_without_an_error_or_a_request(desktop):
@@ -177,11 +172,9 @@ def test_every_picture_is_drawn_without_an_error_or_a_request(desktop):
     assert seen["errors"] == [] and seen["requests"] == [] and asked == ["/report.html"]
 
 
-def test_labels_of_tree_and_methods_do_not_overlap(crowded):
-    """Forty counts below the tree, and methods whose scores are nearly equal."""
-    labels = crowded[0]["labels"]
-    assert labels["tree"][0] >= 4 and labels["methods"][0] >= 7
-    assert labels["tree"][1] == [] == labels["methods"][1]
+def test_forty_counts_below_the_tree_do_not_overlap(crowded):
+    shown, overlapping = crowded[0]["counts"]
+    assert shown >= 4 and overlapping == 0
 
 
 def test_camps_and_profiles_are_drawn():
@@ -189,7 +182,7 @@ def test_camps_and_profiles_are_drawn():
     first, second = rng.integers(4, size=300), rng.integers(3, size=300)
     table = np.column_stack([np.where(rng.random(300) < 0.1, rng.integers(3, size=300), one)
                              for one in [first] * 4 + [second] * 4])  # fmt: skip
-    told = summarize(table, compare=False, engine="numpy")
+    told = summarize(table, engine="numpy")
     assert len(told.camps) == 2
     profile = {"cluster": [0, 0, 1, 1], "feature": ["a", "b"] * 2, "size": [9, 9, 5, 5], "effect": [-1, np.nan, 1, 0.5]}
     profile |= {"inside": [1.0, 2.0, 3.0, 4.0], "rest": [3.0, 4.0, 1.0, 2.0]}
@@ -231,7 +224,7 @@ def test_every_number_is_saved_and_formulas_are_marked(desktop):
 @pytest.mark.parametrize("table", [[[0], [0]], [[0, 1], [1, 0]], NOISE, np.full((20, 3), 4)])
 def test_odd_input_has_a_page_that_works(table):
     probe = PROBE[: PROBE.index("  const table =")] + PROBE[PROBE.index('  document.getElementById("theme")') :]
-    seen, _ = look(ca.report.write_report(table, compare=False, engine="numpy"), probe=probe)
+    seen, _ = look(ca.report.write_report(table, engine="numpy"), probe=probe)
     assert seen["errors"] == [] and all(seen["pictures"].values()) and all(seen["readouts"].values())
 
 

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-from coassoc.report import cluster_table, item_table, partition_table
-from coassoc.report import distribution as _distribution
+from coassoc.report import cluster_table, item_table, partition_table, plot_coassociation
 from coassoc.report.blocks import block_means
-from coassoc.report.distribution import pair_distribution
 from coassoc.report.summary import summarize
 
 RNG = np.random.default_rng(8)
@@ -32,7 +30,7 @@ def summary():
     ensemble = ca.Ensemble(TABLE)
     ensemble.classes = TRUTH
     ensemble.item_ids = np.array([f"row {i}" for i in range(90)])
-    return summarize(ensemble, 4, engine="numpy", compare=["bisecting", "sec"])
+    return summarize(ensemble, 4, engine="numpy")
 
 
 tables = st.integers(2, 14).flatmap(
@@ -92,35 +90,12 @@ def test_the_most_typical_items_come_first_in_their_cluster():
     assert order.tolist()[4:] == [4, 5]
 
 
-def test_the_cdf_counts_every_pair_of_a_small_ensemble():
-    found = pair_distribution(ENSEMBLE)
-    same, both = (of[np.triu_indices(90, 1)] for of in pairs_of(ENSEMBLE))
-    values = same[both > 0] / both[both > 0]
-    assert found.exact
-    assert found.n_pairs == len(values) == 90 * 89 // 2
-    for x, y in zip(found.grid, found.cdf):
-        assert y == (values <= x + 1e-12).mean()
-    assert found.pac == pytest.approx(((values > 0.1 + 1e-12) & (values <= 0.9 + 1e-12)).mean())
-
-
-def test_large_ensembles_draw_pairs_and_land_near_the_exact_answer(monkeypatch):
-    exact = pair_distribution(ENSEMBLE)
-    monkeypatch.setattr(_distribution, "_ALL_PAIRS_UP_TO", 10)
-    drawn = pair_distribution(ENSEMBLE, seed=1)
-    assert not drawn.exact
-    assert np.abs(drawn.cdf - exact.cdf).max() < 0.01
-    assert pair_distribution(ENSEMBLE, seed=1).pac == drawn.pac  # the seed decides
-
-
-def test_pac_leaves_out_pairs_that_are_almost_never_or_almost_always_together():
-    # 20 partitions of two items each way: together in 1, 2, 3, 18 and 19 of them
-    columns = np.zeros((10, 20), dtype=int)
-    for pair, together in enumerate((1, 2, 3, 18, 19)):
-        columns[2 * pair] = 2 * pair
-        columns[2 * pair + 1] = np.where(np.arange(20) < together, 2 * pair, 2 * pair + 1)
-    found = pair_distribution(ca.Ensemble(columns))
-    assert found.n_pairs == 45
-    assert found.pac == pytest.approx(2 / 45)  # 3 and 18 of 20: above 0.1 and at most 0.9
+def test_coassociation_shows_block_means():
+    ax = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    assert plot_coassociation(TABLE, TRUTH, max_blocks=20, ax=ax) is ax
+    blocks = block_means(TABLE, TRUTH, 20)
+    assert (np.asarray(ax.collections[0].get_array()).reshape(blocks.values.shape) == blocks.values).all()
+    assert len(ax.lines) == 2 * len(blocks.borders)
 
 
 def test_an_outlying_partition_is_marked():
@@ -156,41 +131,38 @@ def test_the_parts_of_a_summary_agree_with_the_library(summary):
     assert summary.clusters["confidence"].tolist() == answer.cluster_confidence_.tolist()
     assert summary.consensus["nearest"] == answer.nearest_partition_
     assert summary.partitions["ari_with_consensus"].tolist() == answer.partition_agreement_.tolist()
-    part = summarize(ENSEMBLE, 4, compare=False, engine="numpy", max_items=20).items
+    part = summarize(ENSEMBLE, 4, engine="numpy", max_items=20).items
     assert len(part["item"]) == 20 and (part["confidence"][:10] == summary.items["confidence"][:10]).all()
     tree = ca.BisectingConsensus(max_leaves=9, random_state=0).fit(ENSEMBLE).tree_
     assert summary.tree["size"] == tree.table()["size"].tolist() and summary.tree["cut"] == 4
-    assert [row["method"] for row in summary.comparison] == ["Consensus", "bisecting", "sec"]
-    assert summary.comparison[0]["chosen"]
 
 
 def test_given_labels_are_reported_and_items_without_a_label_take_no_part():
     names = [f"class {t}" if i != 5 else None for i, t in enumerate(TRUTH)]
-    told = summarize(ENSEMBLE, labels=names, compare=False, engine="numpy")
-    assert summarize(ENSEMBLE, names, compare=False, engine="numpy").consensus == told.consensus
+    told = summarize(ENSEMBLE, labels=names, engine="numpy")
+    assert summarize(ENSEMBLE, names, engine="numpy").consensus == told.consensus
     assert told.consensus["method"] == "given labels" and told.consensus["unlabelled"] == 1
     assert ca.nmi(told.labels, np.where(np.arange(90) == 5, -1, TRUTH)) == 1.0 and told.labels[5] == -1
     seen = [(TABLE[:, j] >= 0) & (told.labels >= 0) for j in range(8)]
     rand = [adjusted_rand_score(told.labels[both], TABLE[both, j]) for j, both in enumerate(seen)]
     assert told.partitions["ari_with_consensus"] == pytest.approx(rand)
     assert told.consensus["nearest"][0] == int(np.argmax(rand)) and told.consensus["nearest"].ari == max(rand)
-    assert len(told.comparison) == 1 and 5 not in told.blocks.order and 5 not in told.items["item"]
+    assert 5 not in told.blocks.order and 5 not in told.items["item"]
 
 
 @pytest.mark.parametrize("table", [[[0], [0]], [[0, 0], [0, 0], [0, 0]], [[0, 1], [1, 0]]])
 def test_tiny_and_degenerate_ensembles_still_have_a_summary(table):
-    told = summarize(table, 1, compare=False, engine="numpy")
+    told = summarize(table, 1, engine="numpy")
     assert told.consensus["n_clusters"] == 1
     assert (told.tree is None) == (len({*map(tuple, table)}) == 1)
 
 
 def test_many_items_are_compared_on_a_sample(monkeypatch):
     monkeypatch.setattr("coassoc.report.comparison.MOST_COMPARED", 40)
-    told = summarize(ENSEMBLE, 4, compare=["sec"], engine="numpy")
+    told = summarize(ENSEMBLE, 4, engine="numpy")
     assert told.input["compared"] == 40 and len(told.labels) == 90
     assert {len(labels) for flow in told.flows.values() for _, labels in flow} == {40}
     assert told.consensus["density"] == ca.density(ENSEMBLE, told.labels)  # the consensus itself is that of all
-    assert [row["method"] for row in told.comparison] == ["Consensus", "sec"]
 
 
 def test_numbers_need_no_drawing_library():
@@ -198,7 +170,7 @@ def test_numbers_need_no_drawing_library():
     script = (
         "import sys\nsys.modules['matplotlib'] = sys.modules['jinja2'] = None\n"
         "from coassoc.report import summarize\n"
-        "s = summarize([[0, 1], [0, 1], [1, 0], [1, 0]], 2, compare=False, engine='numpy')\n"
+        "s = summarize([[0, 1], [0, 1], [1, 0], [1, 0]], 2, engine='numpy')\n"
         "print(s.consensus['density'])"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -14,13 +14,13 @@ from ..ensemble.io.output import replacing
 from . import common
 
 DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
-clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, outlying
-clusterings, ambiguous pairs, and other methods."""
+clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, and outlying
+clusterings."""
 
 EPILOG = """examples:
   coassoc report labels.csv -k 20 -o report.html
   coassoc report with-consensus.csv --labels consensus -o report.html
-  coassoc report labels.csv --features measurements.csv --scaling z --exclude postcode -o report.html
+  coassoc report labels.csv --features measurements.csv --exclude postcode -o report.html
 """
 
 
@@ -30,14 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_method(parser)
     option("--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on")
     option("--features", metavar="FILE",
-           help="numbers and categories of the items, in any format: explain the clusters and suggest their number; "
+           help="numbers and categories of the items, in any format, to explain the clusters; "
            "--exclude leaves out columns of this file, too")  # fmt: skip
     option("--features-id", metavar="NAME", help="column of that file that names the items (default: a first column "
            "called id)")  # fmt: skip
-    option("--scaling", choices=("raw", "z", "minmax"), default="raw",
-           help="features for the number of clusters: raw (default), z or on [0, 1]")  # fmt: skip
-    option("--compare", nargs="*", metavar="NAME", help="methods to put beside it (default: fast ones)")
-    option("--no-compare", action="store_true", help="run no other method")
     option("--title", help="title of the page (default: the name of the file)")
     common.add_seed_and_engine(parser)
     common.add_output(parser, "the page (default: report.html)", default="report.html")
@@ -67,8 +63,6 @@ def run(args: argparse.Namespace) -> int:
             method=args.method,
             features=features,
             feature_names=names,
-            scaling=args.scaling,
-            compare=False if args.no_compare else True if args.compare is None else args.compare,
             title=args.title or _title(args.labels),
             random_state=args.seed,
             engine=args.engine,
@@ -97,7 +91,6 @@ def run(args: argparse.Namespace) -> int:
         "nearest": {"clustering": answer["nearest"].name, "ari": answer["nearest"].ari},
         "camps": [camp["members"] for camp in summary.camps],
         "verdict": answer["verdict"],
-        "pac": summary.distribution.pac,
         "outlying_partitions": summary.partitions["partition"][summary.partitions["outlier"]].tolist(),
     }
     wrote = f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser."

@@ -15,11 +15,7 @@ _EXPORTS = {
     "cluster_table": "tidy",
     "partition_table": "tidy",
     "plot_coassociation": "displays",
-    "plot_tree": "displays",
-    "plot_cdf": "displays",
-    "plot_item_consensus": "displays",
     "plot_select_k": "displays",
-    "plot_profile": "displays",
     "compare": "comparison",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,6 @@ import numpy as np
 
 from ..ensemble.io.output import replacing
 
-_AX = """ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes"""
 _INSTALL = "plots need matplotlib: pip install 'coassoc[report]'."
 
 
@@ -39,26 +33,12 @@ def distinct_colours(n: int) -> np.ndarray:
     return colours[np.arange(n) % len(colours)]
 
 
-def with_ax(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace {ax} in the docstring of a drawing by what all of them say about it."""
-    draw.__doc__ = (draw.__doc__ or "").replace("{ax}", _AX)
-    return draw
-
-
-def new_figure(width: float, height: float) -> Any:
-    """A figure that pyplot does not keep, in inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(_INSTALL) from None
-    return Figure(figsize=(width, height), layout="constrained")
-
-
 def check_drawing(path: Any) -> None:
     """Refuse a name whose ending is not a picture that matplotlib draws, and say when there is no matplotlib."""
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ValueError(f"--plot must be a .png, .svg or .pdf file, got {path!r}.")
-    new_figure(1, 1)
+    if find_spec("matplotlib") is None:
+        raise ImportError(_INSTALL)
 
 
 def save_drawing(ax: Any, path: Any, *, force: bool = False) -> None:

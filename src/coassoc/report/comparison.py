@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -29,7 +29,6 @@ from . import plain_text
 from .axes import axes_or_new
 
 MOST_COMPARED = 20_000  # items that methods are compared on where clusterings are left out, and in a report
-_LINE = 12  # points from one name in the picture to the next
 
 
 @dataclass
@@ -124,15 +123,15 @@ class Comparison:
         rows = [asdict(row) for row in self.rows]
         return Columns({name: [row[name] for row in rows] for name in (rows[0] if rows else ())}).to_frame(kind)
 
-    def plot(self, x: str = "density", y: str = "ensemble_nmi", ax: Any = None) -> Any:
-        """One dot per method, density against agreement with the ensemble; methods that did not run are left out.
+    def plot(self, scores: Sequence[str] = ("density", "ensemble_nmi"), ax: Any = None) -> Any:
+        """One line of dots per method; methods that did not run are left out.
 
         Dashed lines mark the best single clustering.
 
         Parameters
         ----------
-        x, y : str, default="density", "ensemble_nmi"
-            The two scores, columns of ``to_frame()``.
+        scores : sequence of str, default=("density", "ensemble_nmi")
+            The scores, columns of ``to_frame()``.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
 
@@ -144,28 +143,20 @@ class Comparison:
         --------
         >>> import matplotlib, coassoc as ca; matplotlib.use("agg")
         >>> ax = ca.compare([[0, 1], [0, 1], [1, 0], [1, 0]], 2, ["kmeans", "sec"]).plot()
-        >>> sorted(text.get_text() for text in ax.texts)
-        ['kmeans', 'sec']
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['sec', 'kmeans']
         """
-        rows = [row for row in self.as_dict()["methods"] if row[x] is not None and row[y] is not None]
-        rows.sort(key=lambda row: row[y])
-        height = _LINE * (len(rows) + 6) / 72
-        ax = axes_or_new(ax, figsize=(6.5, max(4.0, height)))
+        rows = [asdict(row) for row in self.rows[::-1] if row.error is None]
+        ax = axes_or_new(ax, figsize=(6.5, 1.5 + 0.25 * len(rows)))
         best = {"density": self.zero_effort_density["best"], "ensemble_nmi": self.zero_effort_nmi["best"]}
-        for score, draw in ((x, ax.axvline), (y, ax.axhline)):
+        for score in scores:
+            (dots,) = ax.plot(
+                [row[score] for row in rows], [row["method"] for row in rows], "o", label=score.replace("_", " ")
+            )
             if score in best:
-                draw(best[score], color="0.5", linewidth=1, linestyle="--")
-        for row in rows:
-            ax.plot(row[x], row[y], "o")
-        ax.margins(0.1)
-        # names stand in a column on the right, far enough apart, each with a line to its dot
-        low, high = ax.get_ylim()
-        wanted = np.array([(row[y] - low) / (high - low) for row in rows])
-        for row, place in zip(rows, _apart(wanted, _LINE / (72 * ax.get_window_extent().height / ax.figure.dpi))):
-            line = {"arrowstyle": "-", "color": "0.75", "linewidth": 0.7, "relpos": (0, 0.5)}
-            where = {"xytext": (1.04, place), "textcoords": "axes fraction", "va": "center", "annotation_clip": False}
-            ax.annotate(row["method"], (row[x], row[y]), fontsize=9, arrowprops=line, **where)
-        ax.set(**{f"{axis}label": name.replace("_", " ").replace("nmi", "NMI") for axis, name in (("x", x), ("y", y))})
+                ax.axvline(best[score], color=dots.get_color(), linewidth=1, linestyle="--")
+        ax.grid(axis="y", color="0.9")
+        ax.legend(frameon=False)
         return ax
 
     def to_text(self) -> str:
@@ -260,13 +251,6 @@ def compare(
     return result
 
 
-def _apart(wanted: np.ndarray, gap: float) -> np.ndarray:
-    """Rising places at least `gap` apart and, where they fit, within [0, 1], near the rising places wanted."""
-    steps = gap * np.arange(len(wanted))
-    lowest = np.maximum.accumulate(np.maximum(wanted, 0.0) - steps)
-    return np.minimum(lowest, max(1.0 - gap * (len(wanted) - 1), 0.0)) + steps
-
-
 def check_methods(methods: Any) -> dict[str, tuple[Method, Settings]]:
     """What `compare` is to run, by name."""
     if not isinstance(methods, dict):
@@ -303,27 +287,25 @@ def _run_method(
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
     with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
-        row.left_out_nmi, _ = left_out_nmi(model, ensemble, seed or 0, engine)
+        row.left_out_nmi = left_out_nmi(model, ensemble, seed or 0, engine)
     labels = np.asarray(model.labels_)
     return score(row, ensemble, labels, known, engine), labels
 
 
-def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> tuple[float, set[int]] | tuple[None, None]:
+def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:
     """Mean NMI of the partitions with a consensus of other partitions: a whole fit to each of two random halves.
-
-    With the numbers of clusters of the two fits.
 
     Number of clusters, method and choice of partitions come from that half alone. An item that the half does not label
     has no cluster, and does not count. On at most MOST_COMPARED items. None for a single partition.
     """
     p = ensemble.n_partitions
     if p < 2:
-        return None, None
+        return None
     sample = sampled(ensemble, seed)
     halves = np.array_split(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x1EF7,))).permutation(p), 2)
     codes, sizes = sample.codes, sample.n_clusters
     parts = [Ensemble.from_codes(np.ascontiguousarray(codes[:, half]), sizes[half]) for half in halves]
-    total, numbers = 0.0, set()
+    total = 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for used, left in (parts, parts[::-1]):
@@ -332,8 +314,7 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> tupl
             if unlabelled is not None:  # other clusterers than those of coassoc give such items a cluster
                 labels[unlabelled] = -1
             total += float(partition_nmi(left, labels, engine=engine).sum())
-            numbers.add(len(np.unique(labels[labels >= 0])))
-    return total / p, numbers
+    return total / p
 
 
 def sampled(ensemble: Ensemble, seed: int) -> Ensemble:

@@ -43,8 +43,8 @@ def write_report(
     force : bool, default=False
         Overwrite an existing file.
     **settings
-        Those of :func:`coassoc.summarize`: ``labels``, ``method``, ``features``, ``compare``, ``title``,
-        ``random_state``, ``engine`` and others.
+        Those of :func:`coassoc.summarize`: ``labels``, ``method``, ``features``, ``title``, ``random_state``,
+        ``engine`` and others.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
         what = f"Items with a confidence of at least {SURE}; the others lie between clusters."
         scale = f"Good: {_percent(STABLE, 0)} or more. Bad: below {_percent(UNSTABLE, 0)}."
         told.append(("items surely placed", _percent(c["sure_share"]), _kind(c["sure_share"]), what, scale))
-    matched = c["left_out"]["matched"]
+    matched = c["left_out"]
     if matched is not None:
         name, value = "agreement with clusterings left out", plain_text.number(matched["consensus"], 2)
         kind = "good" if matched["consensus"] >= matched["member"] else "warn"
@@ -180,8 +180,6 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         "clusters": _table(s.clusters, _MOST_ROWS),
         "margins": _histogram(margin, np.linspace(-1, 1, 41)),
         "items": _table(s.items),
-        "pairs": _table({"co-association": s.distribution.grid, "share of pairs": s.distribution.cdf}),
-        "methods": _rows([{**row, "peak_bytes": None} for row in s.comparison]),
         **({"camps": _rows([{**one, "members": ", ".join(one["members"])} for one in s.camps])} if s.camps else {}),
         "alternatives": _rows(s.alternatives),
         "k": _table(s.number["curves"]),
@@ -191,8 +189,6 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
     }
     if s.confidence is not None:
         by_name["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
-    if s.features_k is not None:
-        by_name["k of features"] = _table({"ks": s.features_k.ks, **s.features_k.curves, "score": s.features_k.score})
     if s.profile is not None:
         by_name["profile"], by_name["effects"] = _profile(s.profile)
     if s.classes is not None:

@@ -10,17 +10,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.preprocessing import minmax_scale, scale
 
 from ..consensus.auto.confidence import SURE
 from ..consensus.auto.estimator import Consensus, NearestPartition
 from ..consensus.auto.refits import rand_index
-from ..consensus.auto.select_k import SelectK, select_k
 from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
 from ..consensus.hidden import HiddenCluster, hidden_clusters
-from ..consensus.registry import compared_methods, make_method
-from ..core.checks import check_choice
+from ..consensus.registry import make_method
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import align_labels, item_consensus, order_by_size, pairwise_nmi
 from ..metrics.counting import contingency, counts_of
@@ -29,17 +26,13 @@ from ..metrics.membership import ItemConsensus
 from ..metrics.profiles import profile as describe_clusters
 from .blocks import Blocks, typical_first
 from .comparison import MethodScores, known_classes, left_out_nmi, sampled, sampled_rows, score
-from .comparison import compare as run_methods
-from .distribution import Distribution, pair_distribution
 from .tidy import cluster_table, item_columns, partition_columns
 
 _MOST_BLOCKS = 200  # rows of the co-association picture
 _MOST_LEAVES = 64
 _MOST_MATCHED = 100  # clusters of a base partition that a consensus is fitted with for comparison
-_MOST_METHODS = 6  # columns of the flow between methods
 _MOST_INPUTS = 9  # columns of the flow between clusterings, beside the answer
 _MOST_FLOWING = 60  # clusters of a partition in a flow
-_MOST_FEATURE_ROWS = 5000  # items whose features are asked for the number of clusters
 
 
 @dataclass
@@ -53,22 +46,20 @@ class Summary:
     input : dict
         Items, partitions, their least and most clusters, share of missing labels.
     consensus : dict
-        Method, clusters, verdict, scores, the clustering most like it (``nearest``), and how a single base partition
-        compares (``left_out``).
+        Method, clusters, verdict, scores, the clustering most like it (``nearest``), and how it compares with the best
+        single clustering on clusterings left out (``left_out``, or None).
     camps : list of dict
         Where the clusterings are camps: the names of the members of each, and its answer. Else empty.
     hidden : list of HiddenCluster
         Small clusters that most finer clusterings share and the consensus does not have.
     number : dict
         How many clusters: the curves over k, the suggested number and the runners-up.
-    features_k : SelectK or None
-        What the features say about the number of clusters, where they are given.
     profile : dict or None
         Columns of :func:`coassoc.profile`, where features are given: how each feature tells each cluster from the rest.
     alternatives : list of dict
         Other methods and numbers of clusters: clusters, method, agreement, stability, distance from the consensus.
     flows : dict
-        ``"inputs"``, ``"k"``, ``"methods"`` and ``"camps"``: (name, labels) of partitions to draw side by side, on at
+        ``"inputs"``, ``"k"`` and ``"camps"``: (name, labels) of partitions to draw side by side, on at
         most 20,000 items, clusters named as in `labels`.
     clusters : dict
         Columns of :func:`coassoc.report.cluster_table`; mean ``confidence`` where the consensus has it.
@@ -91,10 +82,6 @@ class Summary:
         consensus, and its weight in it.
     agreement : ndarray of shape (n_partitions, n_partitions)
         NMI between every two base partitions.
-    distribution : Distribution
-        CDF of the co-association over pairs, and PAC.
-    comparison : list of dict
-        Other methods on the same ensemble, on at most 20,000 items.
     labels : ndarray
         The consensus, clusters ordered by size.
     """
@@ -105,7 +92,6 @@ class Summary:
     camps: list[dict[str, Any]]
     hidden: list[HiddenCluster]
     number: dict[str, Any]
-    features_k: SelectK | None
     profile: dict[str, np.ndarray] | None
     alternatives: list[dict[str, Any]]
     flows: dict[str, list[tuple[str, np.ndarray]]] = field(repr=False)
@@ -119,8 +105,6 @@ class Summary:
     items: dict[str, np.ndarray] = field(repr=False)
     partitions: dict[str, np.ndarray]
     agreement: np.ndarray = field(repr=False)
-    distribution: Distribution
-    comparison: list[dict[str, Any]]
     labels: np.ndarray = field(repr=False)
 
 
@@ -132,8 +116,6 @@ def summarize(
     method: Any = "auto",
     features: Any = None,
     feature_names: Any = None,
-    scaling: str = "raw",
-    compare: Any = True,
     title: str = "Consensus report",
     max_items: int = 5000,
     random_state: int = 0,
@@ -154,14 +136,9 @@ def summarize(
     method : str or estimator, default="auto"
         How the consensus is found; ``"auto"`` is :class:`coassoc.Consensus`.
     features : array-like of shape (n_samples, n_features) or None, default=None
-        Features of the items: they explain the clusters, and :func:`coassoc.select_k` says how many clusters, from 2
-        to 10, they support.
+        Features of the items, which explain the clusters.
     feature_names : sequence of str or None, default=None
         Names of the columns of `features`; None takes those of a data frame, or their positions.
-    scaling : {"raw", "z", "minmax"}, default="raw"
-        How features are scaled before they are asked for the number of clusters.
-    compare : bool or list of str, default=True
-        Which other methods to run; True is a few fast ones, False none.
     title : str, default="Consensus report"
         Title of the page.
     max_items : int, default=5000
@@ -180,14 +157,14 @@ def summarize(
     Notes
     -----
     Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
-    partitions agree beyond chance, and how many clusters they suggest. Other methods are compared on at most 20,000
-    items.
+    partitions agree beyond chance, and how many clusters they suggest. Clusterings are left out, and partitions are
+    drawn side by side, on at most 20,000 items.
 
     Examples
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 2], [1, 0, 2], [1, 2, 2], [2, 2, 1], [2, 2, 1], [0, 2, 1]] * 5
-    >>> summary = ca.report.summarize(table, compare=False)
+    >>> summary = ca.report.summarize(table)
     >>> summary.consensus["n_clusters"], summary.clusters["size"].tolist()
     (3, [15, 15, 15])
     >>> print(f"closest to clustering {summary.consensus['nearest'].name}, ARI {summary.consensus['nearest'].ari:.2f}")
@@ -218,25 +195,17 @@ def summarize(
     say("partitions")
     agreement = pairwise_nmi(ensemble, engine=engine)
     partitions = partition_columns(ensemble, consensus, agreement, engine)
-    members = partitions["nmi_with_others"]
-    left_out = _left_out(sample, members, model, random_state, engine)
-    row.left_out_nmi = left_out["consensus"]
+    left_out = _left_out(sample, partitions["nmi_with_others"], model, random_state, engine)
     if own:
         nearest, rand = answer.nearest_partition_, answer.partition_agreement_
     else:
         rand = _rand_indices(ensemble, consensus, engine)
         nearest = NearestPartition(int(rand.argmax()), ensemble.names[int(rand.argmax())], float(rand.max()))
-    say("pairs")
-    distribution = pair_distribution(ensemble, random_state)
-    features_k = profile = None
+    profile = None
     if features is not None:
         say("features")
-        X, names = _feature_table(features, feature_names, ensemble.n_samples)
-        scaled = _scaled(X[at][:: max(1, sample.n_samples // _MOST_FEATURE_ROWS)], scaling)
-        features_k = select_k(scaled, range(2, 11), reference="gaussian", random_state=random_state)
-        profile = dict(describe_clusters(consensus, X, names, n_features=None))
-    others, other_labels = _comparison(sample, consensus[at], row, k, compare, random_state, engine, say)
-    alternatives, flows = _alternatives(answer, consensus[at], other_labels, at)
+        profile = dict(describe_clusters(consensus, features, feature_names, n_features=None))
+    alternatives, flows = _alternatives(answer, consensus[at], at)
     flows["inputs"] = _inputs(sample, consensus[at], nearest.position)
     return Summary(
         title=title,
@@ -266,7 +235,6 @@ def summarize(
             for one in hidden_clusters(sample, consensus[at], engine=engine)
         ],
         number=_number(answer),
-        features_k=features_k,
         profile=profile,
         alternatives=alternatives,
         flows=flows,
@@ -280,8 +248,6 @@ def summarize(
         items=_items(ensemble, consensus, strength, confidence, max_items, random_state),
         partitions={**partitions, "ari_with_consensus": rand, "weight": answer.partition_weights_},
         agreement=agreement,
-        distribution=distribution,
-        comparison=others,
         labels=consensus,
     )
 
@@ -335,47 +301,19 @@ def _inputs(sample: Ensemble, labels: np.ndarray, nearest: int) -> list[tuple[st
     return [(name, align_labels(labels, other)) for _, _, name, other in levels]
 
 
-def _feature_table(features: Any, names: Any, n_samples: int) -> tuple[np.ndarray, list[str]]:
-    """Features as numbers, and their names."""
-    if names is None:
-        names = getattr(features, "columns", None)
-    X = np.asarray(features, dtype=np.float64)
-    if X.ndim != 2 or len(X) != n_samples:
-        raise ValueError(f"features must have shape ({n_samples}, n_features), one row per item, got {X.shape}.")
-    return X, [str(name) for name in (range(X.shape[1]) if names is None else names)]
+def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, seed: int, engine: Any) -> dict[str, Any] | None:
+    """Agreement with partitions left out, of the best single partition and of a consensus of as many clusters.
 
-
-def _scaled(X: np.ndarray, scaling: str) -> np.ndarray:
-    """Features without missing values (those become the mean of the column), scaled."""
-    known = np.isfinite(X)
-    X = np.where(known, X, np.sum(X, axis=0, where=known) / np.maximum(known.sum(axis=0), 1))
-    scaling = check_choice(scaling, "scaling", ("raw", "z", "minmax"))
-    return X if scaling == "raw" else scale(X) if scaling == "z" else minmax_scale(X)
-
-
-
-def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, seed: int, engine: Any) -> dict[str, Any]:
-    """Agreement with partitions left out: of the consensus, of single partitions, and of both at the same k.
-
-    A single partition is scored on all others. The consensus is fitted without the partition it is scored on, which
-    given labels (`model` None) cannot be. The number of clusters matters to NMI, so the best partition is compared with
-    a consensus of as many clusters.
+    A single partition is scored on all others. The consensus is fitted without the partitions it is scored on, which
+    given labels (`model` None) cannot be.
     """
-    left_out: dict[str, Any] = {"mean": float(members.mean()), "best": float(members.max())}
-    left_out |= {"consensus": None, "matched": None}
-    if model is None or ensemble.n_partitions < 2:
-        return left_out
-    own, numbers = left_out_nmi(model, ensemble, seed, engine)
-    left_out["consensus"] = own
     few = np.flatnonzero(ensemble.n_clusters <= _MOST_MATCHED)
-    if len(few) and "n_clusters" in model.get_params():
-        best = int(few[members[few].argmax()])
-        clusters = int(ensemble.n_clusters[best])
-        if numbers != {clusters}:
-            own, _ = left_out_nmi(clone(model).set_params(n_clusters=clusters), ensemble, seed, engine)
-        facts = {"name": ensemble.names[best], "k": clusters, "member": float(members[best]), "consensus": own}
-        left_out["matched"] = facts
-    return left_out
+    if model is None or ensemble.n_partitions < 2 or len(few) == 0 or "n_clusters" not in model.get_params():
+        return None
+    best = int(few[members[few].argmax()])
+    k = int(ensemble.n_clusters[best])
+    consensus = left_out_nmi(clone(model).set_params(n_clusters=k), ensemble, seed, engine)
+    return {"name": ensemble.names[best], "k": k, "member": float(members[best]), "consensus": consensus}
 
 
 def _number(answer: Consensus) -> dict[str, Any]:
@@ -384,40 +322,28 @@ def _number(answer: Consensus) -> dict[str, Any]:
     return {"curves": curves, "suggested": suggested, "runners_up": answer.runners_up_ if suggested else []}
 
 
-def _alternatives(answer: Consensus, labels: np.ndarray, others: dict[str, np.ndarray], at: Any) -> tuple[list, dict]:
+def _alternatives(answer: Consensus, labels: np.ndarray, at: Any) -> tuple[list, dict]:
     """Rows of the table of alternatives, and the partitions of the flows; `labels` are those of the items `at`."""
     own_labels = order_by_size(answer.labels_)[at]
     is_answer = bool((own_labels == labels).all())
-    k = int(labels.max()) + 1
     first = (answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, own_labels, None)
     partitions: list[tuple[int, str, float, float, np.ndarray, int | None]] = [first]
     for one in answer.alternatives_:
         partitions.append((one.n_clusters, one.method, one.agreement, one.stability, one.labels[at], one.camp))
-    rows, by_k, by_method = [], {}, {}
+    rows, by_k = [], {}
     by_camp: list[tuple[str, np.ndarray]] = []
     for i, (clusters, method, agreement, stability, other, camp) in enumerate(partitions):
         chosen, other = i == 0 and is_answer, align_labels(labels, other)
         facts = {"clusters": clusters, "method": method if camp is None else f"{method}, camp {camp + 1} alone"}
         facts |= {"agreement": agreement, "stability": stability}
-        rows.append({**facts, "distance": _distance(labels, other), "chosen": chosen})
+        distance = max(0.0, 1.0 - rand_index(contingency(labels, other)))
+        rows.append({**facts, "distance": distance, "chosen": chosen})
         if camp is not None:
             by_camp.append((f"camp {camp + 1}", other))
-            continue
-        if clusters == k:
-            by_method["this report" if chosen else method] = other
-        if method == answer.method_ and clusters > 1:
-            by_k[f"k = {clusters}" + " (this report)" * chosen] = (clusters, other)
-    if not is_answer:
-        by_method = {"this report": labels, **by_method}
-    by_method.update({name: align_labels(labels, other) for name, other in others.items() if other.max() + 1 == k})
-    nearest = sorted(by_method.items(), key=lambda item: _distance(labels, item[1]))[:_MOST_METHODS]
-    ordered = sorted(by_k.items(), key=lambda item: item[1][0])
-    columns = {"k": [(text, other) for text, (_, other) in ordered], "methods": nearest, "camps": by_camp}
+        elif method == answer.method_ and clusters > 1:
+            by_k[clusters] = (f"k = {clusters}" + " (this report)" * chosen, other)
+    columns = {"k": [by_k[clusters] for clusters in sorted(by_k)], "camps": by_camp}
     return rows, {name: [p for p in flow if p[1].max() < _MOST_FLOWING] for name, flow in columns.items()}
-
-
-def _distance(labels: np.ndarray, other: np.ndarray) -> float:
-    return max(0.0, 1.0 - rand_index(contingency(labels, other)))
 
 
 def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) -> dict[str, np.ndarray]:
@@ -469,20 +395,3 @@ def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] 
     columns = {name: values.tolist() for name, values in tree.table().items()}
     columns["cut"] = min(k, model.n_leaves_)
     return columns
-
-
-def _comparison(sample, labels, row: MethodScores, k: int, compare, seed: int, engine, say) -> tuple[list[dict], dict]:
-    """The consensus and other methods at the same k, and the labels of those; a method that cannot run says why."""
-    row = score(replace(row), sample, labels, known_classes(sample), engine)
-    rows = [{**asdict(row), "chosen": True}]
-    if compare is False or compare is None:
-        return rows, {}
-    known = compared_methods()
-    names = [name for name, (method, _) in known.items() if method.quick] if compare is True else list(compare)
-    names = [n for n in names if n not in known or known[n][0].class_name != row.method or known[n][1]]
-    if not names:
-        return rows, {}
-    result = run_methods(
-        sample, k, names, random_state=seed, engine=engine, progress=lambda name: say(f"comparing: {name}")
-    )
-    return rows + [{**asdict(other), "chosen": False} for other in result.rows], result.labels

@@ -102,7 +102,7 @@
   const xy = (x, y, series, tip, more = {}) => ({
     tip, option: { grid: { left: 62, right: 24, top: more.legend ? 40 : 18, bottom: 48 }, xAxis: x, yAxis: { nameGap: 44, ...y }, series, ...more },
   });
-  const curves = (table, names, unit, marks) => {
+  const curves = (table, names, marks) => {
     const ks = column(table, "ks"), values = names.map((name) => column(table, name).map(unit(column(table, name))));
     const style = (bold) => ({ width: bold ? 3.5 : 1.6, color: bold ? css("--ink") : undefined });
     return xy(axis("number of clusters k", { type: "value", min: ks[0], max: ks.at(-1), minInterval: 1 }), axis("", { type: "value" }),
@@ -202,23 +202,10 @@
         roam: false, label: { position: "bottom", distance: 6 }, labelLayout: { hideOverlap: true }, lineStyle: { color: css("--muted"), width: 1 } }] },
     };
   };
-  const methods = () => {
-    const names = column("methods", "method"), left = column("methods", "left out nmi"), x = column("methods", "density");
-    const [y, name] = left[0] == null ? [column("methods", "ensemble nmi"), "ensemble NMI"] : [left, "NMI with clusterings left out"];
-    const ran = names.map((_, i) => i).filter((i) => x[i] != null && y[i] != null);
-    const order = [...ran].sort((a, b) => y[b] - y[a]), step = Math.max(16, 320 / ran.length); // a column of names, each with a line to its dot
-    const drawn = xy(axis("density", { type: "value", scale: true }), axis(name, { type: "value", scale: true, nameGap: 48 }), [{
-      type: "scatter", label: { show: true, color: css("--ink"), formatter: (p) => names[ran[p.dataIndex]], position: "right" },
-      labelLayout: ({ dataIndex }) => ({ x: "82%", y: 18 + step * (order.indexOf(ran[dataIndex]) + 0.5), verticalAlign: "middle" }), labelLine: { show: true, length2: 5, lineStyle: { color: css("--rule") } },
-      data: ran.map((i) => ({ value: [x[i], y[i]], symbolSize: i ? 10 : 16, itemStyle: { color: i ? PALETTE[0] : css("--warn") } })),
-    }], (i) => `${names[ran[i]]}: density ${fixed(x[ran[i]], 4)}, ${name} ${fixed(y[ran[i]], 4)}`, { grid: { left: 70, right: "22%", top: 18, bottom: 48 } });
-    return { ...drawn, height: 66 + step * ran.length };
-  };
   const pictures = {
-    "k": () => curves("k", ["score", "agreement", "stability", "eigengap", "balance"], unit, [
+    "k": () => curves("k", ["score", "agreement", "stability", "eigengap", "balance"], [
       ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
-    "k of features": () => curves("k of features", ["neighbours", "stability"], () => (v) => v, []),
-    ...Object.fromEntries(["flow camps", "flow inputs", "flow k", "flow methods"].map((name) => [name, () => flow(name)])),
+    ...Object.fromEntries(["flow camps", "flow inputs", "flow k"].map((name) => [name, () => flow(name)])),
     "inputs": () => {
       const names = column("clusterings", "clustering"), x = column("clusterings", "clusters"), y = column("clusterings", "ari with consensus");
       return xy(axis("clusters of the clustering", { type: "value", scale: true, minInterval: 1 }), axis("adjusted Rand index", { type: "value", max: 1 }), [{
@@ -255,14 +242,6 @@
       const room = 24 + Math.min(110, 7 * Math.max(...labels.map((one) => one.length)));
       return heat("agreement", labels, { room, axisLabel: { ...words, rotate: 55 } }, { room, axisLabel: words }, undefined, width);
     },
-    "pairs": () => {
-      const x = column("pairs", "co-association"), y = column("pairs", "share of pairs");
-      return xy(axis("co-association of a pair", { type: "value", max: 1 }), axis("share of pairs at most that", { type: "value", max: 1 }), [{
-        type: "line", step: "end", showSymbol: false, data: x.map((v, i) => [v, y[i]]), itemStyle: { color: css("--accent") },
-        markArea: { silent: true, itemStyle: { color: css("--warn"), opacity: 0.1 }, data: [[{ xAxis: 0.1 }, { xAxis: 0.9 }]] },
-      }], (i) => `${fixed(100 * y[i], 1)} % of the pairs have a co-association of at most ${fixed(x[i], 2)}`);
-    },
-    "methods": methods,
   };
 
   const charts = all("[data-chart]").map((box) => ({ box, chart: null }));
