@@ -68,3 +68,9 @@ def test_every_axiom_on_its_page_has_its_test():
     text = (ROOT / "tests" / "consensus" / "auto" / "test_axioms.py").read_text(encoding="utf-8")
     page = (ROOT / "docs" / "axioms.md").read_text(encoding="utf-8")
     assert set(re.findall(r"`(test_\w+)`", page)) == set(re.findall(r"^def (test_\w+)", text, re.M))
+
+
+def test_ci_runs_the_commands_of_the_readme():
+    readme, ci = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
+    tests = [line for line in readme.splitlines() if line.startswith("python3 -m venv") and "pytest" in line]
+    assert len(tests) == 1 and tests[0] in ci.splitlines()
