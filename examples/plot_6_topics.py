@@ -59,6 +59,6 @@ for c in range(answer.n_clusters_):
     print(c, int((answer.labels_ == c).sum()), " ".join(table["feature"][table["cluster"] == c]))
 
 # %%
-# BERTopic takes the same clusterer in place of HDBSCAN: ``BERTopic(hdbscan_model=ca.ConsensusClustering(20))``.
+# BERTopic takes a consensus in place of HDBSCAN: :doc:`/guide/topics`.
 ca.report.plot_coassociation(runs, answer.labels_)
 plt.show()

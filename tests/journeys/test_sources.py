@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
 from known_truth import cells
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -88,28 +93,24 @@ def test_cells_in_scanpy():
 class TestTopics:
     """BERTopic takes any clusterer as ``hdbscan_model``: it calls ``fit`` and reads ``labels_``, then ``predict``."""
 
-    @pytest.fixture
-    def documents(self):
-        rng = np.random.default_rng(0)
-        words = [["goal", "ball", "team"], ["vote", "law", "state"], ["star", "moon", "orbit"]]
+    def test_the_parts_that_topic_models_use(self):
         topics = np.repeat(np.arange(3), 40)
-        texts = [" ".join(rng.choice(words[t], size=6)) for t in topics]
-        return texts, np.eye(3)[topics] * 5 + rng.normal(size=(120, 3)), topics
-
-    def test_the_parts_that_topic_models_use(self, documents):
-        _, X, topics = documents
+        X = np.eye(3)[topics] * 5 + np.random.default_rng(0).normal(size=(120, 3))
         model = ca.ConsensusClustering(3, n_partitions=6, random_state=0)
         model.fit(X, y=None)
         assert adjusted_rand_score(topics, model.labels_) == 1
         assert model.predict(X[:5]).tolist() == model.labels_[:5].tolist()
 
-    def test_bertopic(self, documents):
-        bertopic = pytest.importorskip("bertopic")
-        dimensionality = pytest.importorskip("bertopic.dimensionality")
-        texts, X, topics = documents
-        model = bertopic.BERTopic(
-            umap_model=dimensionality.BaseDimensionalityReduction(),
-            hdbscan_model=ca.ConsensusClustering(3, n_partitions=6, random_state=0),
-        )
-        found, _ = model.fit_transform(texts, embeddings=X)
-        assert adjusted_rand_score(topics, found) == 1
+    @pytest.mark.filterwarnings("ignore")
+    def test_the_page_on_topics(self, tmp_path):
+        for package in ("bertopic", "umap", "hdbscan"):
+            pytest.importorskip(package)
+        text = (DOCS / "guide" / "topics.md").read_text()
+        spec = importlib.util.spec_from_file_location("make_pages", DOCS / "make_pages.py")
+        make_pages = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(make_pages)
+        run = make_pages.run_blocks(text, tmp_path)
+        score = re.compile(r"\d\.\d+")
+        found, expected = ([float(number) for number in score.findall(page)] for page in (run, text))
+        assert found == pytest.approx(expected, abs=0.05)  # UMAP's result depends on the processor
+        assert score.sub("", run) == score.sub("", text)
