@@ -17,7 +17,7 @@ HEAVY = ["sklearn", "scipy", "matplotlib", "pandas", "polars", "pyarrow", "dask"
 
 
 LIGHT = [
-    "import coassoc",
+    "import coassoc; coassoc.show_config()",
     "import coassoc.consensus.registry as r; r.method_names(); r.methods_table()",
     "from coassoc import cli; cli.main([])",
     "import coassoc as ca; ca.Ensemble([[0, 1], [1, 1]])",

@@ -96,7 +96,7 @@ def test_engines_agree(blocks, engine):
     assert (ours.labels_ == expected.labels_).all() and ours.stability_ == expected.stability_
 
 
-def test_the_contract_of_scikit_learn(blocks, tmp_path):
+def test_the_contract_of_scikit_learn(blocks):
     graph, _ = blocks
     ens = ca.Ensemble.from_communities(runs_of(ca.consensus.leiden.Edges.of(graph).igraph(), 5))
     model = ca.GraphConsensus(2.0, n_init=2, random_state=1)
@@ -104,8 +104,6 @@ def test_the_contract_of_scikit_learn(blocks, tmp_path):
     labels = model.fit_predict(ens, graph=graph)
     assert model.transform(ens).shape == (300, model.n_clusters_)
     assert (labels == clone(model).fit(ens.codes.astype(int), graph=graph).labels_).all()
-    model.save(tmp_path / "model.skops")
-    assert (ca.load(tmp_path / "model.skops").labels_ == labels).all()
 
 
 def test_nodes_without_labels_get_none_and_lone_nodes_their_own():
@@ -130,14 +128,11 @@ def test_what_does_not_fit_is_refused(settings, graph, words):
         ca.GraphConsensus(**settings).fit([[0], [1]], graph=graph)
 
 
-def test_stable_leiden_refuses_too_few_runs_and_no_resolution(blocks):
+def test_stable_leiden_refuses_too_few_runs_no_resolution_and_no_igraph(blocks, monkeypatch):
     with pytest.raises(ValueError, match="n_runs must be at least 4"):
         ca.stable_leiden(blocks[0], 3)
     with pytest.raises(ValueError, match="at least one number"):
         ca.stable_leiden(blocks[0], resolution=[])
-
-
-def test_without_igraph_the_install_line_is_given(monkeypatch, blocks):
     monkeypatch.setitem(sys.modules, "igraph", None)
     with pytest.raises(ImportError, match=r"pip install coassoc\[graph\]"):
         ca.stable_leiden(blocks[0])

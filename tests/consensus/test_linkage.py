@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cut_tree, is_valid_linkage
 
 import oracle
-from coassoc.consensus.linkage import LINKAGES, Merges, agglomerate, row_starts, single_linkage
+from coassoc.consensus.linkage import LINKAGES, Merges, agglomerate, single_linkage
 from coassoc.consensus.similarity import row_counts, row_similarities
 from coassoc.engines import Numpy
 from coassoc.engines.compiled import kernels as _compiled
@@ -102,13 +102,6 @@ def test_kernel_refuses_what_does_not_fit(kernels):
         _compiled.co_occurrences(np.zeros((2, 3), np.uint8), np.zeros(4))
     with pytest.raises(ValueError, match="too many columns"):
         _compiled.co_occurrences(np.zeros((300, 3), np.uint8), np.zeros(3))
-
-
-def test_row_starts_index_the_condensed_triangle():
-    n = 7
-    start = row_starts(n)
-    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    assert [start[i] + j for i, j in pairs] == list(range(len(pairs)))
 
 
 def test_labels_and_matrix_follow_from_merges():

@@ -80,45 +80,24 @@ def test_string_labels_and_names_survive(tmp_path):
     assert (again.predict(frame) == model.labels_).all()
 
 
-def test_a_tree_is_cut_as_before(tmp_path):
-    model = ca.BisectingConsensus(max_leaves=6, random_state=0).fit(TABLE)
-    model.save(tmp_path / "m.skops")
-    again = ca.load(tmp_path / "m.skops")
-    assert all((again.cut(k) == model.cut(k)).all() for k in range(1, 7)) and again.to_newick() == model.to_newick()
-
-
-@pytest.mark.parametrize(
-    ("engine", "name"),
-    [(ca.engines.Numpy(chunk_rows=7), "numpy"), (ca.engines.Native(n_threads=1), "native"),
-     (ca.engines.Stream(), "auto"), ("stream", "stream")],
-)  # fmt: skip
-def test_engines_are_kept_by_name(tmp_path, engine, name):
-    model = ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE)
-    model.set_params(engine=engine).save(tmp_path / "m.skops")
-    assert ca.load(tmp_path / "m.skops").engine == name
-    assert model.engine is engine
-
-
-def test_generators_are_kept(tmp_path):
+def test_engines_are_kept_by_name_and_generators_as_they_are(tmp_path):
+    kinds = {"numpy": ca.engines.Numpy(chunk_rows=7), "native": ca.engines.Native(n_threads=1)}
+    kinds |= {"auto": ca.engines.Stream(), "stream": "stream"}
     model = ca.KMeansConsensus(3, random_state=np.random.default_rng(0), engine="numpy").fit(TABLE)
-    model.save(tmp_path / "m.skops")
     state = model.random_state.bit_generator.state
-    assert ca.load(tmp_path / "m.skops").random_state.bit_generator.state == state
+    for name, engine in kinds.items():
+        model.set_params(engine=engine).save(tmp_path / "m.skops", force=True)
+        again = ca.load(tmp_path / "m.skops")
+        assert again.engine == name and model.engine is engine
+        assert again.random_state.bit_generator.state == state
 
 
-def test_consensus_clustering_keeps_its_base_models(tmp_path):
-    model = ca.ConsensusClustering(3, n_partitions=6, feature_fraction=0.7, random_state=0, engine="numpy").fit(X)
-    model.save(tmp_path / "m.skops")
-    again = ca.load(tmp_path / "m.skops")
-    assert (again.predict(X) == model.predict(X)).all()
-    assert all(isinstance(base, KMeans) for base in again.base_models_)
-
-
-def test_a_pipeline_of_scikit_learn_is_kept_and_what_reads_arrays_unchecked_is_not(tmp_path):
-    base = make_pipeline(StandardScaler(), KMeans(3, n_init=1))
-    model = ca.ConsensusClustering(3, clusterer=base, n_partitions=3, random_state=0, engine="numpy").fit(X)
-    model.save(tmp_path / "m.skops")
-    assert (ca.load(tmp_path / "m.skops").predict(X) == model.predict(X)).all()
+def test_base_models_of_scikit_learn_are_kept_and_what_reads_arrays_unchecked_is_not(tmp_path):
+    for base in (None, make_pipeline(StandardScaler(), KMeans(3, n_init=1))):
+        settings = {"n_partitions": 3, "feature_fraction": 0.7, "random_state": 0, "engine": "numpy"}
+        model = ca.ConsensusClustering(3, clusterer=base, **settings).fit(X)
+        model.save(tmp_path / "m.skops", force=True)
+        assert (ca.load(tmp_path / "m.skops").predict(X) == model.predict(X)).all()
     model.base_models_[0] = OneClassSVM().fit(X)
     with pytest.raises(TypeError, match=r"ConsensusClustering holds sklearn\.svm\._classes\.OneClassSVM"):
         model.save(tmp_path / "other.skops")

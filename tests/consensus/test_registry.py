@@ -34,32 +34,26 @@ def package(tmp_path, monkeypatch):
 
 @pytest.fixture
 def toy(package):
-    return registry.register("toy", "toys.method:Toy", optimises="fun", time="none", memory="none", quick=True)
+    return registry.register("toy", "toys.method:Toy", optimises="fun", time="none", memory="none")
 
 
-def test_a_registered_method_is_known_by_name_and_class(toy):
+def test_a_registered_method_is_known_by_name_and_class_and_compared(toy):
     assert registry.make_method("toy", n_clusters=2, n_init=None, absent=1).n_clusters == 2
     assert registry.find_method("TOY") is toy
     assert consensus.Toy is toy.estimator
     assert "| `Toy` | `toy` | fun |" in registry.methods_table()
 
 
-def test_a_registered_method_runs_from_the_command_line(toy, tmp_path, capsys):
+def test_a_registered_method_runs_from_the_command_line_and_is_saved(toy, tmp_path, capsys):
     path = tmp_path / "labels.csv"
     path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in TABLE))
     for command in ("fit", "report", "compare"):
         assert "toy" in cli.command_parser(command, cli.load(command)).format_help()
     assert cli.main(["fit", str(path), "-k", "2", "-m", "toy"]) == 0
     assert "Toy" in capsys.readouterr().out
-
-
-def test_a_registered_method_is_compared_and_reported(toy):
     assert [row.method for row in ca.compare(TABLE, 2, ["toy", "kmeans"]).rows] == ["toy", "kmeans"]
     model = ca.ConsensusClustering(2, method="toy", n_partitions=3, random_state=0).fit(np.arange(12.0).reshape(6, 2))
     assert type(model.consensus_) is toy.estimator
-
-
-def test_a_registered_method_is_saved_and_loaded(toy, tmp_path):
     model = toy.make(n_clusters=2, random_state=0).fit(TABLE)
     model.save(tmp_path / "toy.skops")
     again = ca.load(tmp_path / "toy.skops")

@@ -153,13 +153,6 @@ def test_thirty_columns_and_fifty_clusters_fit_a_page():
     assert edge <= ax.figure.bbox.x1 + 1  # nothing is cut off
 
 
-def test_shared_cells_are_counted():
-    from coassoc.metrics.counting import contingency
-
-    above, below = np.array([0, 0, 1, 1, -1, 1]), np.array([0, 1, 1, 2, 0, -1])
-    assert contingency(above, below).tolist() == [[1, 1, 0], [0, 1, 1]]
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_after_scanpy(tmp_path):
     sc = pytest.importorskip("scanpy", reason="scanpy is not installed")

@@ -19,8 +19,7 @@ from twins import fixtures as twin
 from twins.cases import noisy_table, planted
 from twins.fixtures import Watch, as_if_on_device, on_device
 
-STARTED = ("KMeansConsensus", "SEC", "ECC", "DensityConsensus", "AgreementConsensus")
-ALL = (*STARTED, "BisectingConsensus")
+ALL = ("KMeansConsensus", "SEC", "ECC", "DensityConsensus", "AgreementConsensus", "BisectingConsensus")
 
 make = twin.engines  # a fixture
 
@@ -67,22 +66,18 @@ def check_same_fit(make, method, where, monkeypatch, host, weight=None, **init):
 
 
 @pytest.mark.parametrize("where", ["device", "host"])
-@pytest.mark.parametrize("method", STARTED)
-def test_a_start_on_the_gpu(make, method, where, monkeypatch):
-    host, _ = planted(6, n=n_items(method), p=4, width=np.uint8, most=6, missing=0.1)
-    labels = (np.arange(host.n_samples) * 7 % 5 * 3 + 2).astype((np.int8, np.int64, np.uint16)[len(method) % 3])
-    if method == "KMeansConsensus":
-        labels[::9] = -1  # items without a start
-    check_same_fit(make, method, where, monkeypatch, host, init=labels)
-
-
-@pytest.mark.parametrize("where", ["device", "host"])
 @pytest.mark.parametrize("method", ALL)
-def test_multiplicities_on_the_gpu(make, method, where, monkeypatch):
+def test_multiplicities_and_a_start_on_the_gpu(make, method, where, monkeypatch):
     dtype = (np.int64, np.float32, np.bool_, np.uint8)[(ALL.index(method) + len(where)) % 4]
     host, _ = planted(8, n=n_items(method), p=4, width=np.uint8, most=6, missing=0.3)
     weight = np.random.default_rng(0).integers(0, 2 if dtype is np.bool_ else 4, size=host.n_samples).astype(dtype)
     check_same_fit(make, method, where, monkeypatch, host, weight)
+    if method == "BisectingConsensus":  # which takes no start
+        return
+    labels = (np.arange(host.n_samples) * 7 % 5 * 3 + 2).astype((np.int8, np.int64, np.uint16)[len(method) % 3])
+    if method == "KMeansConsensus":
+        labels[::9] = -1  # items without a start
+    check_same_fit(make, method, where, monkeypatch, host, init=labels)
 
 
 @pytest.mark.parametrize("method", ALL)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from by_hand import LEVELS, WIDTHS, brute_counts
+from by_hand import LEVELS, WIDTHS, brute_counts, natives
 from coassoc.core.counts import ScoreTable
 from coassoc.engines import Native
 from coassoc.engines.native import engine as _native
@@ -16,15 +16,6 @@ from coassoc.ensemble import Ensemble
 pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 
 MOST = 2**31 - 1
-
-
-def natives():
-    """Chunks of one block are scored in bytes however few rows there are."""
-    return [
-        Native(n_threads=threads, chunk_rows=rows, simd=level, blocked_copy=copy)
-        for level in LEVELS
-        for threads, rows, copy in ((1, 64, True), (3, 64, True), (1, 640, False), (1, None, True))
-    ]
 
 
 def random_ensemble(rng, n, sizes, missing=0.0, width=np.uint8):

@@ -100,14 +100,17 @@ def test_counts_of_a_table_larger_than_the_caches():
 # -- distances ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("p", "bits"), [(1, 0), (3, 0), (16, 8), (17, 40), (128, 0), (254, 31), (255, 0), (256, 0)])
+@pytest.mark.parametrize(
+    ("p", "bits"), [(1, 0), (3, 0), (7, 6), (16, 8), (17, 40), (128, 0), (254, 31), (255, 0), (255, 6), (256, 6)]
+)
 def test_distances_are_brute_force(p, bits):
-    """Unit weights, and weights whose sums need so many bits; with the second come copies and missing labels."""
+    """Unit weights, weights of 64, and weights whose sums need so many bits; but for the first with missing labels."""
     rng = np.random.default_rng([p, bits])
     for n in (1, 64, 65, 2047, 2048, 2049, 4160, 6145, 20_001) if p < 16 and not bits else (65, 2049):
         most = 1 + int(rng.choice([1, 3, 200]))
-        ensemble = make_ensemble(rng, n, p, most, noise=0.8, missing=0.1 * (bits > 0))
+        ensemble = make_ensemble(rng, n, p, most, noise=0.8, missing=(0.0, 0.1, 0.9)[(bits > 0) + (bits == 6)])
         weights = rng.integers(0, max(1, 2**bits // p) + 1, size=p) if bits else np.ones(p, int)
+        weights = np.full(p, 64) if bits == 6 else weights
         copies = rng.integers(0, 4, size=n) + (np.arange(n) == 0) if bits else None
         times = counting_copies(ensemble, copies)
         seedings = [

@@ -12,7 +12,7 @@ from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, seeded_fits
 from coassoc.core.counts import ScoreTable
-from coassoc.core.objectives import ONE_SIDED, KMeansObjective, seeding_weights
+from coassoc.core.objectives import KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
@@ -203,22 +203,3 @@ def test_arguments_that_do_not_fit_are_refused():
             call()
     with pytest.raises(ValueError, match="negative"):
         engine.kmeans_fits([start, Start(other, np.random.default_rng(1))], 2, 2, -ones, v, 5)
-
-
-@pytest.mark.parametrize("p", [1, 7, 20, 255, 256])
-def test_distances_with_missing_labels_for_any_number_of_candidates(p):
-    rng = np.random.default_rng(p)
-    for most, share in ((2, 0.9), (9, 0.3), (255, 0.05)):
-        table = rng.integers(most, size=(200, p))
-        table[rng.random(table.shape) < share] = -1
-        table[0] = most - 1
-        ensemble, weights = ca.Ensemble(table), np.full(p, ONE_SIDED)
-        copies = rng.integers(0, 3, size=200) if most == 9 else None
-        ours, theirs = (engine.load(ensemble, copies).seeding(weights) for engine in (Native(), Numpy()))
-        rows = ensemble.codes[rng.integers(200, size=9)]
-        for row in rows[:3]:
-            for m in (1, 4, 9):
-                assert ours.potentials(rows[:m]).tolist() == theirs.potentials(rows[:m]).tolist()
-            ours.add(row)
-            theirs.add(row)
-            assert ours.total == theirs.total

@@ -114,7 +114,7 @@ def test_kernels_refuse_what_does_not_fit():
 # -- without kernels ---------------------------------------------------------------------------------------
 
 
-def test_auto_warns_once_and_falls_back_without_kernels():
+def test_without_kernels_auto_warns_once_falls_back_and_the_rest_says_so():
     code = WITHOUT_KERNELS + (
         "import warnings\n"
         "from coassoc import engines\n"
@@ -127,9 +127,6 @@ def test_auto_warns_once_and_falls_back_without_kernels():
     )
     result = run_python(code, COASSOC_REQUIRE_NATIVE="0")
     assert result.stdout.split() == ["numpy", "numpy", "1", "SlowPathWarning", "True", "True"], result.stderr
-
-
-def test_what_is_said_without_kernels():
     result = run_python(
         WITHOUT_KERNELS + "from coassoc import engines; engines.resolve('auto')", COASSOC_REQUIRE_NATIVE="1"
     )
@@ -289,9 +286,3 @@ def test_show_config_prints_what_it_returns(capsys):
     assert config["engine"] == engines.resolve("auto").name
     if config["engine"] == "native":
         assert config["simd"] == _native.simd_level() and config["simd"] in config["simd_available"]
-
-
-def test_show_config_does_not_import_the_heavy_packages():
-    heavy = ("sklearn", "matplotlib", "dask")
-    code = f"import sys, coassoc; coassoc.show_config(); print([m for m in {heavy} if m in sys.modules])"
-    assert run_python(code).stdout.strip().endswith("[]")

@@ -30,7 +30,6 @@ class Method:
     memory: str = ""
     takes: str = "labels"  # or "features", "graph": input of `fit`. Only methods that take labels are offered by name
     needs: str = ""  # extra of coassoc that must be installed, for example "metis"
-    quick: bool = False  # whether a report runs it for comparison without being asked
     compared: Mapping[str, Settings] = field(default_factory=dict)  # names in ``compare``; default: its own
     own: Any = None  # a class, function or estimator of the user's, in place of `path`
 
@@ -66,26 +65,21 @@ METHODS: dict[str, Method] = {
     for method in (
         Method("auto", ".auto.estimator:Consensus", "stability; chooses the method and k", "one k-means start, k = 300",
                "codes + counts"),
-        Method("kmeans", ".kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table",
-               quick=True),
+        Method("kmeans", ".kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table"),
         Method("bisecting", ".bisecting:BisectingConsensus", "k-means loss on H, one split at a time",
-               "O(n·p·log k) a pass", "codes + table", quick=True),
-        Method("density", ".density_search:DensityConsensus", "density S", "a few k-means fits", "codes + counts",
-               quick=True),
+               "O(n·p·log k) a pass", "codes + table"),
+        Method("density", ".density_search:DensityConsensus", "density S", "a few k-means fits", "codes + counts"),
         Method("agreement", ".agreement_search:AgreementConsensus", "mean NMI with the ensemble", "a few k-means fits",
                "codes + counts"),
-        Method("hbgf", ".spectral:HBGF", "normalised cut of the item–cluster graph", "O(n·p·k) a pass", "codes + table",
-               quick=True),
+        Method("hbgf", ".spectral:HBGF", "normalised cut of the item–cluster graph", "O(n·p·k) a pass", "codes + table"),
         Method("lwgp", ".spectral:LWGP", "the same cut, uncertain base clusters weighted down", "O(n·p·k) a pass",
-               "codes + table", quick=True),
+               "codes + table"),
         Method("ecpcs", ".spectral:ECPCS", "normalised cut of a graph of base clusters", "O(n·p·k) a pass + O(d³)",
                "codes + d²"),
         Method("lwea", ".lwea:LWEA", "nothing: greedy linkage, uncertain base clusters weighted down",
                "O(n·p·m) a pass", "codes + m²"),
-        Method("sec", ".sec:SEC", "normalised cut of the co-association graph", "O(n·p·k) a pass", "codes + table",
-               quick=True),
-        Method("ecc", ".ecc:ECC", "entropy of the base labels in each cluster", "O(n·p·k) a pass", "codes + table",
-               quick=True),
+        Method("sec", ".sec:SEC", "normalised cut of the co-association graph", "O(n·p·k) a pass", "codes + table"),
+        Method("ecc", ".ecc:ECC", "entropy of the base labels in each cluster", "O(n·p·k) a pass", "codes + table"),
         Method("mcla", ".graph:MCLA", "edge cut of the graph of base clusters", "O(n·p²)", "codes + d²",
                needs="metis"),
         Method("cspa", ".graph:CSPA", "edge cut of the co-association graph", "O(U²·p), linear where that is too much",
