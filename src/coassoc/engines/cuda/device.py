@@ -25,6 +25,7 @@ _STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launch
 _MAX_FIXED = 32  # longest row whose codes stay in registers
 _MAX_SEEDS = 8  # candidate rows per seeding launch
 _SEED_ROWS, _COMPACT_ROWS = 8192, 4096
+_MOST_CHANGES = 1 << 25  # bytes of a table of changes of the agreement: more do not stay in the cache
 
 _MOVING = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("vanish", "i4"), ("least", "i8"), ("threshold", "f8"),
@@ -33,6 +34,7 @@ _MOVING = np.dtype(
 _i4, _i8 = np.int32, np.int64
 _TARGETS = np.dtype([("at", "i8", (_MAX_SEEDS,))])
 _STARTS = np.dtype([("at", "i4", (32,))])
+_POINTERS = np.dtype([("at", "u8", (10,))])
 _PASS = np.dtype(
     [("n", "i8"), ("p", "i4"), ("k", "i4"), ("rows", "i4"), ("tiles", "i4"), ("tile0", "i4"), ("bound", "u4"),
      ("narrow_shift", "i4"), ("exact_shift", "i4"), ("filter", "i4"), ("first_group", "i4"), ("last_group", "i4")],
@@ -189,20 +191,28 @@ class CupyDevice(DeviceMemory):
         numbers = {name: getattr(table, name) for name in ("bits", "vanish", "least", "threshold", "unit")}
         settings = _struct(_MOVING, p=len(starts), k=len(table.sizes), **numbers)
         arrays = [starts, n_clusters.astype(np.uint32)]
-        tables = [pad(table.alpha), table.cells, table.sizes]
         if table.kind == "density":
-            tables += [table.steps, table.together, table.observed, table.values]
-        else:
-            tables += [pad(table.enter), pad(table.leave), table.enter_cells, table.leave_cells]
-            tables += [table.shared, table.entropy, table.double, table.values]
-        there = self.put_together([*arrays, *tables])
-        return table.kind, settings, there[: len(arrays)], there[len(arrays) :]
+            tables = [pad(table.alpha), table.cells, table.sizes, table.steps, table.together, table.observed]
+            starts, widths, *there = self.put_together([*arrays, *tables, table.values])
+            return table.kind, settings, (starts, widths), there
+        tables = [pad(table.alpha), table.cells, pad(table.enter), pad(table.leave), table.enter_cells]
+        tables += [table.leave_cells, table.shared, table.entropy, table.double, table.values]
+        starts, widths, sizes, *there = self.put_together([*arrays, table.sizes, *tables])
+        pointers = _struct(_POINTERS, at=[array.data.ptr for array in there])
+        rows, k, changes = len(tables[0]), len(table.sizes), None
+        if rows * k * k * 8 <= _MOST_CHANGES:
+            changes = self.empty(rows * k * k, np.float64)
+            args = settings, starts, widths, pointers, _i8(rows), changes
+            self._run("tabulate_agreement", len(changes), args, threads=256, blocks_per_unit=8)
+        return table.kind, settings, (starts, widths), (sizes, pointers, _i8(rows), changes, there)
 
     def propose_rows(self, job, codes, labels, copies) -> tuple[Any, Any]:
         """Rows that gain by moving, in order, and where to."""
         kind, settings, arrays, tables = job
         settings["n"] = len(codes)
         targets = self.empty(len(codes), np.int32)
+        if kind == "agreement":
+            tables = tables[:-1]  # the arrays behind the pointers
         args = (codes, settings, *arrays, labels, copies, *tables, targets)
         name = f"propose_{kind}<{_type(codes)}, {_type(labels)}>"
         self._run(name, len(codes) * 32, args, threads=256, blocks_per_unit=8)

@@ -104,15 +104,50 @@ __global__ void propose_density(const CODE* __restrict__ codes, const Moving a, 
     }
 }
 
+struct AgreementTables {  // alpha, enter, leave (rows, k); cells and theirs (p, k); the others (p,)
+    const i64 *alpha, *cells, *enter, *leave, *enter_cells, *leave_cells, *shared, *entropy;
+    const double *twice, *values;
+};
+
+// Change of the agreement with partition j when m items at row `line` of its table move from cluster `own` to c.
+__device__ __forceinline__ double agreement_change(const AgreementTables& t, int k, int bits, int j, i64 line, int own,
+                                                   int c, i64 m) {
+    const i64 here = line * k, cell = (i64)j * k;
+    i64 joint, kept;
+    if (m == 1) {
+        joint = __ldg(t.enter + here + c) + __ldg(t.leave + here + own);
+        kept = __ldg(t.enter_cells + cell + c) + __ldg(t.leave_cells + cell + own);
+    } else {
+        const i64 to = t.alpha[here + c], from = t.alpha[here + own], in = t.cells[cell + c], out = t.cells[cell + own];
+        joint = (fixed_xlogx(to + m, bits) - fixed_xlogx(to, bits)) +
+                (fixed_xlogx(from - m, bits) - fixed_xlogx(from, bits));
+        kept = (fixed_xlogx(in + m, bits) - fixed_xlogx(in, bits)) +
+               (fixed_xlogx(out - m, bits) - fixed_xlogx(out, bits));
+    }
+    const i64 common = t.shared[j] + joint - kept, spread = t.entropy[j] - kept;
+    const double term = spread == 0 ? 0.5 * t.twice[j] : t.twice[j] * (double)common / (double)spread;
+    return term - t.values[j];
+}
+
+// `agreement_change` of single items, (own, rows, k): a table look-up in place of a division. 0 for missing labels.
+__global__ void tabulate_agreement(const Moving a, const int* __restrict__ starts, const u32* __restrict__ n_clusters,
+                                   const AgreementTables t, i64 rows, double* changes) {
+    const i64 step = (i64)gridDim.x * blockDim.x, cells = rows * a.k * a.k;
+    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < cells; i += step) {
+        const i64 line = i / a.k % rows;
+        int j = a.p - 1;
+        while (starts[j] > line) --j;
+        const int c = (int)(i % a.k), own = (int)(i / a.k / rows);
+        changes[i] = line - starts[j] < n_clusters[j] ? agreement_change(t, a.k, a.bits, j, line, own, c, 1) : 0.0;
+    }
+}
+
+// `changes` may be null; rows of several items do not use it.
 template <class CODE, class LABEL>
 __global__ void propose_agreement(const CODE* __restrict__ codes, const Moving a, const int* __restrict__ starts,
                                   const u32* __restrict__ n_clusters, const LABEL* __restrict__ labels,
-                                  const u32* __restrict__ copies, const i64* __restrict__ alpha,
-                                  const i64* __restrict__ cells, const i64* __restrict__ sizes,
-                                  const i64* __restrict__ enter, const i64* __restrict__ leave,
-                                  const i64* __restrict__ enter_cells, const i64* __restrict__ leave_cells,
-                                  const i64* __restrict__ shared, const i64* __restrict__ entropy,
-                                  const double* __restrict__ twice, const double* __restrict__ values, int* targets) {
+                                  const u32* __restrict__ copies, const i64* __restrict__ sizes, const AgreementTables t,
+                                  i64 rows, const double* __restrict__ changes, int* targets) {
     const int lane = threadIdx.x & 31;
     const i64 stride = ((i64)gridDim.x * blockDim.x) >> 5;
     for (i64 row = ((i64)blockIdx.x * blockDim.x + threadIdx.x) >> 5; row < a.n; row += stride) {
@@ -120,28 +155,17 @@ __global__ void propose_agreement(const CODE* __restrict__ codes, const Moving a
         i64 m;
         double top = NOTHING;
         if (may_leave(a, row, labels, copies, sizes, own, m)) {
+            const double* known = changes && m == 1 ? changes + own * rows * a.k : nullptr;
             for (int base = 0; base < a.k; base += 32) {
                 const int c = base + lane;
                 if (c >= a.k || c == own || (sizes[c] == 0 && m < a.least)) continue;
                 double gain = 0.0;
+#pragma unroll 4
                 for (int j = 0; j < a.p; ++j) {
                     const u32 code = __ldg(codes + row * a.p + j);
                     if (code >= __ldg(n_clusters + j)) continue;
-                    const i64 line = (i64)(__ldg(starts + j) + (int)code) * a.k, cell = (i64)j * a.k;
-                    i64 joint, kept;
-                    if (m == 1) {
-                        joint = __ldg(enter + line + c) + __ldg(leave + line + own);
-                        kept = __ldg(enter_cells + cell + c) + __ldg(leave_cells + cell + own);
-                    } else {
-                        const i64 to = alpha[line + c], from = alpha[line + own], in = cells[cell + c], out = cells[cell + own];
-                        joint = (fixed_xlogx(to + m, a.bits) - fixed_xlogx(to, a.bits)) +
-                                (fixed_xlogx(from - m, a.bits) - fixed_xlogx(from, a.bits));
-                        kept = (fixed_xlogx(in + m, a.bits) - fixed_xlogx(in, a.bits)) +
-                               (fixed_xlogx(out - m, a.bits) - fixed_xlogx(out, a.bits));
-                    }
-                    const i64 common = shared[j] + joint - kept, spread = entropy[j] - kept;
-                    const double term = spread == 0 ? 0.5 * twice[j] : twice[j] * (double)common / (double)spread;
-                    gain += term - values[j];
+                    const i64 line = __ldg(starts + j) + (int)code;
+                    gain += known ? __ldg(known + line * a.k + c) : agreement_change(t, a.k, a.bits, j, line, own, c, m);
                 }
                 if (gain > top) {
                     top = gain;
