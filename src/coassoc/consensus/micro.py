@@ -15,7 +15,8 @@ import numpy as np
 from ..core.checks import stream
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.objectives import KMeansObjective
-from ..engines import Engine, Fit, Labelling, Rows, resolve
+from ..engines import Engine, Fit, Labelling, Native, Rows, resolve
+from ..engines.native.engine import default_threads
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
 from .merge import merged_counts
@@ -24,6 +25,7 @@ from .starts import Starts, best_start, with_fewer_clusters
 SAMPLED_ABOVE = 100_000  # items above which micro-clusters are found on a sample
 SAMPLE_ITEMS = 50_000
 MANY_MICRO_CLUSTERS = 1000  # micro-clusters in place of rows that are too many
+_SAMPLE_THREADS = 4  # on samples, 16 threads take twice as long as four: they wait for one another
 MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
 
 
@@ -135,6 +137,8 @@ def local_rows(codes: np.ndarray, layout: Layout) -> tuple[Rows, Engine]:
     """Rows of codes loaded in this process."""
     ensemble = Ensemble.from_codes(codes, layout.n_clusters)
     engine = resolve("auto", ensemble)
+    if isinstance(engine, Native):
+        engine = Native(n_threads=min(default_threads(), _SAMPLE_THREADS))
     return engine.load(ensemble), engine
 
 
