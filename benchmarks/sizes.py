@@ -257,7 +257,7 @@ def main(argv: list[str] | None = None) -> int:
     one.add_argument("--out", type=Path, required=True)
     one.set_defaults(run=reduced)
     one = commands.add_parser("samples")
-    one.add_argument("--number", type=int, default=5, help="samples to search on")
+    one.add_argument("--number", type=int, default=2, help="samples to search on")
     one.set_defaults(run=samples)
     args = parser.parse_args(argv)
     return args.run(args)

@@ -81,8 +81,8 @@ class DensityConsensus(SearchConsensus):
     -----
     Every step is linear in the number of items: a sweep of the exchange costs about as much as two k-means passes.
     Above 100 000 items only the better start is searched from, and a plan has a few sweeps to raise S. Above 1 000 000
-    items the search runs on five samples (of 20 000 items, or 100 for each cluster), each of which labels all items by
-    k-means passes; moves of single items, from the best of the five, then raise S further. Memory is that of
+    items the search runs on two samples (of 20 000 items, or 100 for each cluster), each of which labels all items by
+    k-means passes; moves of single items, from the better one, then raise S further. Memory is that of
     `KMeansConsensus` with `micro_clusters` clusters. ``predict`` returns the cluster with the nearest center in H,
     which may differ from ``labels_`` for rows of `fit` near borders.
 
@@ -99,7 +99,7 @@ class DensityConsensus(SearchConsensus):
 
     _least_n_init = 0
     _sampled_above = 1_000_000  # fewer items keep the labels of earlier versions
-    _n_samples = 5  # how much density one, three and five lose on public data sets: docs/methods.md
+    _n_samples = 2  # what they cost on public data sets: docs/methods.md
 
     def _goal(self, v: np.ndarray) -> DensityGoal:
         return DensityGoal(v)
