@@ -200,8 +200,9 @@ def cluster_sums(
     together, observed, equal = np.zeros((k, k)), np.zeros((k, k)), (v == 1.0).all()
     if equal:  # integers, so exact in any order
         observed = cells.T.astype(np.float64) @ cells
-    if equal and blocks is None and cluster_weights is None:
-        return counts.T @ counts, observed
+    if equal and blocks is None:
+        together = counts.T @ (counts if cluster_weights is None else cluster_weights[:, None] * counts)
+        return (together + together.T) / 2.0, observed
     for j in np.argsort(v, kind="stable"):
         own = slice(layout.offsets[j], layout.offsets[j + 1])
         part = counts[own]

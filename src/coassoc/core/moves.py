@@ -189,11 +189,8 @@ class DensityState(LiveState):
 
     def _terms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """T, P and |C| T / P of each cluster."""
-        together = np.zeros(len(self.sizes))
-        observed = np.zeros(len(self.sizes))
-        for j, weight in enumerate(self.v):
-            together += weight * (self.squares[j] - self.cells[j]).astype(np.float64)
-            observed += weight * (self.cells[j] * (self.cells[j] - 1)).astype(np.float64)
+        together = _sum_in_order(self.v[:, None] * (self.squares - self.cells))
+        observed = _sum_in_order(self.v[:, None] * (self.cells * (self.cells - 1)))
         share = np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
         return together, observed, self.sizes.astype(np.float64) * share
 

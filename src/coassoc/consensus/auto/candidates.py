@@ -221,20 +221,16 @@ def _passes(
 def _seeds(gram: np.ndarray, sizes: np.ndarray, k: int, rng: np.random.Generator) -> list[int]:
     """Greedy k-means++: three draws for each center, the one that lowers the loss most."""
     norms = np.diagonal(gram)
-
-    def distances(i: int) -> np.ndarray:
-        return np.maximum(norms + norms[i] - 2.0 * gram[:, i], 0.0)
-
     chosen = [int(rng.choice(len(sizes), p=sizes / sizes.sum()))]
-    nearest = distances(chosen[0])
+    nearest = np.maximum(norms + norms[chosen[0]] - 2.0 * gram[:, chosen[0]], 0.0)
     for _ in range(k - 1):
-        mass = nearest * sizes
-        if mass.sum() <= 0:
+        mass = np.cumsum(nearest * sizes)
+        if mass[-1] <= 0:
             chosen.append(int(rng.integers(len(sizes))))
             continue
-        drawn = rng.choice(len(sizes), size=3, p=mass / mass.sum())
-        after = [np.minimum(nearest, distances(i)) for i in drawn]
-        best = int(np.argmin([(sizes * distance).sum() for distance in after]))
+        drawn = np.searchsorted(mass, rng.random(3) * mass[-1], side="right")
+        after = np.minimum(nearest, np.maximum(norms + norms[drawn, None] - 2.0 * gram[drawn], 0.0))
+        best = int(np.argmin((after * sizes).sum(axis=1)))
         chosen.append(int(drawn[best]))
         nearest = after[best]
     return chosen

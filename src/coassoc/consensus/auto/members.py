@@ -160,7 +160,7 @@ def _exact(a: np.ndarray, b: np.ndarray, mean: np.ndarray, low: np.ndarray, n: f
     log_share += gammaln(a + 1) + gammaln(b + 1) - gammaln(low + 1) - gammaln(a - low + 1) - gammaln(b - low + 1)
     share, total = np.exp(log_share), np.zeros(len(a))
     most, x = float((mean - low).max(initial=0.0)), low if low.any() else 0.0
-    for _ in range(int(most + 10.0 * most**0.5 + 20.0)):
+    for _ in range(int(most + 9.0 * most**0.5 + 15.0)):
         total += share * xlogx(x)
         share *= (a - x) * (b - x)
         share /= (x + 1.0) * (n - a - b + x + 1.0)
@@ -176,6 +176,10 @@ def _series(a: np.ndarray, b: np.ndarray, mean: np.ndarray, n: float) -> np.ndar
 
 
 def xlogx(counts: Any) -> Any:
+    if isinstance(counts, np.ndarray) and counts.dtype.kind == "i":
+        most = int(counts.max(initial=0))
+        if most < counts.size // 4:  # looking logarithms up is faster than computing them
+            return xlogx(np.arange(most + 1.0))[counts]
     return counts * np.log(np.maximum(counts, 1))
 
 
