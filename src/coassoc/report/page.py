@@ -120,7 +120,7 @@ def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
     matched = c["left_out"]
     if matched is not None:
         name, value = "agreement with clusterings left out", plain_text.number(matched["consensus"], 2)
-        kind = "good" if matched["consensus"] >= matched["member"] else "warn"
+        kind = "good" if round(matched["consensus"], 2) >= round(matched["member"], 2) else "warn"  # as shown
         what = f"NMI of consensuses of {matched['k']} clusters, each from half of the clusterings, with the other half."
         member = f"{matched['member']:.2f}, that of the best single clustering (“{matched['name']}”) with the others"
         told.append((name, value, kind, what, f"Good: at least {member}. Bad: less; the consensus then gains nothing."))
