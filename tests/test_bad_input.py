@@ -133,6 +133,7 @@ SCORES = {
     "labels a number": (lambda: ca.density(GOOD, 3), ValueError, ["labels", "one-dimensional"]),
     "a and b": (lambda: ca.nmi([0, 1], [0]), ValueError, ["b", "(2)", "1"]),
     "a a number": (lambda: ca.nmi(3, [0]), ValueError, ["a must", "one-dimensional"]),
+    "metric": (lambda: ca.zero_effort(GOOD, metric="ari"), ValueError, ["metric", "'nmi' or 'density'", "'ari'"]),
     "a empty": (lambda: ca.nmi([], []), ValueError, ["a must", "at least one"]),
     "weights": (lambda: ca.kmeans_loss(GOOD, [0] * 5, partition_weights=[1]), ValueError, ["partition_weights", "(2)"]),
     "copies": (lambda: ca.ensemble_nmi(GOOD, [0] * 5, sample_weight=[1]), ValueError, ["sample_weight", "(5,)"]),

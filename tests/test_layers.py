@@ -9,17 +9,8 @@ from pathlib import Path
 import coassoc
 
 SOURCE = Path(coassoc.__file__).parent
-# highest first; packages on one line are neighbours that do not know each other
-LAYERS = [
-    {"cli"},
-    {"report"},
-    {"consensus"},
-    {"metrics"},
-    {"ensemble"},
-    {"engines"},
-    {"core"},
-]
-LEVEL = {package: len(LAYERS) - depth for depth, packages in enumerate(LAYERS) for package in packages}
+LAYERS = ["core", "engines", "ensemble", "metrics", "consensus", "report", "cli"]  # lowest first
+LEVEL = {package: level for level, package in enumerate(LAYERS)}
 BACKENDS = {"cupy", "cupyx", "dask", "distributed", "_kernels"}  # engines/ alone imports these
 DRAWING = {"matplotlib", "jinja2"}  # report/ alone imports these
 

@@ -139,7 +139,6 @@ def test_gisette_files_of_its_format():
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("gisette", {}, r"'gisette' is not available here.*COASSOC_DATA is not set.*not allowed"),
         ("musk", {"source": "network"}, "Unix compress"),
         ("nursery", {"scaling": "robust"}, "scaling must be one of"),
         ("nursery", {"source": "uci"}, "source must be one of"),
@@ -149,21 +148,6 @@ def test_what_is_not_there_is_named(monkeypatch, name, settings, message):
     monkeypatch.delenv("COASSOC_DATA", raising=False)
     with pytest.raises(ValueError, match=message):
         load(name, **settings)
-
-
-@pytest.mark.parametrize(
-    ("text", "label", "message"),
-    [
-        ("a,b\n", None, "needs a header"),
-        ("a,b\n1,2\n1\n", None, "row 2 has 1 cells"),
-        ("a,b\n1,2\n", "kind", "label column 'kind' is not in the header"),
-    ],
-)
-def test_broken_csv_is_named(tmp_path, text, label, message):
-    path = tmp_path / "bad.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        from_csv(path, label=label)
 
 
 def test_own_csv_with_named_class_words_and_gaps(tmp_path):

@@ -1,6 +1,4 @@
-"""The stored rows: whole rows only, earlier rows kept whatever happens."""
-
-import gzip
+"""The stored rows: one for each run, and one writer. What a damaged file gives: test_paper_runner.py."""
 
 import pytest
 
@@ -13,38 +11,6 @@ def make_row(repeat, **more):
         "n_clusters": 20, "repeat": repeat, "method": "KM", "spec": "KM", "nmi": 0.5 + repeat / 100, "density": 0.25,
     }  # fmt: skip
     return row | more
-
-
-def test_rows_come_back_as_they_went_in_also_compressed(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    rows = [make_row(i) for i in range(5)]
-    for row in rows:
-        append_row(path, row)
-    assert read_rows(path) == (rows, [])
-    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
-    assert read_rows(tmp_path / "rows.jsonl.gz") == (rows, [])
-
-
-def test_half_a_last_line_is_reported_then_cut_off(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    append_row(path, make_row(0))
-    append_row(path, make_row(1))
-    path.write_bytes(path.read_bytes()[:-7])
-    with known_rows(path) as (rows, problems):
-        assert rows == [make_row(0)] and "cut short" in problems[0]
-        append_row(path, make_row(2))
-    assert read_rows(path) == ([make_row(0), make_row(2)], [])
-
-
-@pytest.mark.parametrize("bad", ["not json", "[1, 2]", '{"dataset": "glass"}'])
-def test_corrupt_line_is_named_and_the_others_are_kept(tmp_path, bad):
-    path = tmp_path / "rows.jsonl"
-    append_row(path, make_row(0))
-    with open(path, "a") as handle:
-        handle.write(bad + "\n")
-    append_row(path, make_row(1))
-    rows, problems = read_rows(path)
-    assert rows == [make_row(0), make_row(1)] and len(problems) == 1 and "line 2" in problems[0]
 
 
 def test_one_row_per_run_and_a_result_beats_a_failure(tmp_path):

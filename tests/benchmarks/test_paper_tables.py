@@ -1,7 +1,5 @@
 """Tables, gaps and claims: of hand-made rows against figures worked out by hand, and those of the committed rows."""
 
-import csv
-import io
 import json
 import math
 import os
@@ -85,15 +83,6 @@ def test_methods_of_ones_own_get_a_table():
     table = table_of(constant("glass", {"KM": 70, "mine": 90, "Density": 80}), "nmi_further")
     assert table.columns == ("KM", "Density", "mine")
     assert table.rows["glass"]["mine"].best
-
-
-def test_markdown_latex_and_csv_hold_the_same_cells():
-    table = table_of(constant("user_knowledge", {"KM": 76.63, "H-KM": 70}), "nmi_comparison")
-    assert "| user_knowledge | NA | NA | **76.63** ± 0.00 (76.63, +0.00) |" in to_markdown(table)
-    latex = tables.to_latex(table)
-    assert r"\texttt{user\_knowledge} & NA & NA & \textbf{76.63} $\pm$ 0.00 (76.63, $+0.00$)" in latex
-    lines = list(csv.DictReader(io.StringIO(to_csv([table]))))
-    assert lines[0]["method"] == "KM" and float(lines[0]["mean"]) == 76.63 and lines[0]["best"] == "1"
 
 
 def test_gaps_average_absolute_differences_and_leave_out_marked_cells():

@@ -42,7 +42,6 @@ METHODS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:linkage=.* is not exact here")
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", METHODS)

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -196,16 +195,6 @@ def test_fitted_attributes_have_one_name(estimator):
     assert tags.input_tags.categorical and tags.input_tags.allow_nan and tags.estimator_type == "clusterer"
 
 
-def test_clone_keeps_a_live_engine(estimator):
-    if "engine" not in estimator.get_params():
-        pytest.skip(f"{type(estimator).__name__} has no engine")
-    engine = ca.engines.Numpy(chunk_rows=17)
-    estimator.set_params(engine=engine)
-    copy = clone(estimator)
-    assert copy.engine is engine
-    assert (copy.fit(TABLE).labels_ == estimator.fit(TABLE).labels_).all()
-
-
 def test_names_and_number_of_partitions(estimator):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(TABLE, columns=[f"run {j}" for j in range(6)])
@@ -225,17 +214,6 @@ def test_names_and_number_of_partitions(estimator):
             estimator.predict(ca.Ensemble(TABLE[:, :5]))
 
 
-def test_pipeline_and_set_output(estimator):
-    pd = pytest.importorskip("pandas")
-    words = np.array(["red", "green", "blue"])[TABLE]
-    frame = pd.DataFrame(words, columns=[f"run {j}" for j in range(6)])
-    encoder = OrdinalEncoder().set_output(transform="pandas")
-    pipeline = make_pipeline(encoder, clone(estimator)).fit(frame)
-    direct = clone(estimator).fit(frame)
-    assert pipeline[-1].feature_names_in_.tolist() == frame.columns.tolist()
-    assert ca.nmi(pipeline[-1].labels_, direct.labels_) == 1.0
-
-
 def test_metadata_routing_of_sample_weight(estimator):
     weight = np.random.default_rng(3).integers(1, 3, size=len(TABLE))
     with config_context(enable_metadata_routing=True):
@@ -243,17 +221,3 @@ def test_metadata_routing_of_sample_weight(estimator):
         pipeline = make_pipeline(FunctionTransformer(), step).fit(TABLE, sample_weight=weight)
         direct = clone(estimator).fit(TABLE, sample_weight=weight)
         assert (pipeline[-1].labels_ == direct.labels_).all()
-
-
-# -- ConsensusClustering, the one for features -----------------------------------------------------------------
-
-
-def test_it_stands_in_for_kmeans():
-    from sklearn.datasets import make_blobs
-
-    X, y = make_blobs(200, centers=4, cluster_std=0.6, random_state=3)
-    for model in (KMeans(4, n_init=10, random_state=0), ca.ConsensusClustering(4, random_state=0, engine="numpy")):
-        pipeline = make_pipeline(StandardScaler(), model)
-        labels = pipeline.fit_predict(X)
-        assert ca.nmi(y, labels) > 0.95
-        assert ca.nmi(labels, pipeline.predict(X)) > 0.95

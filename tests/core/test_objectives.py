@@ -89,13 +89,3 @@ def test_missing_labels_of_partitions_without_weight_change_no_seeding_weight():
     whole, holed = (Counts(np.array([[9], [9], [seen]]), np.array([9]), layout) for seen in (9, 5))
     v = np.array([1.0, 2.0, 0.0])
     assert seeding_weights(v, holed).tolist() == seeding_weights(v, whole).tolist()
-
-
-def test_a_center_on_a_row_holds_that_row_alone():
-    layout = Layout(np.array([3, 2]), np.array([0, 3, 5]))
-    counts = Counts(np.full((5, 2), 7), np.array([21, 21]), layout)
-    moved = counts.with_rows(np.array([1]), np.array([[2, 2]], np.uint8))  # the second label is missing
-    assert moved.alpha[:, 1].tolist() == [0, 0, 1, 0, 0]
-    assert moved.alpha[:, 0].tolist() == [7] * 5
-    assert moved.sizes.tolist() == [21, 1]
-    assert counts.alpha[:, 1].tolist() == [7] * 5  # a copy

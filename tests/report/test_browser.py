@@ -106,6 +106,8 @@ addEventListener("load", async () => {
 });
 </script>"""
 
+PICTURES_ALONE = PROBE[: PROBE.index("  const table =")] + PROBE[PROBE.index('  document.getElementById("theme")') :]
+
 
 @pytest.fixture(scope="module")
 def page():
@@ -186,8 +188,7 @@ def test_camps_and_profiles_are_drawn():
     assert len(told.camps) == 2
     profile = {"cluster": [0, 0, 1, 1], "feature": ["a", "b"] * 2, "size": [9, 9, 5, 5], "effect": [-1, np.nan, 1, 0.5]}
     profile |= {"inside": [1.0, 2.0, 3.0, 4.0], "rest": [3.0, 4.0, 1.0, 2.0]}
-    probe = PROBE[: PROBE.index("  const table =")] + PROBE[PROBE.index('  document.getElementById("theme")') :]
-    seen, _ = look(render(replace(told, profile=profile)), probe=probe)
+    seen, _ = look(render(replace(told, profile=profile)), probe=PICTURES_ALONE)
     assert seen["errors"] == [] and all(seen["pictures"].values()) and all(seen["readouts"].values())
     assert {"flow camps", "effects"} <= set(seen["pictures"])
     assert seen["readouts"]["effects"] == "cluster 1, b: effect 0.50"
@@ -223,8 +224,7 @@ def test_every_number_is_saved_and_formulas_are_marked(desktop):
 
 @pytest.mark.parametrize("table", [[[0], [0]], [[0, 1], [1, 0]], NOISE, np.full((20, 3), 4)])
 def test_odd_input_has_a_page_that_works(table):
-    probe = PROBE[: PROBE.index("  const table =")] + PROBE[PROBE.index('  document.getElementById("theme")') :]
-    seen, _ = look(ca.report.write_report(table, engine="numpy"), probe=probe)
+    seen, _ = look(ca.report.write_report(table, engine="numpy"), probe=PICTURES_ALONE)
     assert seen["errors"] == [] and all(seen["pictures"].values()) and all(seen["readouts"].values())
 
 
