@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
+import coassoc as ca
 from coassoc.cli import main
+from coassoc.ensemble.io.parts import write_parts
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -96,3 +98,70 @@ def test_a_folder_of_parts_is_one_table(labels):
     found = pd.read_parquet(labels / "all.parquet")
     assert found["consensus"].tolist() == consensus(labels, "-m", "kmeans")
     assert (found["id"] == before["id"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # distributed's sockets at shutdown
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_workers_write_a_folder_and_no_label_reaches_the_client(labels, monkeypatch, capsys):
+    """One file per part, with ids; equal to the single file; an existing folder stays as it is."""
+    distributed = pytest.importorskip("distributed")
+    path, out, empty = str(labels / "labels.parquet"), labels / "out", labels / "empty"
+    options = ["-m", "kmeans", "--n-init", "1"]
+    shared = ["fit", path, "-k", "5", "--columns", "p*", *options]
+    expected = consensus(labels, *options)
+    gather, received = distributed.Client.gather, []
+
+    def counted(self, *args, **kwargs):
+        result = gather(self, *args, **kwargs)
+        received.append(max((len(array) for array in arrays_in(result)), default=0))
+        return result
+
+    monkeypatch.setattr(distributed.Client, "gather", counted)
+    monkeypatch.setattr("coassoc.engines.dask.engine._LEAST_ROWS", 900)  # several parts
+    empty.mkdir()
+    settings = {"processes": False, "protocol": "tcp://", "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0",
+                "silence_logs": 50}  # fmt: skip
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, **settings) as cluster:
+        to = ["--dask", cluster.scheduler_address]
+        for folder in (f"{out}/", str(empty)):
+            assert main([*shared, "-o", folder, *to]) == 0
+            written = pd.read_parquet(folder)
+            assert written["consensus"].tolist() == expected and (written["id"] == np.arange(2000)).all()
+        assert len(list(out.iterdir())) > 1 and max(received) < 100
+        before = {file.name: file.read_bytes() for file in out.iterdir()}
+        capsys.readouterr()
+        assert main([*shared, "-o", str(out), "--force", *to]) == 2
+        assert "is not empty" in capsys.readouterr().err
+
+        def fail(*_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("pyarrow.parquet.write_table", fail)
+        assert main([*shared, "-o", f"{labels}/new/", *to]) == 2
+        assert "No space left" in capsys.readouterr().err
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+    assert {entry.name for entry in labels.iterdir()} == {"labels.parquet", "out.parquet", "out", "empty"}
+
+
+def arrays_in(result):
+    if isinstance(result, np.ndarray):
+        yield result
+    elif isinstance(result, (list, tuple)):
+        for part in result:
+            yield from arrays_in(part)
+
+
+def test_a_folder_needs_a_cluster(labels, capsys):
+    assert main(["fit", str(labels / "labels.parquet"), "-k", "5", "-o", f"{labels}/out/"]) == 2
+    assert "add --dask or --jobs" in capsys.readouterr().err
+
+
+def test_fractions_are_a_column_of_the_parts(labels):
+    """The confidence is rounded as in a single file; a column in this process is cut like those on the workers."""
+    da = pytest.importorskip("dask.array")
+    clusters, confidence = np.arange(2000) % 5, np.linspace(0, 1, 2000)
+    columns = {"consensus": clusters, "confidence": da.from_array(confidence, chunks=600)}
+    write_parts(labels / "out", columns, ca.Ensemble(labels / "labels.parquet"))
+    written = pd.read_parquet(labels / "out")
+    assert len(list((labels / "out").iterdir())) == 4 and (written["id"] == np.arange(2000)).all()
+    assert (written["consensus"] == clusters).all() and (written["confidence"] == confidence.round(4)).all()

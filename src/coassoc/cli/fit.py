@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,16 @@ import numpy as np
 
 from ..core.densities import cluster_densities, density_from_counts
 from ..engines import Dask, Stream, resolve
-from ..engines.dask.session import open_client
+from ..engines.dask.session import on_blocks, open_client
 from ..engines.memory import available_bytes, file_array
 from ..ensemble import StoredEnsemble, write_labels
+from ..ensemble.io.coding import is_dask
 from ..ensemble.io.formats import format_called
+from ..ensemble.io.output import check_outputs
+from ..ensemble.io.parts import write_parts
 from ..ensemble.io.writing import joins_source, several, table_format
 from ..metrics import nmi
-from ..metrics.align import ranks_by_size
+from ..metrics.align import count_labels, ranks_by_size, ranks_of_counted
 from ..metrics.counting import mean_nmi
 from ..metrics.labels import check_labels
 from ..report import plain_text
@@ -43,6 +47,7 @@ EPILOG = """examples:
   coassoc fit cells.h5ad --columns 'leiden*' -k 12 -o cells-consensus.h5ad
   coassoc fit big.parquet -k 50 --memory 2GB -o consensus.parquet
   coassoc fit big.parquet -k 50 --dask tcp://host:8786 -o consensus.parquet
+  coassoc fit big/ -k 50 --dask tcp://host:8786 -o consensus/
   cat labels.csv | coassoc fit - -k 10 -o - > with-consensus.csv
 """
 
@@ -55,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-cluster-size", type=common.positive, metavar="N", help=size)
     common.add_seed_and_engine(parser)
     common.add_output(parser, "where the consensus goes: the input with one more column when both are of one kind, "
-                      "else ids and labels; - is standard output")  # fmt: skip
+                      "else ids and labels; - is standard output; with --dask or --jobs, a folder/ of Parquet files "
+                      "that the workers write")  # fmt: skip
     parser.add_argument("--name", default="consensus", help="name of the new column (default: consensus)")
     parser.add_argument(
         "--order", choices=("method", "size"), default="size", help="number clusters by size, largest 0 (default)"
@@ -110,14 +116,25 @@ def run(args: argparse.Namespace) -> int:
 def _check_outputs(args: argparse.Namespace) -> None:
     from ..consensus.persist import check_model_path
 
-    common.check_paths(args, {"-o": args.output, "--save": args.save})
-    if args.output is not None and table_format(args.output).one_array and args.confidence:
+    folder = writes_folder(args)
+    check_outputs({"-o": args.output, "--save": args.save}, args.labels, force=args.force, folders=["-o"] * folder)
+    if args.output is not None and not folder and table_format(args.output).one_array and args.confidence:
         able = ", ".join(known.name for known in several())
         raise ValueError(f"--confidence needs an output of several columns ({able}), got {args.output}.")
     if args.confidence and args.method.lower() not in ("auto", "consensus"):
         raise ValueError(f"--confidence needs -m auto, got -m {args.method}.")
     if args.save is not None:
         check_model_path(args.save)
+
+
+def writes_folder(args: argparse.Namespace) -> bool:
+    """Whether the workers of a cluster write the labels, in parts, to a folder."""
+    on_cluster = args.dask is not None or args.jobs is not None
+    slash = args.output is not None and str(args.output).endswith(("/", os.sep))
+    if slash and not on_cluster:
+        raise ValueError(f"-o {args.output} is a folder, which the workers of a cluster write; name a file, or add "
+                         "--dask or --jobs.")  # fmt: skip
+    return slash or (on_cluster and args.output is not None and os.path.isdir(args.output))
 
 
 # -- files larger than memory: labels are read in blocks, here or on a Dask cluster ------------------------------
@@ -163,7 +180,7 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
 
 def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> None:
     """Refuse a name of the new column that the output will have already, before the fit."""
-    if args.output is None or len(paths) != 1 or not joins_source(args.output, paths[0]):
+    if args.output is None or len(paths) != 1 or writes_folder(args) or not joins_source(args.output, paths[0]):
         return
     replaced = table_format(args.output).replaces and args.force
     if args.name in (*ensemble.names, *args.exclude, args.class_column) and not replaced:
@@ -186,25 +203,41 @@ def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
 
 
 def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
-    """Labels under the numbers asked for, in a temporary file for a stored ensemble; the cluster behind each number."""
-    from ..consensus.base import ConsensusEstimator
+    """Labels under the numbers asked for; the cluster behind each number.
+
+    Those of a stored ensemble are in a temporary file, or stay on the cluster.
+    """
+    from ..consensus.base import ConsensusEstimator, look_up
 
     fitted = model.labels_
     if isinstance(model, ConsensusEstimator):
         k = len(model.cluster_sizes_)
     else:  # an estimator of the user's own may name clusters as it likes
         fitted, k = check_labels(fitted, len(fitted))
-    ranks = ranks_by_size(_parts(fitted), k) if order == "size" else np.append(np.arange(k, dtype=np.int32), -1)
+    if order != "size":
+        ranks = np.append(np.arange(k, dtype=np.int32), -1)
+    elif is_dask(fitted):  # counted by the workers
+        blocks = fitted.to_delayed()
+        ranks = ranks_of_counted(on_blocks(count_labels, blocks, [k] * len(blocks)), k)
+    else:
+        ranks = ranks_by_size(_parts(fitted), k)
+    back = np.argsort(ranks[:-1], kind="stable")[np.count_nonzero(ranks[:-1] < 0) :]
+    if is_dask(fitted):
+        return look_up(ranks, fitted), back
     labels = file_array(fitted.shape, np.int32) if stored else np.empty(fitted.shape, np.int32)
+    _fill(labels, (ranks[part] for part in _parts(fitted)))
+    return labels, back
+
+
+def _fill(labels: np.ndarray, parts: Iterable[np.ndarray]) -> None:
     start = 0
-    for part in _parts(fitted):
-        labels[start : start + len(part)] = ranks[part]
+    for part in parts:
+        labels[start : start + len(part)] = part
         start += len(part)
-    return labels, np.argsort(ranks[:-1], kind="stable")[np.count_nonzero(ranks[:-1] < 0) :]
 
 
 def _parts(labels: Any) -> Iterator[Any]:
-    if hasattr(labels, "blocks"):  # on a Dask cluster
+    if is_dask(labels):
         for i in range(labels.numblocks[0]):
             yield labels.blocks[i].compute()
         return
@@ -214,11 +247,19 @@ def _parts(labels: Any) -> Iterator[Any]:
 
 def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, ensemble: Any) -> None:
     """The labels, and the confidence where asked for, beside the content of a single input of the same kind."""
+    confidence = f"{args.name}_confidence"
+    if writes_folder(args):
+        columns = {args.name: labels} | ({confidence: model.confidence_} if args.confidence else {})
+        write_parts(args.output, columns, ensemble)
+        return
+    if is_dask(labels):
+        on_cluster, labels = labels, file_array(labels.shape, np.int32)
+        _fill(labels, _parts(on_cluster))
     source = paths[0] if len(paths) == 1 else None
     kind = args.format if args.output == "-" and args.format and format_called(args.format).is_text else None
     columns = {args.name: labels}
     if args.confidence:
-        columns[f"{args.name}_confidence"] = np.asarray(model.confidence_, dtype=float).round(4)
+        columns[confidence] = np.asarray(model.confidence_, dtype=float).round(4)
     ids = None if joins_source(args.output, source, kind) else ensemble.item_ids
     write_labels(args.output, columns, source=source, ids=ids, format=kind, header=args.header,
                  delimiter=args.delimiter, force=args.force, trusted=args.trusted)  # fmt: skip

@@ -149,10 +149,15 @@ class StoredEnsemble(Ensemble):
             start += len(part)
         return codes
 
+    @property
+    def id_column(self) -> str | None:
+        """The column of the file that names the items, None without one."""
+        return None if self._file is None else self._file.roles.ids
+
     @cached_property
     def item_ids(self) -> np.ndarray | None:  # type: ignore[override]
         """Names of the items, read when asked for."""
-        return None if self._file is None else self._file.aside(self._file.roles.ids)
+        return None if self._file is None else self._file.aside(self.id_column)
 
     @cached_property
     def classes(self) -> np.ndarray | None:  # type: ignore[override]

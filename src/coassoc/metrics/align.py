@@ -87,13 +87,22 @@ def order_by_size(labels: Any) -> np.ndarray:
 
 def ranks_by_size(parts: Iterable[np.ndarray], k: int) -> np.ndarray:
     """The number that `order_by_size` gives to each of the labels 0..k-1 of an array in parts; last, −1 for −1."""
-    sizes, first, start = np.zeros(k, np.int64), np.full(k + 1, -1, np.int64), 0
-    for part in parts:
-        sizes += np.bincount(part[part >= 0], minlength=k)
-        here = np.full(k + 1, -1, np.int64)  # from the end on: the place written last is the first one
-        here[part[::-1]] = np.arange(start, start + len(part))[::-1]
-        first = np.where(first < 0, here, first)
-        start += len(part)
+    return ranks_of_counted([count_labels(part, k) for part in parts], k)
+
+
+def count_labels(part: np.ndarray, k: int) -> tuple[int, np.ndarray, np.ndarray]:
+    """How many labels there are, how often each of 0..k-1 occurs, and where first (−1: nowhere)."""
+    first = np.full(k + 1, -1, np.int64)  # from the end on: the place written last is the first one
+    first[part[::-1]] = np.arange(len(part))[::-1]
+    return len(part), np.bincount(part[part >= 0], minlength=k), first[:k]
+
+
+def ranks_of_counted(counted: Iterable[tuple[int, np.ndarray, np.ndarray]], k: int) -> np.ndarray:
+    """`ranks_by_size` from what `count_labels` gives for each part, in order."""
+    sizes, first, start = np.zeros(k, np.int64), np.full(k, -1, np.int64), 0
+    for rows, occurrences, here in counted:
+        first = np.where((first < 0) & (here >= 0), start + here, first)
+        sizes, start = sizes + occurrences, start + rows
     present = np.flatnonzero(sizes)
     order = present[np.lexsort((first[present], -sizes[present]))]
     ranks = np.full(k + 1, -1, dtype=np.int32)

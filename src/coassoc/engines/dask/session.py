@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -72,6 +72,14 @@ class Session:
     def workers(self) -> list[dict]:
         """What the scheduler says about each worker."""
         return list(self.client.scheduler_info(n_workers=-1)["workers"].values())
+
+
+def on_blocks(function: Callable, *columns: Iterable) -> Sequence[Any]:
+    """``function`` of each row of the columns, by the workers of the current client; columns may be delayed blocks."""
+    import dask
+
+    call = dask.delayed(function, pure=False)
+    return dask.compute(*(call(*row) for row in zip(*columns)))
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ _KINDS = {
 }
 
 
-def check_outputs(outputs: Mapping[str, Any], inputs: Iterable[Any] = (), *, force: bool = False) -> None:
+def check_outputs(
+    outputs: Mapping[str, Any], inputs: Iterable[Any] = (), *, force: bool = False, folders: Collection[str] = ()
+) -> None:
     """Check the output paths of a command against its inputs and against each other.
 
     Parameters
@@ -30,6 +33,8 @@ def check_outputs(outputs: Mapping[str, Any], inputs: Iterable[Any] = (), *, for
         Files and folders that the command reads.
     force : bool, default=False
         Whether existing files may be replaced. Inputs are refused in any case.
+    folders : collection of str
+        Options whose output is a new folder.
     """
     given = [source for source in inputs if source is not None and str(source) != "-"]
     written = {option: path for option, path in outputs.items() if path is not None and str(path) != "-"}
@@ -46,8 +51,36 @@ def check_outputs(outputs: Mapping[str, Any], inputs: Iterable[Any] = (), *, for
         for other, there in before.items():
             if _same_file(path, there):
                 raise ValueError(f"{other} {there} and {option} {path} are the same file; choose different names.")
-        check_writable(path, force=force)
+        if option in folders:
+            check_new_folder(path)
+        else:
+            check_writable(path, force=force)
         before[option] = path
+
+
+def check_new_folder(path: Any) -> None:
+    """Refuse a folder that holds something: what is there is never mixed with new parts, nor deleted."""
+    target = _real(path)
+    if target.is_dir() and any(target.iterdir()):
+        raise FileExistsError(f"the folder {path} is not empty; choose another name, or empty it first.")
+    if not target.is_dir():
+        check_writable(target)
+
+
+@contextmanager
+def new_folder(path: Any) -> Iterator[Path]:
+    """Yield a temporary folder to write to; rename it to `path` at the end, or delete it after an error."""
+    check_new_folder(path)
+    target = _real(path)
+    partial = target.with_name(f".coassoc-{secrets.token_hex(8)}.part")
+    partial.mkdir()
+    try:
+        yield partial
+        if target.is_dir():
+            target.rmdir()  # refused by the system if something came into it meanwhile
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def check_writable(path: Any, *, force: bool = False) -> None:
