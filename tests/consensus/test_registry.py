@@ -112,7 +112,7 @@ PLUGIN = """
 import numpy as np
 import coassoc
 from coassoc.engines import Numpy
-from coassoc.ensemble.io.arrays import NpyFormat
+from coassoc.ensemble.io.arrays import NpyTable
 
 class Largest(coassoc.ConsensusEstimator):
     'The partition with the most clusters.'
@@ -126,10 +126,9 @@ class Largest(coassoc.ConsensusEstimator):
 class Mirror(Numpy):
     name = "mirror"
 
-class Nap(NpyFormat):
+class Nap(NpyTable):
     name, suffixes, magic = "nap", (".nap",), ()
 
-FORMAT = Nap()
 """
 
 
@@ -138,7 +137,7 @@ def test_a_package_adds_methods_formats_and_engines(tmp_path, monkeypatch, capsy
     info = tmp_path / "addon-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: addon\nVersion: 1.0\n")
-    kinds = {"methods": "largest = addon:Largest", "formats": "nap = addon:FORMAT\nbad = addon:Nothing"}
+    kinds = {"methods": "largest = addon:Largest", "formats": "nap = addon:Nap\nbad = addon:Nothing"}
     kinds["engines"] = "mirror = addon:Mirror"
     (info / "entry_points.txt").write_text("".join(f"[coassoc.{kind}]\n{line}\n" for kind, line in kinds.items()))
     monkeypatch.syspath_prepend(tmp_path)

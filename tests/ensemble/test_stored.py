@@ -9,7 +9,6 @@ import pytest
 
 import coassoc as ca
 from coassoc.ensemble import StoredEnsemble
-from coassoc.ensemble.io import table as _table
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -57,14 +56,6 @@ def test_parquet_folder_gives_the_codes_of_the_table(folder, missing):
     assert ca.Ensemble(stored).codes is stored.codes
     chosen = StoredEnsemble(folder, columns=["d", "b"], missing=missing)
     assert_same_ensemble(chosen, ca.Ensemble(mixed_frame()[["d", "b"]], missing=missing))
-
-
-def test_row_groups_larger_than_a_block_are_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr(_table, "BLOCK_ROWS", 16)
-    mixed_frame(200).to_parquet(tmp_path / "t.parquet", row_group_size=150, index=False)
-    stored = ca.Ensemble(tmp_path / "t.parquet", trusted=True)  # in this process, for the sake of the small blocks
-    assert [b.rows for b in stored.source.blocks] == [16] * 9 + [6, 16, 16, 16, 2]
-    assert_same_ensemble(stored, ca.Ensemble(mixed_frame(200)))
 
 
 @pytest.mark.parametrize("make", [np.ascontiguousarray, np.asfortranarray])

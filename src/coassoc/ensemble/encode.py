@@ -63,6 +63,14 @@ class Dictionary:
             return np.full(len(self), None, dtype=object), nulls
         return self.labels[np.maximum(self.indices, 0)], (nulls if nulls.any() else None)
 
+    def values(self) -> np.ndarray:
+        """Labels of all rows, None where null."""
+        labels, nulls = self.decode()
+        if nulls is not None:
+            labels = labels.astype(object)
+            labels[nulls] = None
+        return labels
+
 
 def as_objects(values: Sequence[Any]) -> np.ndarray:
     """An object array of these values, whatever they are."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .generate import check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
-from .io.arrow import PARQUET
+from .io.arrow import ParquetTable
 from .io.coding import batch_columns, batches_in, source_of
 from .io.output import check_writable, replacing
 from .stored import StoredEnsemble
@@ -80,8 +80,8 @@ def make_ensemble_large(
     check_writable(target, force=force)
     if source.n_rows is None:
         raise ValueError(
-            f"features must be in a file that tells its number of rows, such as {PARQUET.name}, got {source.what}; "
-            "write them as one first."
+            f"features must be in a file that tells its number of rows, such as {ParquetTable.name}, got "
+            f"{source.what}; write them as one first."
         )
     sizes = [block.rows for block in source.blocks]
     if sum(sizes) < 2:
@@ -98,7 +98,7 @@ def make_ensemble_large(
             sample.append(X[_between(model.rows, start, len(X))])
     models = [fit_model(model, np.concatenate(samples[j]), j) for j, model in enumerate(drawn)]
     schema = pa.schema([(f"partition_{j}", pa.int32()) for j in range(n_partitions)])
-    with replacing(target, force=force) as partial, PARQUET.writer(partial, schema) as writer:
+    with replacing(target, force=force) as partial, ParquetTable.writer(partial, schema) as writer:
         for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
             X = _features(block, start)
             labels = [model.label(X, start) if len(X) else np.empty(0) for model in models]

@@ -16,7 +16,7 @@ from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble
-from .io.coding import Coding, Source, dask_source, existing, is_dask
+from .io.coding import Coding, DaskSource, Source, existing, is_dask
 from .io.reading import LabelFile
 from .io.roles import Choice
 from .io.table import Options, naming
@@ -82,14 +82,13 @@ class StoredEnsemble(Ensemble):
             raise ValueError("missing='singletons' needs the table in memory; use 'negative', 'nan' or 'cluster' here.")
         self._file: LabelFile | None = None
         if is_dask(table):
-            self.source: Source = dask_source(table, columns)
+            self.source: Source = DaskSource(table, columns)
         else:
             if not isinstance(table, LabelFile):
                 choice = Choice(columns, exclude, id_column, class_column)
                 options = Options(delimiter, header, max_bytes, trusted)
                 table = LabelFile(existing(table, "partitions"), choice, format, options)
-            self._file = table
-            self.source = table.source()
+            self._file = self.source = table
         self.missing, self.directory = missing, directory
         self.names = self.source.names
         self._block_sizes: list[int] = []
@@ -122,7 +121,7 @@ class StoredEnsemble(Ensemble):
     def _use_file(self, coding: Coding) -> None:
         """Use an array of codes in a file as it is."""
         table = self.source.table
-        mapped = table.array() if table is not None and self.names == table.names else None
+        mapped = table.array if table is not None and self.names == table.names else None
         if mapped is not None and mapped.flags.c_contiguous and are_codes(mapped, coding.labels, coding.dtype):
             self._codes = mapped
 

@@ -10,33 +10,28 @@ MODULE = '''
 """Columns as JSON lists, for the sake of the test."""
 import json
 import pyarrow as pa
-from coassoc.ensemble.io.table import Format, Table, arrow_array
+from coassoc.ensemble.io.table import Table, arrow_array
 
 class JsonTable(Table):
-    def __init__(self, file, path):
-        super().__init__(path)
-        with file:
-            self.content = json.loads(file.read()[4:])
+    name, suffixes, magic, in_folders = "jsontable", (".jt",), (b"JT1 ",), True
+
+    def __init__(self, file, path, options):
+        super().__init__(file, path, options)
+        self.content = json.loads(file.read()[4:])
         self.names, self.n_rows = list(self.content), len(next(iter(self.content.values())))
 
     def batches(self, columns, ids=None, where=None):
         yield pa.record_batch({name: self.content[name] for name in columns})
 
-class JsonFormat(Format):
-    name, suffixes, magic, in_folders = "jsontable", (".jt",), (b"JT1 ",), True
-
-    def open(self, file, path, options):
-        return JsonTable(file, path)
-
-    def write(self, target, content):
+    @classmethod
+    def write(cls, target, content):
         columns = {name: arrow_array(column).to_pylist() for name, column in content.table().items()}
         target.write_bytes(b"JT1 " + json.dumps(columns).encode())
 
-    def append(self, source, target, columns, options, force):
+    @classmethod
+    def append(cls, source, target, columns, options, force):
         content = json.loads(source[0].read_bytes()[4:]) | columns.to_pydict()
         target.write_bytes(b"JT1 " + json.dumps(content).encode())
-
-FORMAT = JsonFormat()
 '''
 
 
@@ -45,7 +40,8 @@ def install(monkeypatch, folder, module: str = MODULE) -> None:
     (folder / "json_format-1.dist-info").mkdir(parents=True)
     (folder / "json_format.py").write_text(module)
     (folder / "json_format-1.dist-info" / "METADATA").write_text("Name: json-format\nVersion: 1\n")
-    (folder / "json_format-1.dist-info" / "entry_points.txt").write_text("[coassoc.formats]\njt = json_format:FORMAT\n")
+    entry = "[coassoc.formats]\njt = json_format:JsonTable\n"
+    (folder / "json_format-1.dist-info" / "entry_points.txt").write_text(entry)
     monkeypatch.syspath_prepend(str(folder))
     forget()
 

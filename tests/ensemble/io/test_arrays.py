@@ -21,7 +21,7 @@ def test_archives_that_contradict_themselves_are_refused(tmp_path):
         ({"names": ["a"]}, "different names"),
         ({"item_ids": ["x", "y"]}, "item_ids has shape"),
         ({"classes": ["x", "y"]}, "classes has shape"),
-        ({"labels_0": np.array([5])}, "without a label"),
+        ({"labels": np.array(["5"])}, "without a label"),
     ):
         np.savez(path, **good, **extra)
         for read in (ca.read_ensemble, lambda p: ca.Ensemble(p).codes):

@@ -78,13 +78,13 @@ def test_a_fault_of_ours_is_not_called_a_damaged_file(monkeypatch, tmp_path):
             ca.read_ensemble(tmp_path / "t.npz", trusted=trusted)
 
 
-@pytest.mark.parametrize("known", [known for known in FORMATS if known.can("write")], ids=lambda known: known.name)
+@pytest.mark.parametrize("known", [known for known in FORMATS if known.write], ids=lambda known: known.name)
 def test_labels_alone_in_every_format_read_by_a_child_or_here(tmp_path, known):
     for package in known.packages:
         pytest.importorskip(package)
     path, out = tmp_path / f"labels{known.suffixes[0]}", tmp_path / f"out{known.suffixes[0]}"
     ca.write_labels(path, np.array([2, 0, 0]), ids=["x", "y", "z"])
-    if known.can("append"):
+    if known.append:
         ca.write_labels(out, np.array([1, 1, 0]), name="more", source=path)
         path, expected = out, [(2, 1), (0, 1), (0, 0)]
     else:

@@ -157,7 +157,7 @@ class Dask(Engine):
             from dask import delayed
 
             call = delayed(function, pure=False)
-            return session.compute([call([block.delayed], *arguments) for block in source.blocks])
+            return session.compute([call([block], *arguments) for block in source.blocks])
 
         def tally(source: Any, missing: str) -> tuple:
             parts = over_blocks(source.tally, source.names, missing)

@@ -10,19 +10,19 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..encode import as_objects
 from .cells import cell_of
-from .optional import pa
-from .table import CELLS, Content, DamagedFile, Format, Options, Piece, Table, arrow_array, row_ranges
+from .table import Content, DamagedFile, Options, Piece, Table, arrow_array, pa, record_batch, row_ranges
 
 
 class NpyTable(Table):
     """An array of labels, mapped into memory."""
 
+    name, suffixes, magic, packages = "npy", (".npy",), (b"\x93NUMPY",), ()
+    guarded, keeps_types, keeps_names, one_array = False, False, False, True
     guess_ids = False  # columns have no names
 
-    def __init__(self, path: Path):
-        super().__init__(path)
+    def __init__(self, file: BinaryIO, path: Path, options: Options):
+        super().__init__(file, path, options)
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
@@ -34,18 +34,22 @@ class NpyTable(Table):
             raise DamagedFile(str(error)) from None
         if array.offset + array.nbytes != path.stat().st_size:
             raise DamagedFile(f"an array of shape {array.shape} has not the size of the file: it is truncated")
-        self.mapped = _checked(array, path.name)
-        self.n_rows, self.names = len(self.mapped), [str(j) for j in range(self.mapped.shape[1])]
-
-    def array(self) -> np.ndarray:
-        return self.mapped
+        self.array: np.ndarray = _checked(array, path.name)
+        self.n_rows, self.names = len(self.array), [str(j) for j in range(self.array.shape[1])]
 
     def pieces(self) -> list[Piece]:
-        return [Piece(str(self.path), [start, start + rows], rows) for start, rows in row_ranges(len(self.mapped))]
+        return [Piece(str(self.path), [start, rows], rows) for start, rows in row_ranges(self.n_rows or 0)]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        rows = self.mapped[slice(*(where or (None,)))]
-        yield pa.RecordBatch.from_arrays([arrow_array(rows[:, int(name)]) for name in columns], list(columns))
+        for start, rows in row_ranges(self.n_rows or 0) if where is None else [where]:
+            part = self.array[start : start + rows]
+            yield part if list(columns) == self.names else part[:, [int(name) for name in columns]]
+
+    @classmethod
+    def write(cls, target: Any, content: Content) -> None:
+        (first, *_), ensemble = content.columns.values(), content.ensemble
+        with open(target, "wb") as out:
+            np.save(out, first if ensemble is None else _integers(ensemble), allow_pickle=False)
 
 
 def _checked(array: np.ndarray, name: str) -> np.ndarray:
@@ -54,7 +58,7 @@ def _checked(array: np.ndarray, name: str) -> np.ndarray:
         raise ValueError(f"{name} holds an array of shape {array.shape}; a label table is (n_samples, n_partitions).")
     if 0 in array.shape or array.dtype.itemsize == 0:
         raise ValueError(f"{name} holds an empty table of shape {array.shape} and type {array.dtype}.")
-    if array.dtype.names is not None or array.dtype.kind == "V":
+    if array.dtype.kind == "V":
         raise ValueError(f"{name} holds records; save a plain table of shape (n_samples, n_partitions).")
     if array.dtype.kind == "U":
         characters = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
@@ -66,21 +70,20 @@ def _checked(array: np.ndarray, name: str) -> np.ndarray:
 class NpzTable(Table):
     """An archive of one table, of one vector per partition, or of what `write_ensemble` stores.
 
-    The latter holds ``codes``, ``n_clusters``, ``names`` and, where labels are not their codes, ``labels_0`` and so on
-    (``cells_0`` for labels that are numbers and text), ``item_ids`` and ``classes``.
+    The latter holds ``codes``, ``n_clusters``, ``names``, where labels are not their codes ``labels`` (the cells of all
+    clusters, one partition after the other), and ``item_ids`` and ``classes``.
     """
 
-    guess_ids = False
+    name, suffixes, magic = "npz", (".npz",), (b"PK\x03\x04", b"PK\x05\x06")
+    keeps_types, keeps_names, guess_ids = False, False, False
 
-    def __init__(self, file: BinaryIO, path: Path):
-        super().__init__(path)
+    def __init__(self, file: BinaryIO, path: Path, options: Options):
+        super().__init__(file, path, options)
         arrays = self.arrays = self._load(file)
-        shapes = {name: array.shape for name, array in arrays.items()}
-        stored = {"codes", "n_clusters"} <= set(arrays)
-        tables = [name for name, shape in shapes.items() if len(shape) == 2]
-        self.inspect = not stored
-        if stored:
-            self._open_stored()
+        self.inspect = not {"codes", "n_clusters"} <= set(arrays)
+        tables = [name for name, array in arrays.items() if array.ndim == 2]
+        if not self.inspect:
+            self.columns = self._stored()
         elif len(tables) == 1:
             table = _checked(arrays[tables[0]], path.name)
             self.columns = {str(j): table[:, j] for j in range(table.shape[1])}
@@ -89,115 +92,82 @@ class NpzTable(Table):
         else:
             self.columns = {name: _checked(array, path.name)[:, 0] for name, array in arrays.items() if array.ndim == 1}
             if not self.columns:
-                raise ValueError(f"neither a table nor vectors of labels, only {shapes}.")
-        self.names = list(self.columns)
+                raise ValueError(f"neither a table nor vectors of labels, only {list(arrays)}.")
         lengths = {len(column) for column in self.columns.values()}
-        if len(lengths) > 1 and not stored:
+        if len(lengths) > 1:
             raise ValueError(f"the arrays have different lengths {sorted(lengths)}; every item needs a label in each.")
-        self.n_rows = max(lengths)
-        for role, name in (("id_name", "item_ids"), ("class_name", "classes")):
-            if name in arrays and (stored or (name in self.names and len(self.names) > 1 and role == "id_name")):
-                if shapes[name] != (self.n_rows,):
-                    raise DamagedFile(f"{name} has shape {shapes[name]} for {self.n_rows} items")
-                setattr(self, role, name)
-                self.names = [one for one in self.names if one != name or stored]
+        self.n_rows = lengths.pop()
+        if "item_ids" in arrays and (not self.inspect or ("item_ids" in self.columns and len(self.columns) > 1)):
+            self.id_name = self._aside("item_ids")
+        if "classes" in arrays and not self.inspect:
+            self.class_name = self._aside("classes")
+        self.names = [name for name in self.columns if name not in (self.id_name, self.class_name)]
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        return path.suffix.lower() in ("", *cls.suffixes)
+
+    def _aside(self, name: str) -> str:
+        """Ids or classes, under a name that no partition has."""
+        if self.arrays[name].shape != (self.n_rows,):
+            raise DamagedFile(f"{name} has shape {self.arrays[name].shape} for {self.n_rows} items")
+        if self.inspect:
+            del self.columns[name]
+        self.columns["\x00" + name] = self.arrays[name]
+        return "\x00" + name
 
     def _load(self, file: BinaryIO) -> dict[str, np.ndarray]:
+        arrays = {}
         with zipfile.ZipFile(file) as archive:
-            infos = {info.filename: info for info in archive.infolist() if info.filename.endswith(".npy")}
-            if not infos:
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            if not names:
                 raise ValueError(f"{self.path.name} holds no array; write it with numpy.savez(path, labels=table).")
-            if len(set(archive.namelist())) < len(archive.namelist()):
+            if len(set(names)) < len(names):
                 raise DamagedFile("it holds two arrays of one name")
-            arrays = {}
-            for name in infos:
+            for name in names:
                 with archive.open(name) as member:
-                    array = np.lib.format.read_array(member, allow_pickle=False)
+                    arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
                     if member.read(1):
                         raise DamagedFile(f"{name} has not the size that it declares")
-                arrays[name.removesuffix(".npy")] = array
         return arrays
 
-    def _open_stored(self) -> None:
+    def _stored(self) -> dict[str, np.ndarray]:
         codes, counts = self.arrays["codes"], self.arrays["n_clusters"]
         if codes.ndim != 2 or 0 in codes.shape or counts.shape != (codes.shape[1],):
             raise DamagedFile("codes and n_clusters do not fit together")
-        if codes.dtype.kind != "u" or counts.dtype.kind not in "iu":
-            raise DamagedFile("codes must be unsigned integers")
+        if codes.dtype.kind != "u" or counts.dtype.kind not in "iu" or (codes.max(axis=0) > counts).any():
+            raise DamagedFile("codes must be unsigned integers up to the number of clusters")
         names = [str(name) for name in self.arrays.get("names", np.arange(codes.shape[1])).ravel().tolist()]
         if len(names) != codes.shape[1] or len(set(names)) < len(names):
             raise DamagedFile(f"names must hold {codes.shape[1]} different names, one per partition")
-        self.columns = {name: codes[:, j] for j, name in enumerate(names)}
+        if "labels" in self.arrays and self.arrays["labels"].shape != (sum(counts.tolist()),):
+            raise DamagedFile("there are clusters without a label")
+        return {name: codes[:, j] for j, name in enumerate(names)}
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        stored, found, fields = not self.inspect, [], []
-        for name in columns:
-            cells = False
-            if stored and name in self.columns:
-                column, cells = self._labels(self.names.index(name))
-            else:
-                column = arrow_array(self.arrays[name] if name == self.id_name or stored else self.columns[name])
-            found.append(column)
-            fields.append(pa.field(name, column.type, metadata=CELLS if cells else None))
-        yield pa.RecordBatch.from_arrays(found, schema=pa.schema(fields))
+        labelled = "labels" in self.arrays and not self.inspect
+        cells = [name for name in columns if labelled and name in self.names]
+        yield record_batch({name: self._column(name) for name in columns}, cells)
 
-    def _labels(self, j: int) -> tuple[Any, bool]:
-        """Labels of partition j, and whether they are cells of text."""
-        codes, k = self.columns[self.names[j]], int(self.arrays["n_clusters"][j])
-        missing = codes == k
-        if int(codes.max()) > k:
-            raise DamagedFile(f"partition {self.names[j]!r} has codes above its number of clusters")
-        for name in (f"labels_{j}", f"cells_{j}"):
-            if name in self.arrays:
-                labels = self.arrays[name]
-                if labels.ndim != 1 or len(labels) <= int(codes[~missing].max(initial=0)):
-                    raise DamagedFile(f"partition {self.names[j]!r} has codes without a label")
-                labels = as_objects(labels.tolist()) if labels.dtype.kind in "US" else labels
-                found = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=missing), pa.array(labels))
-                return found, name.startswith("cells")
-        return pa.array(codes, mask=missing), False
+    def _column(self, name: str) -> Any:
+        if self.inspect or name not in self.names:
+            return arrow_array(self.columns[name])
+        codes, counts, j = self.columns[name], self.arrays["n_clusters"].tolist(), self.names.index(name)
+        if "labels" not in self.arrays:
+            return pa.array(codes, mask=codes == counts[j])
+        labels = self.arrays["labels"][sum(counts[:j]) :][: counts[j]].astype(str)
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=codes == counts[j]),
+                                              pa.array(labels.tolist(), pa.string()))  # fmt: skip
 
-
-# -- the formats ---------------------------------------------------------------------------------------------------
-
-
-class NpyFormat(Format):
-    """One array."""
-
-    name = "npy"
-    suffixes = (".npy",)
-    magic = (b"\x93NUMPY",)
-    packages = ()
-    guarded, keeps_types, keeps_names, one_array = False, False, False, True
-
-    def open(self, file: BinaryIO, path: Path, options: Options) -> NpyTable:
-        file.close()
-        return NpyTable(path)
-
-    def write(self, target: Any, content: Content) -> None:
-        columns = list(content.columns.values())
-        table = columns[0] if content.ensemble is None else _integers(content.ensemble)
-        with open(target, "wb") as out:
-            np.save(out, table, allow_pickle=False)
-
-
-class NpzFormat(Format):
-    """An archive of arrays."""
-
-    name = "npz"
-    suffixes = (".npz",)
-    magic = (b"PK\x03\x04", b"PK\x05\x06")
-    keeps_types, keeps_names = False, False
-
-    def recognises(self, path: Path) -> bool:
-        return path.suffix.lower() in ("", *self.suffixes)
-
-    def open(self, file: BinaryIO, path: Path, options: Options) -> NpzTable:
-        with file:
-            return NpzTable(file, path)
-
-    def write(self, target: Any, content: Content) -> None:
-        arrays = dict(content.columns) if content.ensemble is None else _stored(content.ensemble)
+    @classmethod
+    def write(cls, target: Any, content: Content) -> None:
+        arrays, ensemble = dict(content.columns), content.ensemble
+        if ensemble is not None:
+            arrays = {"codes": ensemble.codes, "n_clusters": ensemble.n_clusters, "names": _texts(ensemble.names)}
+            plain = [np.arange(k) for k in ensemble.n_clusters]
+            labels = [known if len(known) == len(own) else own for known, own in zip(ensemble.categories, plain)]
+            if not all(map(np.array_equal, labels, plain)):
+                arrays["labels"] = _texts([cell_of(label) for known in labels for label in known.tolist()])
         if content.item_ids is not None:
             arrays["item_ids"] = _texts(content.item_ids)
         if content.classes is not None:
@@ -208,8 +178,10 @@ class NpzFormat(Format):
 
 def _integers(ensemble: Any) -> np.ndarray:
     """Labels as the smallest integers that hold them, −1 where missing; codes where labels are no such integers."""
-    plain = all(labels.dtype.kind in "iu" and (labels >= 0).all() for labels in ensemble.categories)
-    plain = plain and all(len(labels) == k for labels, k in zip(ensemble.categories, ensemble.n_clusters))
+    plain = all(
+        labels.dtype.kind in "iu" and (labels >= 0).all() and len(labels) == k
+        for labels, k in zip(ensemble.categories, ensemble.n_clusters)
+    )
     columns = []
     for j in range(ensemble.n_partitions):
         codes = ensemble.partition(j)
@@ -219,28 +191,9 @@ def _integers(ensemble: Any) -> np.ndarray:
     return table.astype(np.min_scalar_type(high) if low >= 0 else np.min_scalar_type(-1 - high))
 
 
-def _stored(ensemble: Any) -> dict[str, np.ndarray]:
-    arrays = {"codes": ensemble.codes, "n_clusters": ensemble.n_clusters, "names": _texts(np.array(ensemble.names))}
-    for j, labels in enumerate(ensemble.categories):
-        k = int(ensemble.n_clusters[j])
-        if len(labels) != k or np.array_equal(labels, np.arange(k)):
-            continue  # a cluster of missing labels has no label to store
-        if labels.dtype.kind in "iub":
-            arrays[f"labels_{j}"] = labels
-        elif all(isinstance(label, str) for label in labels.tolist()):
-            arrays[f"labels_{j}"] = _texts(labels)
-        else:
-            arrays[f"cells_{j}"] = _texts(as_objects([cell_of(label) for label in labels.tolist()]))
-    return arrays
-
-
-def _texts(values: np.ndarray) -> np.ndarray:
+def _texts(values: Any) -> np.ndarray:
     """Text as NumPy stores it, which drops NUL characters at the end."""
-    texts = np.array([str(value) for value in values.tolist()], dtype=str)
-    if any(str(value).endswith("\x00") for value in values.tolist()):
+    texts = list(map(str, values))
+    if any(text.endswith("\x00") for text in texts):
         raise ValueError("archives cannot store text that ends in a NUL character; rename that label, name or id.")
-    return texts
-
-
-NPY = NpyFormat()
-NPZ = NpzFormat()
+    return np.array(texts, dtype=str)

@@ -7,116 +7,76 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .optional import pa, pq
-from .table import Content, DamagedFile, Format, Options, Piece, Table, arrow_array, check_new, check_rows, row_ranges
+from .table import (
+    Content,
+    DamagedFile,
+    Options,
+    Package,
+    Piece,
+    Table,
+    arrow_array,
+    check_new,
+    check_rows,
+    pa,
+    record_batch,
+)
 
+pq: Any = Package("pyarrow.parquet")
 _BATCH_CELLS = 1 << 21  # cells decoded at a time
 
 
 class _ArrowTable(Table):
-    """What both kinds of file have in common: a schema."""
+    """A file with a schema, in parts: row groups or record batches."""
 
-    def __init__(self, path: Path, schema: Any):
-        super().__init__(path)
-        self.schema, self.names = schema, list(schema.names)
+    tables: Any  # the content of a file in parts
+    writer: Any  # writes such parts
 
-    def _plain(self, batch: Any, columns: Sequence[str]) -> Any:
-        """The columns named of a batch, those with more labels than rows decoded."""
-        arrays = []
-        for name in columns:
-            column = batch.column(batch.schema.get_field_index(name))
-            if isinstance(column, pa.DictionaryArray) and len(column.dictionary) > len(column):
-                column = column.dictionary_decode()  # pyarrow lists the labels of all earlier batches too
-            arrays.append(column)
-        return pa.RecordBatch.from_arrays(arrays, list(columns))
+    def __init__(self, file: BinaryIO, path: Path, options: Options):
+        super().__init__(file, path, options)
+        self.schema, self.sizes = self._describe()
+        self.names, self.n_rows = list(self.schema.names), sum(self.sizes)
 
-    def _check(self, columns: Sequence[str]) -> None:
+    def _describe(self) -> tuple[Any, list[int]]:
+        """The schema, and the rows of each part."""
+        raise NotImplementedError
+
+    def _read(self, parts: Sequence[int], columns: list[str], ids: str | None) -> Iterator[Any]:
+        """The record batches of some parts."""
+        raise NotImplementedError
+
+    def pieces(self) -> list[Piece]:
+        return [Piece(str(self.path), part, rows) for part, rows in enumerate(self.sizes) if rows]
+
+    def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         for name in columns:
             if pa.types.is_nested(self.schema.field(name).type):
                 raise ValueError(f"{self.path.name}: column {name!r} holds lists or records; a label is one value.")
-
-
-class ParquetTable(_ArrowTable):
-    """A Parquet file."""
-
-    def __init__(self, file: BinaryIO, path: Path):
-        self.file = file
-        metadata = pq.read_metadata(file)
-        super().__init__(path, metadata.schema.to_arrow_schema())
-        self.n_rows = int(metadata.num_rows)
-        self.groups = [int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
-        if self.n_rows != sum(self.groups) or min(self.groups, default=0) < 0:
-            raise DamagedFile("its row groups do not add up")
-
-    def pieces(self) -> list[Piece]:
-        return [
-            Piece(str(self.path), [group, start, length], length)
-            for group, rows in enumerate(self.groups)
-            for start, length in row_ranges(rows)
-        ]
-
-    def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        self._check(columns)
-        texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-        coded = [name for name in columns if self.schema.field(name).type in texts and name != ids]
-        step = max(1024, min(1 << 17, _BATCH_CELLS // len(columns)))
-        group, skip, left = where or (None, 0, sum(self.groups))
-        groups = range(len(self.groups)) if group is None else [group]
-        self.file.seek(0)
-        reader = pq.ParquetFile(self.file, read_dictionary=coded)
-        for batch in reader.iter_batches(step, row_groups=groups, columns=list(columns), use_threads=False):
-            part = batch.slice(skip, left)  # earlier rows of the group are decoded and dropped
-            skip, left = max(0, skip - len(batch)), left - len(part)
-            if len(part):
-                yield self._plain(part, columns)
-            if left == 0:
-                return
+        parts = range(len(self.sizes)) if where is None else [where]
+        left = sum(self.sizes[part] for part in parts)
+        for batch in self._read(parts, list(columns), ids):
+            left -= len(batch)
+            found = {name: batch.column(batch.schema.get_field_index(name)) for name in columns}
+            for name, column in found.items():
+                if isinstance(column, pa.DictionaryArray) and len(column.dictionary) > len(column):
+                    found[name] = column.dictionary_decode()  # pyarrow lists the labels of all earlier batches too
+            yield record_batch(found)
         if left:
-            raise DamagedFile("a row group is shorter than declared")
+            raise DamagedFile("it has not the rows that it declares")
 
-
-class ArrowTable(_ArrowTable):
-    """A file of record batches."""
-
-    def __init__(self, file: BinaryIO, path: Path):
-        self.file = file
-        self.reader = pa.ipc.open_file(file)
-        super().__init__(path, self.reader.schema)
-        self.sizes = [self._batch(i).num_rows for i in range(self.reader.num_record_batches)]
-        self.n_rows = sum(self.sizes)
-
-    def _batch(self, i: int) -> Any:
-        batch = self.reader.get_batch(i)
-        batch.validate(full=True)  # offsets that lead elsewhere would crash
-        return batch
-
-    def pieces(self) -> list[Piece]:
-        return [Piece(str(self.path), i, rows) for i, rows in enumerate(self.sizes) if rows]
-
-    def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        self._check(columns)
-        for i in range(len(self.sizes)) if where is None else [where]:
-            yield self._plain(self._batch(i), columns)
-
-
-class _ArrowFormat(Format):
-    """What both formats have in common; `tables` gives the content of a file in parts, `writer` writes such."""
-
-    tables: Any
-    writer: Any
-
-    def write(self, target: Any, content: Content) -> None:
+    @classmethod
+    def write(cls, target: Any, content: Content) -> None:
         table = pa.table({name: arrow_array(column) for name, column in content.table().items()})
-        with self.writer(target, table.schema) as out:
+        with cls.writer(target, table.schema) as out:
             out.write_table(table)
 
-    def append(self, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
+    @classmethod
+    def append(cls, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
         """The content in parts, each with its share of the new columns."""
         start = 0
         with ExitStack() as stack:
             writer = None
             for path in source:
-                for table in self.tables(path):
+                for table in cls.tables(path):
                     check_new(columns.column_names, table.column_names, path)
                     part = columns.slice(start, table.num_rows)
                     start += table.num_rows
@@ -124,49 +84,64 @@ class _ArrowFormat(Format):
                         continue  # counted, and refused below
                     for name, column in zip(part.column_names, part.columns):
                         table = table.append_column(name, column)
-                    writer = writer or stack.enter_context(self.writer(target, table.schema))
+                    writer = writer or stack.enter_context(cls.writer(target, table.schema))
                     writer.write_table(table)
         check_rows(start, len(columns), source[0])
 
 
-class ParquetFormat(_ArrowFormat):
-    """Parquet files, and folders of them."""
+class ParquetTable(_ArrowTable):
+    """A Parquet file, by row groups; a folder of them is one table."""
 
-    name = "parquet"
-    suffixes = (".parquet", ".pq")
-    magic = (b"PAR1",)
+    name, suffixes, magic, in_folders = "parquet", (".parquet", ".pq"), (b"PAR1",), True
     packages = ("pyarrow", "pyarrow.parquet")
-    in_folders = True
 
-    def open(self, file: BinaryIO, path: Path, options: Options) -> ParquetTable:
-        return ParquetTable(file, path)
+    def _describe(self) -> tuple[Any, list[int]]:
+        metadata = pq.read_metadata(self.file)
+        sizes = [int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
+        if metadata.num_rows != sum(sizes) or min(sizes, default=0) < 0:
+            raise DamagedFile("its row groups do not add up")
+        return metadata.schema.to_arrow_schema(), sizes
 
-    def tables(self, path: Path) -> Iterator[Any]:
+    def _read(self, parts: Sequence[int], columns: list[str], ids: str | None) -> Iterator[Any]:
+        texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+        coded = [name for name in columns if self.schema.field(name).type in texts and name != ids]
+        step = max(1024, min(1 << 17, _BATCH_CELLS // len(columns)))
+        self.file.seek(0)
+        reader = pq.ParquetFile(self.file, read_dictionary=coded)
+        yield from reader.iter_batches(step, row_groups=parts, columns=columns, use_threads=False)
+
+    @staticmethod
+    def tables(path: Path) -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
             for group in range(file.metadata.num_row_groups):
                 yield file.read_row_group(group).replace_schema_metadata(None)
 
-    def writer(self, target: Any, schema: Any) -> Any:
+    @staticmethod
+    def writer(target: Any, schema: Any) -> Any:
         return pq.ParquetWriter(target, schema)
 
 
-class ArrowFormat(_ArrowFormat):
-    """Arrow and Feather files."""
+class ArrowTable(_ArrowTable):
+    """A file of record batches: Arrow and Feather."""
 
-    name = "arrow"
-    suffixes = (".arrow", ".feather")
-    magic = (b"ARROW1",)
+    name, suffixes, magic = "arrow", (".arrow", ".feather"), (b"ARROW1",)
 
-    def open(self, file: BinaryIO, path: Path, options: Options) -> ArrowTable:
-        return ArrowTable(file, path)
+    def _describe(self) -> tuple[Any, list[int]]:
+        self.reader = pa.ipc.open_file(self.file)
+        parts = range(self.reader.num_record_batches)
+        return self.reader.schema, [batch.num_rows for batch in self._read(parts, [], None)]
 
-    def tables(self, path: Path) -> Iterator[Any]:
+    def _read(self, parts: Sequence[int], columns: list[str], ids: str | None) -> Iterator[Any]:
+        for part in parts:
+            batch = self.reader.get_batch(part)
+            batch.validate(full=True)  # offsets that lead elsewhere would crash
+            yield batch
+
+    @staticmethod
+    def tables(path: Path) -> Iterator[Any]:
         with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
             yield reader.read_all()
 
-    def writer(self, target: Any, schema: Any) -> Any:
+    @staticmethod
+    def writer(target: Any, schema: Any) -> Any:
         return pa.ipc.new_file(str(target), schema)
-
-
-PARQUET = ParquetFormat()
-ARROW = ArrowFormat()

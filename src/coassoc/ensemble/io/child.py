@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import json
 import math
 import os
@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .formats import format_called, open_here
-from .optional import pa
-from .table import Options, TooLarge, naming
+from .table import Options, TooLarge, naming, pa
 
 _DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "must_choose", "guess", "inspect", "notes")
 
@@ -41,14 +40,13 @@ def serve(source: Any, out: Any) -> None:
             if 8 * (table.n_rows or 0) > task["allowed"]:
                 raise TooLarge(path, task["allowed"])
             tell({name: getattr(table, name) for name in _DESCRIBED} | {"pieces": table.pieces()})
-            line = source.readline()
-            question = json.loads(line) if line else {}
+            question = json.loads(source.readline() or "{}")
             if "append" in question:
                 table.close()
                 columns = pa.ipc.open_stream(source).read_all()
                 known.append(files, Path(question["append"]), columns, options, question["force"])
             elif question:
-                _send(table.batches(question["columns"], question["ids"], question["where"]), out, tell)
+                _send(table.batches(**question), out, tell)
         tell({})
     except Exception as error:
         tell(_described(error))
@@ -74,16 +72,14 @@ def _described(error: Exception) -> dict[str, Any]:
         return {"error": "memory", "text": text}
     if isinstance(error, OSError):
         return {"error": "system", "text": error.strerror or text, "errno": error.errno, "filename": error.filename}
-    if isinstance(error, ImportError):
-        return {"error": "import", "text": text}
-    if isinstance(error, ValueError):
-        return {"error": "content", "text": text}
+    if isinstance(error, (ImportError, ValueError)):
+        return {"error": "import" if isinstance(error, ImportError) else "content", "text": text}
     return {"error": "fault", "text": "".join(traceback.format_exception(error))}
 
 
 def set_limits(memory: int, seconds: int) -> None:
-    """Limits on this process, where the system has them."""
-    try:
+    """Limits on this process, where the system has them: not on Windows and macOS."""
+    with contextlib.suppress(ImportError, FileNotFoundError):
         import resource
 
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -93,9 +89,6 @@ def set_limits(memory: int, seconds: int) -> None:
             most = resource.getrlimit(kind)[1]
             value = value if most == resource.RLIM_INFINITY else min(value, most)
             resource.setrlimit(kind, (value, value))
-    except (ImportError, OSError) as error:  # Windows, macOS
-        if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EINVAL, errno.EPERM):
-            raise
 
 
 if __name__ == "__main__":

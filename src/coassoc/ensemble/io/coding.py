@@ -6,9 +6,10 @@ then each block is coded with the labels of the whole table. The codes are those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,42 @@ from ..rows import Tally, code_integers, tally_integers
 from ..tables import Vocabulary, check_table_shape, column_values, columns_of
 from .cells import id_of, label_of
 from .formats import format_called, open_table, open_with
-from .optional import pa, pc
-from .table import CELLS, Format, Options, Piece, Table, naming, row_ranges
+from .table import CELLS, Format, Options, Package, Piece, Table, arrow_array, naming, pa, record_batch
+
+pc: Any = Package("pyarrow.compute")
+
+
+class Source:
+    """A table that is read piece by piece, and the functions that engines apply to its blocks."""
+
+    names: list[str]
+    n_rows: int | None
+    kind: str  # name of the file format, or "dask"
+    what: str  # for messages
+    blocks: Sequence[Any]  # in row order
+    table: Table | None = None  # of a file
+
+    def batches(self) -> Iterator[Any]:
+        """All rows in order, read by one process."""
+        raise NotImplementedError
+
+    @staticmethod
+    def tally(blocks: Iterable[Any], names: Sequence[str], missing: str) -> tuple[list[int], list[Tally]]:
+        """Rows of each of some blocks, and the labels of each column in all of them."""
+        sizes: list[int] = []
+        total: list[Tally] = []
+        for block in blocks:
+            with naming(block.path) if isinstance(block, FileBlock) else nullcontext():
+                parts = [tally_batch(batch, names, missing) for batch in batches_in(block)]
+            sizes.append(sum(n_rows for n_rows, _ in parts))
+            for _, tallies in parts:
+                total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
+        return sizes, total
+
+    @staticmethod
+    def merge(parts: Sequence[tuple[list[int], list[Tally]]]) -> tuple[list[int], list[Tally]]:
+        """Rows of all blocks and the tallies of all of them together."""
+        return [size for part in parts for size in part[0]], [_merged(one) for one in zip(*(part[1] for part in parts))]
 
 
 @dataclass(frozen=True)
@@ -41,89 +76,51 @@ class FileBlock:
     def rows(self) -> int:
         return self.piece.rows
 
-    def read(self) -> Any:
-        """A mapped array, or a list of record batches."""
+    def read(self) -> list[Any]:
         with naming(self.path):
             table = open_with(format_called(self.format), [self.path], self.path, self.options)
             try:
-                mapped = table.array()
-                if mapped is not None:
-                    part = mapped[slice(*self.piece.where)]
-                    return part if list(self.columns) == table.names else part[:, [int(name) for name in self.columns]]
                 return list(table.batches(self.columns, where=self.piece.where))
             finally:
                 table.close()
 
 
-@dataclass(frozen=True)
-class DelayedBlock:
-    """Rows that a Dask collection computes."""
+class FileSource(Source):
+    """Columns of an open table."""
 
-    delayed: Any
-    rows: int | None  # None: not known before it is computed
+    def __init__(self, table: Table, known: Format, names: list[str]):
+        check_table_shape((1 if table.n_rows is None else table.n_rows, len(names)))
+        self.table, self.kind, self.names = table, known.name, names
+        self.n_rows, self.what = table.n_rows, table.path.name
 
-    def read(self) -> Any:
-        return self.delayed.compute()
+    @cached_property
+    def blocks(self) -> list[FileBlock]:  # type: ignore[override]
+        assert self.table is not None
+        columns, options = tuple(self.names), self.table.settled()
+        return [FileBlock(self.kind, piece, columns, options) for piece in self.table.pieces()]
 
 
-@dataclass(frozen=True)
-class Source:
-    """A table that is read piece by piece, and the functions that engines apply to its blocks."""
+class DaskSource(Source):
+    """A Dask array or data frame; its blocks are delayed tables."""
 
-    names: list[str]
-    n_rows: int | None
-    kind: str  # name of the file format, or "dask"
-    what: str  # for messages
-    collection: Sequence[Any] = ()  # the blocks of a Dask collection
-    table: Table | None = None  # of a file
-    options: Options | None = None
-    read: Callable[..., Iterator[Any]] | None = None  # the record batches of some columns
+    kind, what = "dask", "the Dask collection"
 
-    @property
-    def blocks(self) -> list[Any]:
-        """Blocks in row order, each of which knows its rows and can be read alone."""
-        if self.table is None:
-            return list(self.collection)
-        options = self.table.settled(self.options or Options())
-        return [FileBlock(self.kind, piece, tuple(self.names), options) for piece in self.table.pieces()]
+    def __init__(self, table: Any, columns: Any = None):
+        if columns is not None:
+            raise ValueError("columns cannot be given with a Dask collection; select them there: frame[columns].")
+        if table.ndim != 2:
+            check_table_shape(tuple(table.shape))
+        if hasattr(table, "rechunk"):  # an array
+            table = table.rechunk({1: -1})
+            self.names = [str(j) for j in range(table.shape[1])]
+            self.blocks = list(table.to_delayed()[:, 0]) if self.names else []
+            self.n_rows = None if np.isnan(table.shape[0]) else int(table.shape[0])
+        else:
+            self.names, self.blocks, self.n_rows = list(map(str, table.columns)), table.to_delayed(), None
+        check_table_shape((1 if self.n_rows is None else self.n_rows, len(self.names)))
 
     def batches(self) -> Iterator[Any]:
-        """All rows in order, read by one process."""
-        if self.table is None:
-            yield from (block.read() for block in self.collection)
-            return
-        mapped = self.table.array()
-        with naming(self.table.path):
-            if mapped is None:
-                yield from (self.read or self.table.batches)(self.names)
-                return
-            for start, rows in row_ranges(len(mapped)):
-                part = mapped[start : start + rows]
-                yield part if self.names == self.table.names else part[:, [int(name) for name in self.names]]
-
-    @staticmethod
-    def tally(blocks: Iterable[Any], names: Sequence[str], missing: str) -> tuple[list[int], list[Tally]]:
-        """Rows of each of some blocks, and the labels of each column in all of them."""
-        sizes: list[int] = []
-        total: list[Tally] = []
-        for block in blocks:
-            with naming(block.path) if hasattr(block, "path") else nullcontext():
-                parts = [tally_batch(batch, names, missing) for batch in batches_in(block)]
-            sizes.append(sum(n_rows for n_rows, _ in parts))
-            for _, tallies in parts:
-                total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
-        return sizes, total
-
-    @staticmethod
-    def merge(parts: Sequence[tuple[list[int], list[Tally]]]) -> tuple[list[int], list[Tally]]:
-        """Rows of all blocks and the tallies of all of them together."""
-        return [size for part in parts for size in part[0]], [_merged(one) for one in zip(*(part[1] for part in parts))]
-
-
-def batches_in(block: Any) -> list[Any]:
-    """The tables in a block, which a cluster may have computed already."""
-    found = block.read() if hasattr(block, "read") else block
-    return found if isinstance(found, list) else [found]
+        return (block.compute() for block in self.blocks)
 
 
 def is_dask(table: Any) -> bool:
@@ -132,25 +129,17 @@ def is_dask(table: Any) -> bool:
     return module in ("dask", "dask_expr") and hasattr(table, "to_delayed") and hasattr(table, "ndim")
 
 
-def source_of(table: Any, columns: Sequence[str] | None = None) -> Source:
+def source_of(table: Any, columns: Sequence[str] | None = None) -> FileSource:
     """Blocks of a file of features, or of a folder of files; every column when `columns` is None."""
     if is_dask(table):
         raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
-    path, options = existing(table, "features"), Options(trusted=True)
+    path = existing(table, "features")
     with naming(path):
-        opened, found = open_table(path, None, options)
+        opened, known = open_table(path, None, Options(trusted=True))
         wanted = opened.names if columns is None else list(columns)
         for name in wanted:
             opened.require(name, "columns")
-        return file_source(opened, found, wanted, options)
-
-
-def file_source(
-    table: Table, format: Format, columns: list[str], options: Options, read: Callable[..., Iterator[Any]] | None = None
-) -> Source:
-    """The columns named of an open table."""
-    check_table_shape((1 if table.n_rows is None else table.n_rows, len(columns)))
-    return Source(columns, table.n_rows, format.name, table.path.name, table=table, options=options, read=read)
+        return FileSource(opened, known, wanted)
 
 
 def existing(table: Any, name: str) -> Path:
@@ -161,34 +150,18 @@ def existing(table: Any, name: str) -> Path:
     return path
 
 
-def dask_source(table: Any, columns: Any = None) -> Source:
-    """Blocks of a Dask array or data frame."""
-    if columns is not None:
-        raise ValueError("columns cannot be given with a Dask collection; select them there: frame[columns].")
-    if table.ndim != 2:
-        check_table_shape(tuple(table.shape))
-    if hasattr(table, "rechunk"):  # an array
-        table = table.rechunk({1: -1})
-        delayed = table.to_delayed()[:, 0] if table.shape[1] else []
-        sizes = [None if np.isnan(rows) else int(rows) for rows in table.chunks[0]]
-        names = [str(j) for j in range(table.shape[1])]
-    else:
-        delayed = table.to_delayed()
-        sizes = [None] * len(delayed)
-        names = [str(name) for name in table.columns]
-    n = None if None in sizes else sum(rows for rows in sizes if rows is not None)
-    check_table_shape((1 if n is None else n, len(names)))
-    blocks = [DelayedBlock(d, rows) for d, rows in zip(delayed, sizes)]
-    return Source(names, n, "dask", "the Dask collection", blocks)
-
-
 # -- what a batch holds --------------------------------------------------------------------------------------------
+
+
+def batches_in(block: Any) -> list[Any]:
+    """The tables in a block, which a cluster may have computed already."""
+    return block.read() if isinstance(block, FileBlock) else [block]
 
 
 def batch_columns(batch: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple[Any, np.ndarray | None]]]:
     """Rows of a record batch, an array or a data frame, and (values, nulls) of each column."""
     if hasattr(batch, "schema") and hasattr(batch, "num_rows"):
-        return batch.num_rows, (labels_in(batch, batch.schema.get_field_index(name)) for name in names)
+        return batch.num_rows, (_labels_in(batch, batch.schema.get_field_index(name)) for name in names)
     if len(batch) == 0:  # an empty partition of a collection
         return 0, [(None, None)] * len(names)
     found, columns, n_rows = columns_of(batch)
@@ -197,10 +170,21 @@ def batch_columns(batch: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple
     return n_rows, columns
 
 
-def labels_in(batch: Any, j: int) -> tuple[Any, np.ndarray | None]:
+def named(batches: Iterable[Any], names: Sequence[str]) -> Iterator[Any]:
+    """Batches whose columns have names: arrays as record batches."""
+    for batch in batches:
+        is_array = isinstance(batch, np.ndarray)
+        yield record_batch(dict(zip(names, map(arrow_array, batch.T)))) if is_array else batch
+
+
+def _are_cells(batch: Any, j: int) -> bool:
+    return (batch.schema.field(j).metadata or {}).items() >= CELLS.items()
+
+
+def _labels_in(batch: Any, j: int) -> tuple[Any, np.ndarray | None]:
     """(values, nulls) of a column of a record batch; texts that are cells become the labels they stand for."""
     values, nulls = column_values(batch.column(j))
-    if isinstance(values, Dictionary) and (batch.schema.field(j).metadata or {}).get(b"coassoc") == CELLS[b"coassoc"]:
+    if isinstance(values, Dictionary) and _are_cells(batch, j):
         labels = [label_of(text) for text in values.labels.tolist()]
         lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
         return Dictionary(lookup[values.indices], as_objects(labels)), None
@@ -208,7 +192,7 @@ def labels_in(batch: Any, j: int) -> tuple[Any, np.ndarray | None]:
 
 
 def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictionary]:
-    """Columns of a table in memory, from its record batches."""
+    """Columns of a table in memory, from its batches."""
     pieces: dict[str, list[Dictionary]] = {name: [] for name in columns}
     first_row = 0
     for batch in batches:
@@ -227,8 +211,7 @@ def ids_in(batch: Any, name: str) -> np.ndarray:
     column = batch.column(j)
     column = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
     values = as_objects(column.to_pylist()) if column.null_count else column.to_numpy(zero_copy_only=False)
-    cells = (batch.schema.field(j).metadata or {}).get(b"coassoc") == CELLS[b"coassoc"]
-    if cells and pc.any(pc.starts_with(column, "'")).as_py():
+    if _are_cells(batch, j) and pc.any(pc.starts_with(column, "'")).as_py():
         return as_objects([id_of(text) for text in values.tolist()])
     return values
 
@@ -247,10 +230,11 @@ def tally_batch(table: Any, names: Sequence[str], missing: str) -> tuple[int, li
         if n_rows == 0:
             found.append(Tally(np.empty(0, np.int64), np.empty(0, np.int64), 0))
             continue
-        rule = "nan" if missing == "nan" else "negative"
-        column = encode_column(values, nulls, name, rule, allow_empty=True)
-        counts = np.bincount(column.codes, minlength=column.n_clusters + 1)
-        found.append(Tally(_comparable(column.categories), counts[: column.n_clusters], int(counts[-1])))
+        column = encode_column(values, nulls, name, "nan" if missing == "nan" else "negative", allow_empty=True)
+        counts, labels = np.bincount(column.codes, minlength=column.n_clusters + 1), column.categories
+        if labels.dtype.kind in "iu" and (not len(labels) or int(labels[-1]) < 1 << 63):
+            labels = labels.astype(np.int64)  # so that blocks of other widths compare exactly
+        found.append(Tally(labels, counts[: column.n_clusters], int(counts[-1])))
     return n_rows, found
 
 
@@ -259,21 +243,13 @@ def _merged(tallies: Sequence[Tally]) -> Tally:
     missing = sum(t.missing for t in tallies)
     if not seen:
         return Tally(np.empty(0, np.int64), np.empty(0, np.int64), missing)
-    counted = np.concatenate([t.counts for t in seen])
     if len({t.labels.dtype.kind in "US" for t in seen}) > 1 or any(t.labels.dtype.kind == "O" for t in seen):
         labels, place = sorted_labels([label for t in seen for label in t.labels.tolist()])
     else:
         labels, place = np.unique(np.concatenate([t.labels for t in seen]), return_inverse=True)
     counts = np.zeros(len(labels), dtype=np.int64)
-    np.add.at(counts, place.ravel(), counted)
+    np.add.at(counts, place.ravel(), np.concatenate([t.counts for t in seen]))
     return Tally(labels, counts, missing)
-
-
-def _comparable(labels: np.ndarray) -> np.ndarray:
-    """Integers as int64 where they fit, so that blocks of other widths compare exactly."""
-    if labels.dtype.kind in "iu" and (labels.dtype != np.uint64 or not len(labels) or int(labels[-1]) < 1 << 63):
-        return labels.astype(np.int64)
-    return labels
 
 
 # -- coding --------------------------------------------------------------------------------------------------------
@@ -307,15 +283,15 @@ class Coding(Vocabulary):
     def offsets(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(self.n_clusters)]).astype(np.int64)
 
-    def codes_of(self, table: Any, out: np.ndarray | None = None) -> np.ndarray:
-        """Codes (rows, n_partitions) of a block, in `out` when given."""
+    def codes_of(self, table: Any) -> np.ndarray:
+        """Codes (rows, n_partitions) of a block."""
         fits = getattr(table, "ndim", 0) == 2 and table.shape[1] == len(self.names)
         if fits and all(known.dtype == np.int64 for known in self.labels):
-            quickly = code_integers(table, self.labels, self.missing != "nan", self.dtype, out)
+            quickly = code_integers(table, self.labels, self.missing != "nan", self.dtype)
             if quickly is not None:
                 return quickly
         n_rows, columns = batch_columns(table, self.names)
-        codes = np.empty((n_rows, len(self.names)), dtype=self.dtype) if out is None else out
+        codes = np.empty((n_rows, len(self.names)), dtype=self.dtype)
         for j, (values, nulls) in enumerate(columns):
             if n_rows:
                 codes[:, j] = self.codes_of_column(j, values, nulls)

@@ -11,68 +11,50 @@ import numpy as np
 
 from ..encode import Dictionary
 from .cells import cell_of, id_cell_of, name_of
-from .optional import openpyxl, pa
-from .table import CELLS, Content, DamagedFile, Format, Options, Table
+from .table import Content, DamagedFile, Options, Package, Table, pa, record_batch
 
+openpyxl: Any = Package("openpyxl")
 _LONGEST_CELL, _MOST_ROWS = 32_767, 1_048_576
 
 
 class ExcelTable(Table):
-    """The cells of the first sheet."""
+    """The cells of the first sheet; old .xls files are refused with a reason."""
 
-    def __init__(self, file: BinaryIO, path: Path, header: bool | None):
-        super().__init__(path)
-        self.file = file
+    name, suffixes, magic = "xlsx", (".xlsx", ".xlsm"), (b"PK\x03\x04",)
+    packages, extra, keeps_types = ("openpyxl", "pyarrow"), "excel", False
+
+    def __init__(self, file: BinaryIO, path: Path, options: Options):
+        super().__init__(file, path, options)
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         if not book.worksheets:
             raise DamagedFile("it has no sheet")
         rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
-        if len(book.sheetnames) > 1:
-            sheets = book.sheetnames
+        sheets, first = book.sheetnames, rows[0] if rows else ()
+        if len(sheets) > 1:
             self.notes = [f"{path.name} has {len(sheets)} sheets; {sheets[0]!r}, the first, is read."]
-        named = header if header is not None else bool(rows) and any(isinstance(cell, str) for cell in rows[0])
-        self.names = [
-            ("" if c is None else name_of(str(c))) if named else str(j) for j, c in enumerate(rows[0] if rows else ())
-        ]
+        named = any(isinstance(cell, str) for cell in first) if options.header is None else options.header
+        self.names = [("" if c is None else name_of(str(c))) if named else str(j) for j, c in enumerate(first)]
         rows = rows[1:] if named else rows
-        self.content, self.n_rows = list(zip_longest(*rows))[: len(self.names)], len(rows)
+        self.n_rows, self.columns = len(rows), dict(zip(self.names, zip_longest(*rows)))
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        found, fields = [], []
+        found = {}
         for name in columns:
-            values = self.content[self.names.index(name)]
             try:
-                column = pa.array(values)
+                found[name] = pa.array(self.columns[name])
             except pa.ArrowException:  # numbers among text
-                column = pa.array([None if value is None else _cell(value) for value in values], pa.string())
-            found.append(column)
-            fields.append(pa.field(name, column.type, metadata=CELLS if pa.types.is_string(column.type) else None))
-        yield pa.RecordBatch.from_arrays(found, schema=pa.schema(fields))
+                cells = [int(cell) if isinstance(cell, bool) else cell for cell in self.columns[name]]
+                found[name] = pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+        yield record_batch(found, [name for name, column in found.items() if pa.types.is_string(column.type)])
 
-
-def _cell(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-class ExcelFormat(Format):
-    """Workbooks of the present kind; old .xls files are refused with a reason."""
-
-    name = "xlsx"
-    suffixes = (".xlsx", ".xlsm")
-    magic = (b"PK\x03\x04",)
-    packages = ("openpyxl", "pyarrow")
-    extra = "excel"
-    keeps_types = False
-
-    def recognises(self, path: Path) -> bool:
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
         with open(path, "rb") as file:  # names of the parts are listed at the end
             file.seek(max(0, path.stat().st_size - (1 << 16)))
             return b"xl/workbook.xml" in file.read()
 
-    def open(self, file: BinaryIO, path: Path, options: Options) -> ExcelTable:
-        return ExcelTable(file, path, options.header)
-
-    def write(self, target: Any, content: Content) -> None:
+    @classmethod
+    def write(cls, target: Any, content: Content) -> None:
         if content.n_rows >= _MOST_ROWS:
             raise ValueError(f"a sheet has fewer than {_MOST_ROWS:,} rows, got {content.n_rows:,}; write another kind.")
         columns = content.table()
@@ -101,6 +83,3 @@ def _written(value: Any, write: Any) -> Any:
     if len(text) > _LONGEST_CELL or any((ord(c) < 32 and c not in "\t\n") or ord(c) in (0xFFFE, 0xFFFF) for c in text):
         raise ValueError(f"a sheet cannot hold the text {text[:40]!r}: control characters, or too long; rename it.")
     return text or None
-
-
-EXCEL = ExcelFormat()

@@ -12,22 +12,18 @@ import numpy as np
 
 from ..encode import Dictionary
 from .cells import is_number
-from .coding import batch_columns, ids_in
+from .coding import batch_columns, ids_in, named
 from .formats import open_table
 from .roles import is_id_name
 from .table import Options, Table, naming
 
 MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
 MOST_CATEGORIES = 50  # different words of a column that becomes one feature per word
+_WAY_OUT = "leave it out with --exclude {}, or code it as numbers"
 
 
 class NotANumber(ValueError):
     """A cell of a column of features is a word."""
-
-
-def number_in(cell: str) -> float:
-    """The number that a cell holds; NaN for a word and a missing cell."""
-    return float(cell) if is_number(cell) else np.nan
 
 
 class Features(NamedTuple):
@@ -55,8 +51,8 @@ def read_features(
     """
     path = Path(path)
     with naming(path):
-        table, found = open_table(path, None, Options(header=True, trusted=True))
-        if found.is_text and all(is_number(name) for name in table.names):
+        table, known = open_table(path, None, Options(header=True, trusted=True))
+        if known.is_text and all(is_number(name) for name in table.names):
             raise ValueError(f"{path.name}: the first line holds numbers only; a header must come first.")
         left = [name for name in table.names if not any(fnmatchcase(name, pattern) for pattern in exclude)]
         if id_column is None and left and left[0] == table.names[0] and is_id_name(left[0]):
@@ -67,16 +63,17 @@ def read_features(
         names = [name for name in left if name not in aside]
         if not names:
             raise ValueError(f"{path.name} has no feature column left.")
-        mapped = table.array() if names == table.names else None
-        if mapped is not None and mapped.dtype.kind not in "fiub":
-            raise ValueError(f"{path.name} must hold a table of numbers, got {mapped.dtype}.")
-        X, names = _matrix(table, names, categories) if mapped is None else (mapped, names)
         ids, classes = (None if name is None else _texts(table, name) for name in (id_column, class_column))
-    return Features(X, names, ids, classes)
+        if table.array is None or names != table.names:
+            return Features(*_matrix(table, names, categories), ids, classes)
+        if table.array.dtype.kind not in "fiub":
+            raise ValueError(f"{path.name} must hold a table of numbers, got {table.array.dtype}.")
+        return Features(table.array, names)
 
 
 def _texts(table: Table, name: str) -> np.ndarray:
-    return np.concatenate([ids_in(batch, name).astype(str) for batch in table.batches([name], name)])
+    batches = named(table.batches([name], name), [name])
+    return np.concatenate([ids_in(batch, name).astype(str) for batch in batches])
 
 
 def _matrix(table: Table, names: list[str], categories: bool) -> tuple[np.ndarray, list[str]]:
@@ -113,10 +110,8 @@ def _one_hot(table: Table, name: str) -> dict[str, np.ndarray]:
         warnings.warn(f"{table.path.name}: left out column {name!r}, whose values all differ, as ids do.", stacklevel=6)
         return {}
     if len(words) > MOST_CATEGORIES:
-        raise ValueError(
-            f"{table.path.name}: column {name!r} has {len(words)} different words, more than {MOST_CATEGORIES}; leave "
-            f"it out with --exclude {name}, or code it as numbers."
-        )
+        raise ValueError(f"{table.path.name}: column {name!r} has {len(words)} different words, more than "
+                         f"{MOST_CATEGORIES}; {_WAY_OUT.format(name)}.")  # fmt: skip
     return {f"{name}={word}": (texts == word).astype(np.float64) for word in words}
 
 
@@ -129,11 +124,10 @@ def _numbers(values: Any, nulls: np.ndarray | None, name: str, table: Table, sta
     numbers = np.full(len(values.labels) + 1, np.nan)  # the last entry serves index −1
     for i, label in enumerate(values.labels.tolist()):
         word = "" if label is None else str(label).strip()
-        numbers[i] = number_in(word)
-        if numbers[i] != numbers[i] and word.lower() not in MISSING:
+        if is_number(word):
+            numbers[i] = float(word)
+        elif word.lower() not in MISSING:
             row = start + int(np.flatnonzero(values.indices == i)[0]) + 1
-            raise NotANumber(
-                f"{table.path.name}: column {name!r}, row {row} is {word!r}, not a number; leave the column out with "
-                f"--exclude {name}, or code it as numbers."
-            )
+            raise NotANumber(f"{table.path.name}: column {name!r}, row {row} is {word!r}, not a number; "
+                             f"{_WAY_OUT.format(name)}.")  # fmt: skip
     return numbers[values.indices]

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...core.plugins import loaded
-from .arrays import NPY, NPZ
-from .arrow import ARROW, PARQUET
-from .excel import EXCEL
+from .arrays import NpyTable, NpzTable
+from .arrow import ArrowTable, ParquetTable
+from .excel import ExcelTable
 from .guard import GuardedTable
-from .h5ad import H5AD
-from .mat import MAT
+from .h5ad import H5adTable
+from .mat import MatTable
 from .table import Format, Options, Piece, Table, naming
-from .text import CSV, TSV
+from .text import TextTable, TsvTable
 
 # a zip archive is a workbook where it holds one, so Excel comes before NPZ
-FORMATS: list[Format] = [CSV, TSV, PARQUET, ARROW, NPY, EXCEL, NPZ, H5AD, MAT]
+FORMATS: list[Format] = [
+    TextTable, TsvTable, ParquetTable, ArrowTable, NpyTable, ExcelTable, NpzTable, H5adTable, MatTable
+]  # fmt: skip
 
-_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 _FOREIGN = {
-    b"\x80\x04": "a pickle",
-    b"\x80\x05": "a pickle",
-    b"FEA1": "a data frame of an old version (write it with a present pandas)",
-    b"%PDF": "a PDF document",
-    b"\x89PNG": "a picture",
-    b"\xff\xd8\xff": "a picture",
-    b"\xd0\xcf\x11\xe0": "an old Excel or Word file",
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a zstd archive",
-    b"SQLite format 3": "an SQLite database",
-    b"\x7fELF": "a program",
+    "a zip archive": (b"PK\x03\x04",),
+    "a pickle": (b"\x80\x04", b"\x80\x05"),
+    "a data frame of an old version (write it with a present pandas)": (b"FEA1",),
+    "a PDF document": (b"%PDF",),
+    "a picture": (b"\x89PNG", b"\xff\xd8\xff"),
+    "an old Excel or Word file": (b"\xd0\xcf\x11\xe0",),
+    "a compressed archive": (b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"),
+    "UTF-16 text (save it as UTF-8)": (b"\xff\xfe", b"\xfe\xff"),
 }
 _FOREIGN_NAMES = (".xls", ".ods", ".pkl", ".pickle", ".rds", ".json")
 
@@ -50,7 +48,7 @@ def format_names() -> list[str]:
 
 def endings(able: Sequence[Format] | None = None) -> str:
     """First endings of file names of some formats, of all that are written when None, for help and messages."""
-    chosen = [known for known in formats() if known.can("write")] if able is None else able
+    chosen = [known for known in formats() if known.write] if able is None else able
     return ", ".join(known.suffixes[0] for known in chosen)
 
 
@@ -75,31 +73,21 @@ def find_format(head: bytes, path: Path, wanted: str | None = None) -> Format:
     promised = suffix_format(path) if wanted is None else format_called(wanted)
     if not head:
         raise ValueError(f"{path.name} is empty; a label table needs a header and at least one row.")
-    if wanted is not None and any(map(head.startswith, promised.magic if promised else ())):
-        return format_called(wanted)
-    likely = formats() if promised is None else [promised, *formats()]
-    likely = [known for known in likely if any(map(head.startswith, known.magic))]
-    found = next((known for known in likely if known.recognises(path)), None)
-    if found is not None:
-        return found
-    if head.startswith(_ZIP):
-        raise ValueError(f"{path.name} is a zip archive, not a label table; unpack it first.")
-    texts = [known for known in formats() if known.is_text]
-    if head.startswith(_GZIP) and promised is not None and not promised.is_text:
-        able = " and ".join(known.name for known in texts)
-        raise ValueError(f"{path.name} is gzip-compressed; only {able} may be: unpack it first.")
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{path.name} is UTF-16 text; save it as UTF-8.")
-    foreign = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), None)
-    if foreign is not None:
-        raise ValueError(f"{path.name} is {foreign}, not a label table; supported are {', '.join(format_names())}.")
+    if wanted is not None and promised is not None and any(map(head.startswith, promised.magic)):
+        return promised
+    for known in formats() if promised is None else [promised, *formats()]:
+        if any(map(head.startswith, known.magic)) and known.recognises(path):
+            return known
+    for what, magic in _FOREIGN.items():
+        if head.startswith(magic):
+            raise ValueError(f"{path.name} is {what}, not a label table; supported are {', '.join(format_names())}.")
+    text = next(known for known in formats() if known.is_text)
     if (promised is not None and promised.magic) or path.suffix.lower() in _FOREIGN_NAMES:
-        text = texts[0]
         raise ValueError(
             f"{path.name} is named {path.suffix} but holds something else, by its first bytes; if it is a text "
             f"table, rename it to {text.suffixes[0]} or pass format={text.name!r} (--format {text.name})."
         )
-    return promised or texts[0]
+    return promised or text
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -140,8 +128,8 @@ def open_table(path: Path, format: str | None = None, options: Options | None = 
             except BaseException:
                 file.close()
                 raise
-    if len(set(table.names)) < len(table.names):
-        twice = next(name for name in table.names if table.names.count(name) > 1)
+    twice = next((name for name, count in Counter(table.names).items() if count > 1), None)
+    if twice is not None:
         raise ValueError(
             f"{path.name} has two columns named {twice!r}; rename one of them, or pass header=False (--no-header) if "
             "its first row is data."
@@ -168,9 +156,9 @@ def open_here(
 ) -> Table:
     """The table in some files of one format, read by this process."""
     tables = []
-    for one in files:
-        with naming(one):
-            tables.append(known.open(file or open_file(one), one, options))
+    for name in files:
+        with naming(name):
+            tables.append(known(file or open_file(name), name, options))
     return FolderTable(path, tables) if path.is_dir() else tables[0]
 
 
@@ -179,21 +167,20 @@ def _folder_files(path: Path, format: str | None = None) -> tuple[list[Path], Fo
 
     Names that begin with a dot or an underscore are leftovers and notes of other programs, never data.
     """
-    able = [known for known in formats() if known.in_folders]
-    for known in able if format is None else [format_called(format)]:
-        files = [
-            file
-            for file in sorted(path.rglob("*"))
-            if file.suffix.lower() in known.suffixes
-            and file.is_file()
-            and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
-        ]
-        if files and known.in_folders:
+    able = [known for known in formats() if known.in_folders and format in (None, known.name)]
+    inside = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+    ]
+    for known in able:
+        files = [file for file in inside if file.suffix.lower() in known.suffixes]
+        if files:
             return files, known
     if path.suffix.lower() == ".zarr":
         way_out = f"anndata.read_zarr({path.name!r}).write_h5ad(...)"
         raise ValueError(f"{path.name} is a Zarr store, which is not read; write it as a file: {way_out}.")
-    names = ", ".join(known.name for known in able)
+    names = ", ".join(known.name for known in formats() if known.in_folders)
     raise ValueError(f"{path.name} is a folder without label files; a folder may hold {names} files, in parts.")
 
 
@@ -201,7 +188,7 @@ class FolderTable(Table):
     """Files with the same columns, one below the other."""
 
     def __init__(self, path: Path, tables: Sequence[Table]):
-        super().__init__(path)
+        super().__init__(None, path, tables[0].options)
         first = tables[0]
         for table in tables:
             if set(table.names) != set(first.names):

@@ -22,8 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .optional import pa
-from .table import DamagedFile, Format, Options, Piece, Table, TooLarge
+from .table import DamagedFile, Format, Options, Piece, Table, TooLarge, pa
 
 SECONDS = 5  # of processor time, and two more per megabyte of the files
 PATIENCE = 12  # times as long may an answer take by the clock, since other programs run too
@@ -36,46 +35,37 @@ class GuardedTable(Table):
     """A table that a child process reads."""
 
     def __init__(self, known: Format, files: Sequence[Path], path: Path, options: Options):
-        super().__init__(path)
-        self.known, self.files, self.options = known, files, options
-        self._child: _Child | None = None
-        described = self._open()
+        self._task = known, files, path, options
+        super().__init__(Child(*self._task), path, options)
+        described = self.file.answer()
         self._pieces = [Piece(*piece) for piece in described.pop("pieces")]
         self.__dict__.update(described)
 
-    def _open(self) -> dict[str, Any]:
-        self._child = _Child(self.known, self.files, self.path, self.options)
-        return self._child.answer()
-
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        if self._child is None:
-            self._open()
-        child, self._child = self._child, None
-        assert child is not None
+        child, self.file = self.file, None
+        if child is None:
+            child = Child(*self._task)
+            child.answer()
         with contextlib.closing(child):
             yield from child.stream({"columns": list(columns), "ids": ids, "where": where})
 
     def pieces(self) -> list[Piece]:
         return self._pieces
 
-    def close(self) -> None:
-        if self._child is not None:
-            self._child.close()
-            self._child = None
-
 
 def append_guarded(known: Format, files: Sequence[Path], target: Path, columns: Any, force: bool, options: Options):
     """`Format.append`, done by a child, which gets the new columns as an Arrow stream."""
-    with contextlib.closing(_Child(known, files, files[0].parent if len(files) > 1 else files[0], options)) as child:
+    with contextlib.closing(Child(known, files, files[0].parent if len(files) > 1 else files[0], options)) as child:
         child.answer()
-        child.ask({"append": str(target), "force": force})
-        with contextlib.suppress(BrokenPipeError), pa.ipc.new_stream(child.process.stdin, columns.schema) as stream:
-            stream.write_table(columns)
-        child.flush()
+        with contextlib.suppress(BrokenPipeError):
+            child.ask({"append": str(target), "force": force})
+            with pa.ipc.new_stream(child.process.stdin, columns.schema) as stream:
+                stream.write_table(columns)
+            child.process.stdin.flush()
         child.answer()
 
 
-class _Child:
+class Child:
     """A child process that has been told what to open."""
 
     def __init__(self, known: Format, files: Sequence[Path], path: Path, options: Options):
@@ -90,10 +80,6 @@ class _Child:
     def ask(self, question: dict[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps(question).encode() + b"\n")
-        self.flush()
-
-    def flush(self) -> None:
-        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
@@ -150,12 +136,11 @@ class _Child:
         self.process.stdout.close()
         code = self.process.wait()
         if self.late:
-            how = f"takes more than {PATIENCE * self.seconds} s"
-        elif code in (-9, -24):  # SIGKILL, SIGXCPU
-            how = f"takes more than {self.seconds} s of processor time"
-        else:
-            how = f"ends the process that reads it ({f'signal {-code}' if code < 0 else f'exit code {code:#x}'})"
-        return DamagedFile(f"reading it {how}")
+            return DamagedFile(f"reading it takes more than {PATIENCE * self.seconds} s")
+        if code in (-9, -24):  # SIGKILL, SIGXCPU
+            return DamagedFile(f"reading it takes more than {self.seconds} s of processor time")
+        how = f"signal {-code}" if code < 0 else f"exit code {code:#x}"
+        return DamagedFile(f"reading it ends the process that reads it ({how})")
 
     def _error(self, told: dict[str, Any]) -> Exception:
         kind, text = told["error"], told["text"]
@@ -163,11 +148,9 @@ class _Child:
             return TooLarge(self.path, self.allowed)
         if kind == "fault":
             return RuntimeError(f"coassoc failed to read {self.path.name}; please report this:\n{text}")
-        if kind == "import":
-            return ImportError(text)
         if kind == "system":
             return OSError(told["errno"], text, told["filename"]) if told["errno"] else FileExistsError(text)
-        return ValueError(text)
+        return ImportError(text) if kind == "import" else ValueError(text)
 
     def close(self) -> None:
         self.process.kill()
@@ -182,14 +165,10 @@ def start() -> Any:
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     # -P: a module in the current folder must not take the place of another
     command = [sys.executable, "-P", "-m", "coassoc.ensemble.io.child"]
+    environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths}
+    pipe = subprocess.PIPE
     try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths},
-        )
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment)
     except OSError as error:
         raise ValueError(
             f"no process can be started to read the file in safety ({error.strerror}); if you trust it, pass "

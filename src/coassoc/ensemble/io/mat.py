@@ -12,8 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .optional import h5py, pa
-from .table import Format, Options, Table, arrow_array
+from .table import Options, Table, arrow_array, h5py, record_batch
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
@@ -24,12 +23,12 @@ _NUMBERS = ("double", "single", "logical", *(f"{u}int{bits}" for u in ("", "u") 
 class MatTable(Table):
     """Columns of the matrices with one row per item (``members_0``, ``members_1``, ...), and vectors of classes."""
 
-    guess_ids = False
-    inspect = False
+    name, suffixes, magic = "mat", (".mat",), (b"MATLAB 5.0", b"MATLAB 7.3")  # 5 is also called 6 and 7
+    packages, guess_ids, inspect = ("scipy.io", "pyarrow"), False, False
 
-    def __init__(self, path: Path):
-        super().__init__(path)
-        self.shapes = _declared(path)
+    def __init__(self, file: BinaryIO, path: Path, options: Options):
+        super().__init__(file, path, options)
+        self.shapes = {name: shape for name, shape in _shapes(path).items() if len(shape) == 2 and 0 not in shape}
         matrices = [name for name, shape in self.shapes.items() if min(shape) > 1]
         if not matrices:
             raise ValueError(
@@ -38,11 +37,10 @@ class MatTable(Table):
             )
         pool = self._pool(matrices)
         vectors = {name: max(shape) for name, shape in self.shapes.items() if min(shape) == 1 < max(shape)}
-        truths = sorted((n for n in vectors if n.lower() in CLASS_NAMES and vectors[n] in self.shapes[pool]),
-                        key=lambda name: CLASS_NAMES.index(name.lower()))  # fmt: skip
+        known = {name.lower(): name for name in vectors if vectors[name] in self.shapes[pool]}
+        self.class_name = next((known[name] for name in CLASS_NAMES if name in known), None)
         # known classes tell which side of the matrix the items are on; else it is the longer one
-        self.n_rows = vectors[truths[0]] if truths else max(self.shapes[pool])
-        self.class_name = truths[0] if truths else None
+        self.n_rows = max(self.shapes[pool]) if self.class_name is None else vectors[self.class_name]
         self.guess = self._columns(pool)
         others = [name for name in matrices if name != pool and self.n_rows in self.shapes[name]]
         self.names = [*self.guess, *(column for name in others for column in self._columns(name))]
@@ -58,7 +56,7 @@ class MatTable(Table):
         if known:
             return known[0]
         left = sorted(matrices, key=lambda n: (n.lower() in FEATURE_NAMES, -self.shapes[n][0] * self.shapes[n][1]))
-        found = next((name for name in left if _is_whole(_variables(self.path, [name])[name])), None)
+        found = next((name for name in left if _is_whole(_matrices(self.path, [name])[name])), None)
         if found is None:
             raise ValueError(f"{self.path.name}: no matrix holds whole numbers ({', '.join(left)}), so none is a pool.")
         if len(matrices) > 1:
@@ -70,31 +68,32 @@ class MatTable(Table):
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         split = {name: (name, "", "0") if name in self.shapes else name.rpartition("_") for name in columns}
-        arrays = _variables(self.path, sorted({variable for variable, *_ in split.values()}))
-        tables = {name: array if len(array) == self.n_rows else array.T for name, array in arrays.items()}
-        found = [arrow_array(tables[variable][:, int(j)]) for variable, _, j in split.values()]
-        yield pa.RecordBatch.from_arrays(found, list(columns))
+        matrices = _matrices(self.path, sorted({matrix for matrix, *_ in split.values()}))
+        tables = {name: table if len(table) == self.n_rows else table.T for name, table in matrices.items()}
+        yield record_batch({name: arrow_array(tables[at][:, int(j)]) for name, (at, _, j) in split.items()})
 
 
 def _is_whole(array: np.ndarray) -> bool:
     return array.dtype.kind in "iub" or bool((array == np.floor(array)).all())
 
 
-def _declared(path: Path) -> dict[str, tuple[int, int]]:
-    """Shapes of the numeric matrices of a file."""
+def _is_hdf5(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(10) == b"MATLAB 7.3"
+
+
+def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of numbers in a file."""
     if _is_hdf5(path):
         with h5py.File(path, "r") as file:
-            found = {name: dataset.shape[::-1] for name, dataset in _datasets(file)}
-    else:
-        from scipy.io import whosmat
+            return {name: dataset.shape[::-1] for name, dataset in _datasets(file)}
+    from scipy.io import whosmat
 
-        found = {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBERS}
-    known = {name: shape for name, shape in found.items() if len(shape) == 2 and 0 not in shape}
-    return {name: (int(rows), int(columns)) for name, (rows, columns) in known.items()}
+    return {name: shape for name, shape, kind in whosmat(path) if kind in _NUMBERS}
 
 
-def _variables(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Some numeric matrices."""
+def _matrices(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Some matrices of numbers."""
     if _is_hdf5(path):
         with h5py.File(path, "r") as file:
             return {name: dataset[()].T for name, dataset in _datasets(file) if name in names}
@@ -113,24 +112,3 @@ def _datasets(file: Any) -> Iterator[tuple[str, Any]]:
             plain = found.external is None and not found.is_virtual and found.ndim == 2 and found.dtype.kind in "iufb"
             if plain and (kind.decode() if isinstance(kind, bytes) else str(kind)) in _NUMBERS:
                 yield name, found
-
-
-def _is_hdf5(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(10) == b"MATLAB 7.3"
-
-
-class MatFormat(Format):
-    """MATLAB files of version 5 (also called 6 and 7) and 7.3; read only."""
-
-    name = "mat"
-    suffixes = (".mat",)
-    magic = (b"MATLAB 5.0", b"MATLAB 7.3")
-    packages = ("scipy.io", "pyarrow")
-
-    def open(self, file: BinaryIO, path: Path, options: Options) -> MatTable:
-        file.close()
-        return MatTable(path)
-
-
-MAT = MatFormat()

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
@@ -17,10 +18,10 @@ import numpy as np
 
 from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
-from .coding import Source, file_source, gather, ids_in
+from .coding import FileSource, gather, ids_in, named
 from .formats import open_table
 from .roles import HEAD_ROWS, Choice
-from .table import Options, naming
+from .table import Options, Table, naming
 
 
 def read_ensemble(
@@ -104,14 +105,14 @@ def read_ensemble(
     paths = [Path(p) for p in path] if several else [Path(path)]
     if not paths:
         raise ValueError("path must name at least one file, got an empty list.")
-    for i, one in enumerate(paths):
-        if any(one.resolve() == other.resolve() for other in paths[:i]):
-            raise ValueError(f"path names {one.name} twice; give each file once.")
+    for i, path in enumerate(paths):
+        if any(path.resolve() == other.resolve() for other in paths[:i]):
+            raise ValueError(f"path names {path.name} twice; give each file once.")
     if len(paths) == 1 and str(paths[0]) != "-":
         return LabelFile(paths[0], choice, format, options).ensemble(missing)
     parts = []
-    for one in paths:
-        with standard_input(format) if str(one) == "-" else nullcontext(one) as file:
+    for path in paths:
+        with standard_input(format) if str(path) == "-" else nullcontext(path) as file:
             parts.append(LabelFile(file, choice, format, options).read())
     with naming(paths[0]):
         return _ensemble(parts[0] if len(parts) == 1 else _join(parts, paths), missing)
@@ -135,56 +136,54 @@ def _ensemble(part: _Part, missing: str) -> Ensemble:
     return ensemble
 
 
-class LabelFile:
+class LabelFile(FileSource):
     """An open label file (or folder of files) and the parts that its columns play."""
 
+    table: Table
+
     def __init__(self, path: Path, choice: Choice, format: str | None, options: Options):
-        self.path, self.options = path, options
-        self._started: Iterator[Any] | None = None
+        self.path = path
         with naming(path):
-            self.table, self.format = open_table(path, format, options)
+            self.table, known = open_table(path, format, options)
             for note in self.table.notes:
                 warnings.warn(note, stacklevel=4)
             self.roles = choice.roles(self.table)
-            array = self.table.array()
-            if array is not None and self.roles.all == self.table.names:
-                self.roles = choice.look(self.roles, self.table, [array[:HEAD_ROWS]])
-                return
-            batches = self.table.batches(self.roles.all, self.roles.ids)
+            batches = self._read(self.roles.all)
             first = [next(batches)]
-            while sum(batch.num_rows for batch in first) < HEAD_ROWS and (batch := next(batches, None)) is not None:
+            while sum(map(len, first)) < HEAD_ROWS and (batch := next(batches, None)) is not None:
                 first.append(batch)
             roles = choice.look(self.roles, self.table, first)
+            self._started: Iterator[Any] | None = None
             if roles == self.roles:
                 self._started = chain(first, batches)
             else:
                 batches.close()  # type: ignore[attr-defined]
             self.roles = roles
+            super().__init__(self.table, known, roles.partitions)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """The record batches: the first time from where looking at the first rows has left off."""
-        if columns is not None and self._started is None:
-            return self.table.batches(columns, self.roles.ids)
+    def _read(self, columns: list[str]) -> Iterator[Any]:
+        """Batches of some columns; columns of arrays get names where they play several parts."""
+        batches = self.table.batches(columns, self.roles.ids)
+        return batches if columns == self.roles.partitions else named(batches, columns)
+
+    def batches(self, all_roles: bool = False) -> Iterator[Any]:
+        """The partitions, or all columns: the first time from where looking at the first rows has left off."""
         started, self._started = self._started, None
-        return self.table.batches(self.roles.all, self.roles.ids) if started is None else started
-
-    def source(self) -> Source:
-        """The partitions, for those who read them piece by piece."""
-        return file_source(self.table, self.format, self.roles.partitions, self.options, self.batches)
+        with naming(self.path):
+            yield from started or self._read(self.roles.all if all_roles else self.names)
 
     @property
     def bytes_in_memory(self) -> int:
         """Estimate of what reading the whole file takes."""
-        if self.table.n_rows is None:
+        if self.n_rows is None:
             return 4 * self.path.stat().st_size
-        return self.table.n_rows * (8 * len(self.roles.all) + 48)
+        return self.n_rows * (8 * len(self.roles.all) + 48)
 
     def ensemble(self, missing: str) -> Ensemble:
         """The ensemble in memory."""
         with naming(self.path):
-            array = self.table.array()
-            if array is not None and self.roles.all == self.table.names:
-                return Ensemble(array, missing=missing)
+            if self.table.array is not None and self.roles.all == self.table.names:
+                return Ensemble(self.table.array, missing=missing)
             return _ensemble(self.read(), missing)
 
     def read(self) -> _Part:
@@ -199,30 +198,20 @@ class LabelFile:
 
         with naming(self.path):
             wanted = [*roles.partitions, *([] if roles.classes is None else [roles.classes])]
-            columns = gather(noting(self.batches()), wanted)
+            columns = gather(noting(self.batches(all_roles=True)), wanted)
             self.table.close()
             names = None if roles.ids is None else check_ids(np.concatenate(ids), self.path, roles.ids)
-            classes = None if roles.classes is None else decode(columns.pop(roles.classes))
-            return _Part(columns, names, classes)
+            return _Part(columns, names, None if roles.classes is None else columns.pop(roles.classes).values())
 
     def aside(self, name: str | None) -> np.ndarray | None:
         """The column of ids or of classes, read alone."""
         if name is None:
             return None
         with naming(self.path):
+            batches = self._read([name])
             if name != self.roles.ids:
-                return decode(gather(self.table.batches([name]), [name])[name])
-            return check_ids(np.concatenate([ids_in(batch, name) for batch in self.table.batches([name], name)]),
-                             self.path, name)  # fmt: skip
-
-
-def decode(column: Dictionary) -> np.ndarray:
-    """A column as an array of its labels, None where missing."""
-    values, nulls = column.decode()
-    if nulls is not None:
-        values = np.asarray(values, dtype=object)
-        values[nulls] = None
-    return np.asarray(values)
+                return gather(batches, [name])[name].values()
+            return check_ids(np.concatenate([ids_in(batch, name) for batch in batches]), self.path, name)
 
 
 def check_ids(ids: np.ndarray, path: Path, name: str) -> np.ndarray:
@@ -232,63 +221,56 @@ def check_ids(ids: np.ndarray, path: Path, name: str) -> np.ndarray:
     known = set(values)
     if len(known) == len(values) and None not in known and "" not in known:
         return ids
-    seen: set[Any] = set()
+    first: dict[Any, int] = {}
     for i, value in enumerate(values):
         if value is None or value == "":
             raise ValueError(f"{what}: empty in row {i + 1}; give every item an id.")
-        if value in seen:
+        if first.setdefault(value, i) != i:
             raise ValueError(
                 f"{what} repeats {str(value)[:80]!r} (row {i + 1}); ids must differ, or pass id_column=False (--no-id)."
             )
-        seen.add(value)
     return ids
-
-
-# -- several files -------------------------------------------------------------------------------------------------
 
 
 def _join(parts: list[_Part], paths: list[Path]) -> _Part:
     """Partitions of several files over the union of their items, in order of first appearance."""
-    labels = _names(parts, paths)
     with_ids = [part.ids is not None for part in parts]
+    place: dict[str, int] = {}
     if not any(with_ids):
         if len({part.n_rows for part in parts}) > 1:
             sizes = ", ".join(f"{path.name} {part.n_rows}" for part, path in zip(parts, paths))
             raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
-        place: dict[str, int] = dict.fromkeys(map(str, range(parts[0].n_rows)), 0)
-        rows: list[Any] = [slice(None)] * len(parts)
+        n_rows, rows = parts[0].n_rows, [np.arange(parts[0].n_rows)] * len(parts)
     elif not all(with_ids):
         name = paths[with_ids.index(False)].name
         raise ValueError(f"{name} has no ids while others do; name its id_column (--id).")
     else:
-        place = {}
         ids = [part.ids.tolist() for part in parts if part.ids is not None]
-        rows = [np.array([place.setdefault(str(one), len(place)) for one in mine]) for mine in ids]
+        rows = [np.array([place.setdefault(str(item), len(place)) for item in mine]) for mine in ids]
+        n_rows = len(place)
     columns, classes = {}, None
-    for names, part, where in zip(labels, parts, rows):
-        for new, column in zip(names, part.columns.values()):
-            indices = np.full(len(place), -1, dtype=np.int64)
+    for names, part, where in zip(_names(parts, paths), parts, rows):
+        for name, column in zip(names, part.columns.values()):
+            indices = np.full(n_rows, -1, dtype=np.int64)
             indices[where] = column.indices
-            columns[new] = Dictionary(indices, column.labels)
+            columns[name] = Dictionary(indices, column.labels)
         if part.classes is not None:
-            classes = np.full(len(place), None, dtype=object) if classes is None else classes
+            classes = np.full(n_rows, None, dtype=object) if classes is None else classes
             classes[where] = part.classes
-    return _Part(columns, np.array(list(place), dtype=object) if any(with_ids) else None, classes)
+    return _Part(columns, np.array(list(place), dtype=object) if place else None, classes)
 
 
 def _names(parts: list[_Part], paths: list[Path]) -> list[list[str]]:
     """Names of the joined partitions: the file's, its column added when it has several or files share a name."""
     stems = [path.name.split(".")[0] for path in paths]
-    taken: dict[str, int] = {}
-    names = []
+    taken: Counter[str] = Counter()
+    names: list[list[str]] = []
     for part, stem in zip(parts, stems):
-        alone = len(part.columns) == 1 and stems.count(stem) == 1
-        mine = []
+        names.append([])
         for column in part.columns:
-            name = stem if alone else f"{stem}:{column}"
-            taken[name] = taken.get(name, 0) + 1
-            mine.append(name if taken[name] == 1 else f"{name}:{taken[name]}")
-        names.append(mine)
+            name = stem if len(part.columns) == 1 and stems.count(stem) == 1 else f"{stem}:{column}"
+            taken[name] += 1
+            names[-1].append(name if taken[name] == 1 else f"{name}:{taken[name]}")
     return names
 
 

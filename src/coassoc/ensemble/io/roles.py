@@ -30,6 +30,7 @@ _FEWEST_ROWS = 20  # so few items may all be clusters of their own
 _FRAME_ROWS = 100  # a frame with fewer may hold a few new rows, whose labels need not repeat
 _MANY_VALUES = 20  # so many different numbers, none of them 0 or 1, are a measurement
 _MANY_COLUMNS = 200
+_CHOOSE = "Choose others with columns= (--columns), name the {} (--{})."
 
 
 @dataclass(frozen=True)
@@ -55,38 +56,35 @@ class Choice:
 
     def roles(self, table: Table) -> Roles:
         """The parts that the columns of a table play, by their names."""
-        ids, classes = self._ids(table), self._classes(table)
+        guess = self.patterns is None and table.guess_ids
+        ids = self._aside(table, self.id_column, "id_column")
+        if ids is None and self.id_column is not False:
+            first = table.names[0] if table.guess_ids and table.names else None
+            usual = first is not None and is_id_name(first) and first not in (self.patterns or ())
+            ids = first if usual else table.id_name
+        classes = self._aside(table, self.class_column, "class_column")
+        if classes is None and self.class_column is not False:
+            usual_names = filter(is_class_name, table.names if guess else ())
+            classes = next((name for name in usual_names if not self._excluded(name)), table.class_name)
         found = self._partitions(table, {ids, classes})
-        guess = self.patterns is None and table.guess_ids and self.class_column is None
-        likely = class_names(found) if guess else []
+        likely = class_names(found) if guess and self.class_column is None else []
         if not likely:
             return Roles(found, ids, classes)
         kept = [name for name in found if name not in likely]
         warnings.warn(
             f"{table.path.name}: by its name, {listing(likely)} holds known classes; the clusterings are "
-            f"{listing(kept)}. Choose others with columns= (--columns), name the classes with class_column= "
-            "(--class-column).",
+            f"{listing(kept)}. {_CHOOSE.format('classes with class_column=', 'class-column')}",
             stacklevel=5,
         )
         return Roles(kept, ids, likely[0] if classes is None else classes)
 
-    def _ids(self, table: Table) -> str | None:
-        if self.id_column is False:
+    @staticmethod
+    def _aside(table: Table, name: Any, argument: str) -> str | None:
+        """The column that the user named for ids or classes."""
+        if not isinstance(name, str):
             return None
-        if isinstance(self.id_column, str):
-            table.require(self.id_column, "id_column")
-            return self.id_column
-        usual = table.guess_ids and table.names and is_id_name(table.names[0])
-        return table.names[0] if usual and table.names[0] not in (self.patterns or ()) else table.id_name
-
-    def _classes(self, table: Table) -> str | None:
-        if self.class_column is False:
-            return None
-        if isinstance(self.class_column, str):
-            table.require(self.class_column, "class_column")
-            return self.class_column
-        usual = filter(is_class_name, table.names if self.patterns is None and table.guess_ids else ())
-        return next((name for name in usual if not self._excluded(name)), table.class_name)
+        table.require(name, argument)
+        return name
 
     def _excluded(self, name: str) -> bool:
         return any(name == pattern or fnmatchcase(name, pattern) for pattern in self.exclude)
@@ -94,22 +92,19 @@ class Choice:
     def _partitions(self, table: Table, aside: set[str | None]) -> list[str]:
         """Names of the partitions, in the order asked for."""
         names, file = table.names, table.path.name
-        if self.patterns is None:
-            if table.must_choose:
-                raise ValueError(
-                    f"columns must say which columns of {file} are clusterings, for example columns='leiden*' "
-                    f"(--columns 'leiden*'); it has {listing(names)}."
-                )
-            found = [name for name in table.guess or names if name not in aside]
-        else:
-            known, found = set(names), []
-            for pattern in self.patterns:
-                matches = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
-                if not matches:
-                    raise ValueError(f"columns: {file} has no column {pattern!r}; it has {listing(names)}{table.hint}.")
-                found += [name for name in matches if name not in aside]
-            found = list(dict.fromkeys(found))
-        found = [name for name in found if not self._excluded(name)] if self.exclude else found
+        if self.patterns is None and table.must_choose:
+            raise ValueError(
+                f"columns must say which columns of {file} are clusterings, for example columns='leiden*' "
+                f"(--columns 'leiden*'); it has {listing(names)}."
+            )
+        found: list[str] = [] if self.patterns is not None else table.guess or names
+        known = set(names)
+        for pattern in self.patterns or ():
+            matches = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
+            if not matches:
+                raise ValueError(f"columns: {file} has no column {pattern!r}; it has {listing(names)}{table.hint}.")
+            found += matches
+        found = [name for name in dict.fromkeys(found) if name not in aside and not self._excluded(name)]
         if not found:
             raise ValueError(f"{file} has no column of labels left; it has {listing(names)}{table.hint}.")
         return found
@@ -119,32 +114,31 @@ class Choice:
         if self.patterns is not None or not table.inspect:
             return roles
         values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
-        left = HEAD_ROWS
+        left, name = HEAD_ROWS, table.path.name
         for batch in batches:
             n_rows, columns = batch_columns(batch, roles.partitions)
-            for name, column in zip(roles.partitions, columns):
-                values[name] += _present(column, left)
+            for partition, column in zip(roles.partitions, columns):
+                values[partition] += _present(column, left)
             left = max(0, left - n_rows)
         n_rows = table.n_rows or max(map(len, values.values()))
         if len(roles.partitions) >= max(_MANY_COLUMNS, 10 * n_rows):
             warnings.warn(
-                f"{table.path.name} has {len(roles.partitions)} columns and {n_rows} rows; a label table has one row "
-                "per item and one column per clustering. Is it transposed?",
+                f"{name} has {len(roles.partitions)} columns and {n_rows} rows; a label table has one row per item and "
+                "one column per clustering. Is it transposed?",
                 stacklevel=5,
             )
         odd = odd_columns(values)
         if not odd:
             return roles
-        kept = [name for name in roles.partitions if name not in odd]
-        reasons = reasons_of(odd)
+        kept = [partition for partition in roles.partitions if partition not in odd]
         if not kept:
             raise ValueError(
-                f"{table.path.name}: no column is a clustering: {reasons}{table.hint}. Name the columns that are "
+                f"{name}: no column is a clustering: {reasons_of(odd)}{table.hint}. Name the columns that are "
                 "(columns=, --columns); to cluster measurements, use make_ensemble (coassoc ensemble)."
             )
         warnings.warn(
-            f"{table.path.name}: left out {reasons}; the clusterings are {listing(kept)}. Choose others with columns= "
-            "(--columns), name the ids with id_column= (--id).",
+            f"{name}: left out {reasons_of(odd)}; the clusterings are {listing(kept)}. "
+            f"{_CHOOSE.format('ids with id_column=', 'id')}",
             stacklevel=5,
         )
         return replace(roles, partitions=kept)
@@ -162,26 +156,24 @@ def is_class_name(name: str) -> bool:
 
 def class_names(partitions: Sequence[str]) -> list[str]:
     """Those of the columns that hold known classes by their names, beside at least two clusterings."""
-    likely = [name for name in partitions if is_class_name(name) or name.lower() in LIKELY_CLASS_NAMES]
+    likely = [name for name in partitions if name.lower() in (*CLASS_NAMES, *LIKELY_CLASS_NAMES)]
     return likely if len(partitions) - len(likely) >= 2 else []
 
 
 def _present(column: tuple[Any, np.ndarray | None], n_rows: int) -> list[Any]:
+    """Those of the first values that are not missing."""
     values, nulls = column
     if isinstance(values, Dictionary):
         indices = values.indices[:n_rows]
         return values.labels[indices[indices >= 0]].tolist()
-    first = values[:n_rows]
-    if isinstance(first, np.ma.MaskedArray):
-        return first.compressed().tolist()
-    kept = np.asarray(first) if nulls is None else np.asarray(first)[~nulls[:n_rows]]
-    return [value for value in kept.tolist() if value is not None and value == value]
+    first = np.ma.array(values[:n_rows], mask=False if nulls is None else nulls[:n_rows]).compressed()
+    return [value for value in first.tolist() if value is not None and value == value]
 
 
 def warn_of_odd_columns(frame: Any) -> None:
     """Warn when columns of a data frame are hardly clusterings; of a file they would be left out."""
-    named = type(frame).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(frame.shape) == 2
-    if not named or frame.shape[0] < _FRAME_ROWS:
+    is_frame = type(frame).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(frame.shape) == 2
+    if not is_frame or frame.shape[0] < _FRAME_ROWS:
         return
     names, columns, _ = columns_of(frame.slice(0, HEAD_ROWS) if hasattr(frame, "slice") else frame.head(HEAD_ROWS))
     odd = odd_columns({name: _present(column, HEAD_ROWS) for name, column in zip(names, columns)})
@@ -214,12 +206,11 @@ def _numbers(values: list[Any]) -> list[Any]:
 def _why_not(values: list[Any], ends: set[Any]) -> str | None:
     """Why the first rows of a column are no clustering; None when they may be one. `ends` are the largest labels of
     all columns: clusters may be numbered on from one column to the next."""
-    different = set(values)
     if len(values) <= _FEWEST_ROWS:
         return None
     if isinstance(values[0], (date, time, timedelta)):
         return "dates or times"
-    numbers = _numbers(values)
+    different, numbers = set(values), _numbers(values)
     if any(not float(value).is_integer() for value in numbers):
         return "measurements"
     if len(different) > 0.9 * len(values):

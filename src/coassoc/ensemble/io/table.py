@@ -6,20 +6,33 @@ import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from .optional import pa
 
 BLOCK_ROWS = 1 << 20  # rows of a piece, where a file leaves the choice
 FREE_BYTES = 1 << 28  # any file may unpack to this much, however small it is
 EXPANSION = 200  # a larger file may unpack to this many times its own size
 CELLS = {b"coassoc": b"cells"}  # metadata of a column of text in which 1 is a number and NA is missing
 _OURS = str(Path(__file__).parents[2])
+_CHECKED_IN_MEMORY = ("partitions", "features", "columns")  # first words of errors about tables in memory
 
+
+class Package:
+    """An optional package, imported when it is first used: arrays in memory need none of them."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
+pa: Any = Package("pyarrow")
+h5py: Any = Package("h5py")
 
 
 class DamagedFile(Exception):
@@ -61,8 +74,32 @@ class Piece(NamedTuple):
 
 
 class Table:
-    """An open label file. Opening reads what the file declares about itself and none of its columns."""
+    """A file format: the class says how its files are recognised and written, an instance is an open label file.
 
+    A new format is a subclass, and one line in the list of `formats`. Opening reads what the file declares about itself
+    and none of its columns.
+    """
+
+    # the format
+    name: str  # what ``format=`` calls it
+    suffixes: tuple[str, ...]  # endings of file names
+    magic: tuple[bytes, ...] = ()  # how its files begin; empty for text
+    packages: tuple[str, ...] = ("pyarrow",)  # what it needs, and the extra of coassoc that installs it
+    extra = "io"
+    guarded = True  # whether a child process reads files that are not trusted
+    is_text = False  # whether files may be gzip-compressed and written to standard output
+    in_folders = False  # whether a folder of such files is one table
+    keeps_types = True  # whether a column holds either numbers or text
+    keeps_names = True  # whether columns are known by names that could also mean ids or classes
+    one_array = False  # whether it holds one column, or a table without names, ids and classes
+    replaces = False  # whether `append` can replace a column of the source
+    # class methods, where files are written:
+    # (target, content): a new file at `target`, a path, or an open binary file when `is_text`
+    write: Any = None
+    # (source, target, columns, options, force): the content of the files `source` with more columns, an Arrow table
+    append: Any = None
+
+    # an open file
     names: list[str]  # columns that may be partitions, in the order of the file
     n_rows: int | None = None  # None when rows are only counted by reading them
     id_name: str | None = None  # columns that the format itself defines as ids and classes; not among `names`
@@ -73,14 +110,14 @@ class Table:
     inspect = True  # whether columns may turn out to be no clusterings
     notes: Sequence[str] = ()  # what the user should know, for warnings
     hint = ""  # what may be wrong with the columns, for errors
-
+    array: np.ndarray | None = None  # the whole table where it needs no reading
     file: Any = None  # what `close` closes
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, file: Any, path: Path, options: Options):
+        self.file, self.path, self.options = file, path, options
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        """The columns named as Arrow record batches, in row order: all rows, or those of a piece.
+        """The columns named as Arrow record batches (or arrays), in row order: all rows, or those of a piece.
 
         The column `ids` is read as text. Columns of text in which 1 is a number and NA is missing have the metadata
         `CELLS`.
@@ -91,13 +128,9 @@ class Table:
         """The table in pieces that can be read alone and in other processes; one by default."""
         return [Piece(str(self.path), None, self.n_rows or 0)]
 
-    def array(self) -> np.ndarray | None:
-        """The whole table as an array that needs no reading, if it is one."""
-        return None
-
-    def settled(self, options: Options) -> Options:
+    def settled(self) -> Options:
         """The options with which a piece of this file is read; what was found by looking at the whole included."""
-        return options
+        return self.options
 
     def close(self) -> None:
         """Let go of the file."""
@@ -112,49 +145,20 @@ class Table:
         if name not in self.names:
             raise ValueError(f"{argument}: {self.path.name} has no column {name!r}; it has {listing(self.names)}.")
 
-
-class Format:
-    """A file format. A new one is a module with a subclass, and one line in the list of `formats`."""
-
-    name: str  # what ``format=`` calls it
-    suffixes: tuple[str, ...]  # endings of file names
-    magic: tuple[bytes, ...] = ()  # how its files begin; empty for text
-    packages: tuple[str, ...] = ("pyarrow",)  # what it needs, and the extra of coassoc that installs it
-    extra = "io"
-    guarded = True  # whether a child process reads files that are not trusted
-    is_text = False  # whether files may be gzip-compressed and written to standard output
-    in_folders = False  # whether a folder of such files is one table
-    keeps_types = True  # whether a column holds either numbers or text
-    keeps_names = True  # whether columns are known by names that could also mean ids or classes
-    one_array = False  # whether it holds one column, or a table without names, ids and classes
-    replaces = False  # whether `append` can replace a column of the source
-
-    def recognises(self, path: Path) -> bool:
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
         """Whether a file that begins as `magic` says is one."""
         return True
 
-    def check_packages(self) -> None:
+    @classmethod
+    def check_packages(cls) -> None:
         """Refuse to go on without an optional package, with the line that installs it."""
-        for package in self.packages:
+        for package in cls.packages:
             if find_spec(package) is None:
-                line = f"pip install 'coassoc[{self.extra}]'"
-                raise ImportError(f"{self.name} files need {package}: {line}.")
+                raise ImportError(f"{cls.name} files need {package}: pip install 'coassoc[{cls.extra}]'.")
 
-    def open(self, file: BinaryIO, path: Path, options: Options) -> Table:
-        """The table in an open file."""
-        raise NotImplementedError
 
-    def write(self, target: Any, content: Content) -> None:
-        """Write a new file at `target`: a path, or an open binary file when `is_text`."""
-        raise NotImplementedError
-
-    def append(self, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
-        """Write the content of `source` to `target` with more columns, an Arrow table."""
-        raise NotImplementedError
-
-    def can(self, what: str) -> bool:
-        """Whether it can "write", or "append"."""
-        return getattr(type(self), what) is not getattr(Format, what)
+Format = type[Table]
 
 
 @dataclass(frozen=True)
@@ -181,14 +185,18 @@ def arrow_array(values: Any) -> Any:
         if labels.dtype.kind in "iub":
             return pa.array(labels[np.maximum(values.indices, 0)], mask=missing)
         return pa.DictionaryArray.from_arrays(pa.array(values.indices.astype(np.int32), mask=missing), labels.tolist())
-    if values.dtype.kind == "U":
-        labels, indices = np.unique(values, return_inverse=True)
-        return pa.DictionaryArray.from_arrays(indices.ravel().astype(np.int32), pa.array(labels.tolist(), pa.string()))
-    if values.dtype.kind == "f":
-        return pa.array(np.ascontiguousarray(values, dtype=np.float64))
-    array = pa.array(values.tolist() if values.dtype.kind in "OSc" else np.ascontiguousarray(values.astype(
-        values.dtype.newbyteorder("="))))  # fmt: skip
-    return array.dictionary_encode() if pa.types.is_string(array.type) else array
+    if values.dtype.kind in "OSUc":
+        array = pa.array(values.tolist())
+        return array.dictionary_encode() if pa.types.is_string(array.type) else array
+    kind = np.dtype(np.float64) if values.dtype.kind == "f" else values.dtype.newbyteorder("=")
+    return pa.array(np.ascontiguousarray(values, dtype=kind))
+
+
+def record_batch(columns: dict[str, Any], cells: Sequence[str] = ()) -> Any:
+    """Arrow columns as a record batch; those named in `cells` hold the cells of a text."""
+    fields = [pa.field(name, column.type, metadata=CELLS if name in cells else None)
+              for name, column in columns.items()]  # fmt: skip
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
 def check_new(columns: Sequence[str], names: Sequence[str], source: Path) -> None:
@@ -209,6 +217,12 @@ def listing(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
+def row_ranges(n_rows: int) -> Iterator[tuple[int, int]]:
+    """(start, length) of pieces of `BLOCK_ROWS` rows."""
+    for start in range(0, n_rows, BLOCK_ROWS):
+        yield start, min(BLOCK_ROWS, n_rows - start)
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Errors about the content of a file, of whatever library, are ValueErrors that name it.
@@ -217,22 +231,21 @@ def naming(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (MemoryError, ImportError, Warning):
+    except (MemoryError, ImportError, Warning, TooLarge):
         raise
     except Exception as error:
         # of the system: libraries raise a plain OSError, or seek to before the start of a file (an invalid argument)
         system = isinstance(error, OSError) and (type(error) is not OSError or error.errno not in (None, errno.EINVAL))
-        of_cluster = type(error).__module__.partition(".")[0] in ("distributed", "dask", "concurrent", "asyncio")
-        named = path.name in str(error)
-        complete = named and isinstance(error, ValueError) and type(error).__module__ in ("builtins", __name__)
-        if system or of_cluster or complete:
+        if system or type(error).__module__.partition(".")[0] in ("distributed", "dask", "concurrent", "asyncio"):
             raise
-        if type(error) in (TypeError, ValueError) and str(error).startswith(("partitions", "features", "columns")):
-            raise ValueError(f"{path.name}: {error}") from error  # of the checks of a table in memory
+        if type(error) in (TypeError, ValueError) and str(error).startswith(_CHECKED_IN_MEMORY):
+            raise ValueError(f"{path.name}: {error}") from error
+        if type(error) is ValueError:
+            if path.name in str(error):
+                raise
+            raise ValueError(f"{path.name}: {error}") from error
         if not isinstance(error, (ValueError, OSError, DamagedFile)) and _is_ours(error):
             raise
-        if type(error) is ValueError:
-            raise ValueError(str(error) if named else f"{path.name}: {error}") from error
         reason = " ".join(str(error).split())[:120].rstrip(".") or type(error).__name__
         raise ValueError(f"{path.name} is damaged or protected ({reason}); write it again.") from error
 
@@ -243,9 +256,3 @@ def _is_ours(error: BaseException) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
-
-
-def row_ranges(n_rows: int) -> Iterator[tuple[int, int]]:
-    """(start, length) of pieces of `BLOCK_ROWS` rows."""
-    for start in range(0, n_rows, BLOCK_ROWS):
-        yield start, min(BLOCK_ROWS, n_rows - start)

@@ -16,9 +16,10 @@ import numpy as np
 
 from ..encode import Dictionary
 from .cells import MISSING, cell_of, id_cell_of, is_number, label_of, name_of, quoted
-from .optional import pa, pacsv, pc
-from .table import CELLS, Content, Format, Options, Piece, Table, TooLarge, arrow_array, check_new, check_rows
+from .table import CELLS, Content, Options, Package, Piece, Table, TooLarge, arrow_array, check_new, check_rows, pa
 
+pc: Any = Package("pyarrow.compute")
+pacsv: Any = Package("pyarrow.csv")
 LONGEST_CELL = 131_072  # characters; the limit of Python's csv module
 _LONGEST_HEADER = 1 << 20
 _BATCH_BYTES = 1 << 22  # text parsed at a time
@@ -65,13 +66,16 @@ class _Stream:
 class TextTable(Table):
     """A delimited text file."""
 
-    def __init__(self, file: BinaryIO, path: Path, options: Options, delimiter: str | None):
-        super().__init__(path)
-        self.file, self.allowed, self.fresh = file, options.allowed([path]), True
+    name, suffixes, usual, sniffed = "csv", (".csv", ".txt"), ",", True
+    guarded, is_text, keeps_types = False, True, False
+
+    def __init__(self, file: BinaryIO, path: Path, options: Options):
+        super().__init__(file, path, options)
+        self.allowed, self.fresh = options.allowed([path]), True
         self.stream = _Stream(file, path, self.allowed)
         line, rest = self._first_line()
         self.eol = "\r\n" if line.endswith("\r\n") else line[-1:] if line[-1:] in ("\r", "\n") else "\n"
-        self.delimiter = options.delimiter or delimiter or _delimiter(line)
+        self.delimiter = options.delimiter or (_delimiter(line) if self.sniffed else self.usual)
         self.first_row = line.rstrip("\r\n")
         try:
             cells = next(csv.reader(io.StringIO(line, newline=""), delimiter=self.delimiter, strict=True))
@@ -97,8 +101,8 @@ class TextTable(Table):
         self.fresh = False
         return self.stream.start(*where)
 
-    def settled(self, options: Options) -> Options:
-        return replace(options, delimiter=self.delimiter, header=self.has_header)
+    def settled(self) -> Options:
+        return replace(self.options, delimiter=self.delimiter, header=self.has_header)
 
     # -- the first row ---------------------------------------------------------------------------------------------
 
@@ -270,53 +274,23 @@ class TextTable(Table):
         texts = texts.filter(pc.greater(pc.binary_length(texts), 0))
         return [pc.replace_substring_regex(texts, f"{re.escape(self.delimiter)}[ \t]*$", "") if self.padded else texts]
 
-
-def _delimiter(line: str) -> str:
-    """The mark that splits the first line most; a comma when none does."""
-    line = re.sub('"[^"]*"', "", line)
-    best = max(_SNIFFED, key=line.count)
-    return best if best in line else _SNIFFED[0]
-
-
-def _hint(line: str, rest: list[str], used: str) -> str:
-    """A separator that splits a table of one column, for a message."""
-    for mark, name in _DELIMITERS.items():
-        counts = {row.strip().count(mark) for row in [line, *rest] if row.strip()}
-        if mark != used and len(counts) == 1 and counts != {0} and rest:
-            width = counts.pop() + 1
-            return f"; {name} splits every row into {width} cells: pass delimiter={mark!r} (--delimiter {mark!r})"
-    return ""
-
-
-# -- writing -------------------------------------------------------------------------------------------------------
-
-
-class TextFormat(Format):
-    """CSV or TSV."""
-
-    guarded, is_text, keeps_types = False, True, False
-
-    def __init__(self, name: str, suffixes: tuple[str, ...], delimiter: str, sniffed: bool):
-        self.name, self.suffixes, self.delimiter, self.sniffed = name, suffixes, delimiter, sniffed
-
-    def open(self, file: BinaryIO, path: Path, options: Options) -> TextTable:
-        return TextTable(file, path, options, None if self.sniffed else self.delimiter)
-
-    def write(self, target: Any, content: Content) -> None:
-        columns, mark = content.table(), content.delimiter or self.delimiter
+    @classmethod
+    def write(cls, target: Any, content: Content) -> None:
+        columns, mark = content.table(), content.delimiter or cls.usual
         alone = len(columns) == 1
         target.write((mark.join(quoted(cell_of(str(name)), mark, alone) for name in columns) + "\n").encode())
         texts = [cells_of(column, mark, alone, column is content.item_ids) for column in columns.values()]
         write_rows(target, texts, mark, "\n")
 
-    def append(self, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
+    @classmethod
+    def append(cls, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
         """The rows of the source as they are, with more cells."""
         (path,) = source
         with open(path, "rb") as file:
-            table = TextTable(file, path, options, None)
+            table = TextTable(file, path, options)
             check_new(columns.column_names, table.names if table.has_header else [], path)
             # another separator only where the name of the output promises one
-            mark = table.delimiter if self.sniffed or options.delimiter else self.delimiter
+            mark = table.delimiter if cls.sniffed or options.delimiter else cls.usual
             names = [quoted(cell_of(name), mark) for name in columns.column_names]
             new = [cells_of(column, mark) for column in columns.columns]
             if mark != table.delimiter:
@@ -338,12 +312,38 @@ class TextFormat(Format):
             check_rows(n_rows, len(columns), path)
 
 
+class TsvTable(TextTable):
+    """A text file whose name promises tabs."""
+
+    name, suffixes, usual, sniffed = "tsv", (".tsv", ".tab"), "\t", False
+
+
+def _delimiter(line: str) -> str:
+    """The mark that splits the first line most; a comma when none does."""
+    line = re.sub('"[^"]*"', "", line)
+    best = max(_SNIFFED, key=line.count)
+    return best if best in line else _SNIFFED[0]
+
+
+def _hint(line: str, rest: list[str], used: str) -> str:
+    """A separator that splits a table of one column, for a message."""
+    for mark, name in _DELIMITERS.items():
+        counts = {row.strip().count(mark) for row in [line, *rest] if row.strip()}
+        if mark != used and len(counts) == 1 and counts != {0} and rest:
+            width = counts.pop() + 1
+            return f"; {name} splits every row into {width} cells: pass delimiter={mark!r} (--delimiter {mark!r})"
+    return ""
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
 def cells_of(column: Any, mark: str, alone: bool = False, ids: bool = False) -> Any:
     """A column (array, `Dictionary` or Arrow array) as the cells that are written; each label is written once."""
     if isinstance(column, np.ndarray):
         column = pa.array([str(one) for one in column.tolist()], pa.string()) if ids else arrow_array(column)
     if ids and not alone and mark in _SNIFFED and not pc.any(pc.match_substring_regex(column, _SPECIAL)).as_py():
-        return column
+        return column  # every id is another text: a million cells would be looked at one by one
     if isinstance(column, Dictionary):
         labels = column.labels.tolist()
         indices = pa.array(np.where(column.indices < 0, len(labels), column.indices))
@@ -368,7 +368,3 @@ def write_rows(target: Any, columns: Sequence[Any], mark: str, eol: str) -> None
         lines = pc.binary_join_element_wise(joined, eol, "")
         lines = lines.combine_chunks() if isinstance(lines, pa.ChunkedArray) else lines
         target.write(lines.buffers()[2])
-
-
-CSV = TextFormat("csv", (".csv", ".txt"), ",", True)
-TSV = TextFormat("tsv", (".tsv", ".tab"), "\t", False)

@@ -16,10 +16,9 @@ from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
 from .formats import endings, format_called, formats, source_files, suffix_format
 from .guard import append_guarded
-from .optional import pa
 from .output import replacing
 from .roles import class_names, is_class_name, is_id_name
-from .table import Content, Format, Options, arrow_array, listing, naming
+from .table import Content, Format, Options, arrow_array, listing, naming, pa
 from .text import LONGEST_CELL
 
 
@@ -148,7 +147,7 @@ def write_labels(
 
 def table_format(path: Any, format: str | None = None) -> Format:
     """The format to write: `format`, or what the name of the file says."""
-    able = [known for known in formats() if known.can("write")]
+    able = [known for known in formats() if known.write]
     text = next(known for known in able if known.is_text)
     found = format_called(format) if format is not None else text if str(path) == "-" else suffix_format(Path(path))
     if found not in able:
@@ -162,7 +161,7 @@ def table_format(path: Any, format: str | None = None) -> Format:
 
 def several() -> list[Format]:
     """Formats that are written with several columns."""
-    return [known for known in formats() if known.can("write") and not known.one_array]
+    return [known for known in formats() if known.write and not known.one_array]
 
 
 def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
@@ -170,7 +169,7 @@ def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
     if source is None:
         return False
     found, (_, origin) = table_format(path, format), source_files(Path(source))
-    return found.can("append") and (found is origin or (found.is_text and origin.is_text))
+    return found.append is not None and (found is origin or (found.is_text and origin.is_text))
 
 
 def _append(
@@ -179,7 +178,7 @@ def _append(
     """The files with more columns, written by a child process where one reads them."""
     columns = pa.table({name: arrow_array(np.asarray(column)) for name, column in labels.items()})
     if origin.is_text and options.delimiter is None and not origin.sniffed:  # type: ignore[attr-defined]
-        options = replace(options, delimiter=origin.delimiter)  # type: ignore[attr-defined]
+        options = replace(options, delimiter=origin.usual)  # type: ignore[attr-defined]
 
     def write(target: Any) -> None:
         if origin.guarded and not options.trusted:
