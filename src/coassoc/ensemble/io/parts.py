@@ -10,9 +10,10 @@ import numpy as np
 
 from ...engines.dask.session import on_blocks
 from .coding import FileBlock, batches_in, ids_in, is_dask
-from .optional import pa, pq
 from .output import new_folder
-from .table import arrow_array
+from .table import Package, arrow_array, pa
+
+pq: Any = Package("pyarrow.parquet")
 
 
 def write_parts(folder: Any, columns: dict[str, Any], ensemble: Any) -> None:
