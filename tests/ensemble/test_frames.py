@@ -65,4 +65,4 @@ def test_a_comparison_is_a_frame_and_a_plot_and_takes_own_estimators():
     with pytest.raises(TypeError, match="neither an estimator"):
         ca.compare(FRAME, 2, [3])
     pytest.importorskip("matplotlib").use("agg")
-    assert result.plot().get_xlabel() == "density"
+    assert [text.get_text() for text in result.plot().get_legend().get_texts()] == ["density", "ensemble nmi"]
