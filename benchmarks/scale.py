@@ -4,6 +4,7 @@
     python -m benchmarks.scale stream codes.npy --memory 1GB --repeats 2
     python -m benchmarks.scale dask --rows 2e7
     python -m benchmarks.scale overhead
+    python -m benchmarks.scale received --rows 1e6 1e7     # what reaches the client
 
 Each prints one JSON line per measurement, with the load of the machine beside it: a figure taken on a busy machine
 says so. Generated files are yours to delete.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 import tempfile
 import time
 
@@ -146,7 +148,7 @@ def dask(args: argparse.Namespace) -> None:
     np.save(head, np.load(args.path, mmap_mode="r")[:300_000])
     head.flush()
     for repeat in range(args.repeats):
-        for n_workers in (1, 2) if repeat % 2 == 0 else (2, 1):  # memory just given back is quicker to take again
+        for n_workers in args.workers[:: 1 - repeat % 2 * 2]:  # memory just given back is quicker to take again
             with start_cluster(n_workers, args.plain) as cluster, Client(cluster) as client:
                 engine = ca.engines.Dask(client)
                 fit(engine, head.name)  # client and workers import, kernels load
@@ -162,7 +164,43 @@ def dask(args: argparse.Namespace) -> None:
                 labels[n_workers] = model.labels_.compute()
                 del model
             print(json.dumps({"engine": "dask", "workers": n_workers, "rows": args.rows, **row}), flush=True)
-    assert (labels[1] == labels[2]).all()
+    assert all((own == labels[args.workers[0]]).all() for own in labels.values())
+
+
+class File:
+    """An NPY file of codes as an array that travels by its name."""
+
+    ndim, dtype = 2, np.dtype(np.uint8)
+
+    def __init__(self, path: str, rows: int):
+        self.path, self.shape = path, (rows, 20)
+
+    def __getitem__(self, index):
+        return np.load(self.path, mmap_mode="r")[index]
+
+
+def received(args: argparse.Namespace) -> None:
+    """Bytes that reach the client while the default answer of a Dask array is made, its labels left on the workers."""
+    import dask.array as da
+    from distributed import Client
+
+    gather, total = Client.gather, 0
+
+    def counting(self, futures, *arguments, **options):
+        nonlocal total
+        result = gather(self, futures, *arguments, **options)
+        total += len(pickle.dumps(result))
+        return result
+
+    for rows in args.rows:
+        with tempfile.NamedTemporaryFile(suffix=".npy") as file, start_cluster(2) as cluster, Client(cluster):
+            generate(file.name, rows)
+            table = da.from_array(File(file.name, rows), chunks=(-(-rows // 8), -1), asarray=False, name=False)
+            Client.gather, total = counting, 0
+            answer = ca.Consensus(random_state=0).fit(table)
+            Client.gather = gather
+            shapes = {name: type(getattr(answer, name)).__name__ for name in ("labels_", "confidence_")}
+            print(json.dumps({"rows": rows, "bytes": total, "clusters": answer.n_clusters_, **shapes}), flush=True)
 
 
 def overhead(args: argparse.Namespace) -> None:
@@ -200,11 +238,15 @@ def main() -> None:
     one.add_argument("path", nargs="?")
     one.add_argument("--rows", type=number, default=20_000_000)
     one.add_argument("--repeats", type=int, default=1)
+    one.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="numbers of workers, in turns")
     one.add_argument("--plain", action="store_true", help="a cluster with Dask's own settings")
     one.set_defaults(run=dask)
     one = commands.add_parser("overhead")
     one.add_argument("--rows", type=number, default=10_000)
     one.set_defaults(run=overhead)
+    one = commands.add_parser("received")
+    one.add_argument("--rows", type=number, nargs="+", default=[1_000_000, 10_000_000])
+    one.set_defaults(run=received)
     args = parser.parse_args()
     args.run(args)
 
