@@ -58,8 +58,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -83,10 +82,8 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         True when the passes of every split, or those of `refine`, ended at a fixed point.
     n_clusters_ : int
         Clusters of ``labels_``: fewer than asked for when the tree has fewer leaves.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
     n_features_in_, feature_names_in_ : int, ndarray of str

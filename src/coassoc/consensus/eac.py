@@ -65,8 +65,7 @@ class EAC(ConsensusEstimator):
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
         :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
@@ -84,20 +83,14 @@ class EAC(ConsensusEstimator):
         and for items of weight 0 whose row no other item has.
     n_clusters_ : int
         Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
-    leaf_of_item_ : ndarray of shape (n_samples,)
-        Leaf of each item, −1 for items without one.
-    leaf_sizes_ : ndarray of shape (n_leaves,)
-        Items at each leaf, copies counted.
-    n_leaves_ : int
-        Leaves: different rows in order of first appearance, or micro-clusters.
-    n_micro_clusters_ : int
-        Micro-clusters linked; 0 when the linkage is exact.
+    leaf_of_item_, leaf_sizes_ : ndarray of shape (n_samples,), ndarray of shape (n_leaves,)
+        Leaf of each item, −1 for items without one; items at each leaf, copies counted.
+    n_leaves_, n_micro_clusters_ : int
+        Leaves (different rows in order of first appearance, or micro-clusters); micro-clusters, 0 when exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     n_features_in_, feature_names_in_ : int, ndarray of str
