@@ -14,8 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 import coassoc as ca
 import oracle
 from coassoc.consensus import eac as _eac
-from coassoc.consensus.similarity import cluster_similarities
-from coassoc.engines import Numpy
 
 LINKAGES = ("single", "average", "complete")
 
@@ -97,16 +95,6 @@ def test_enhanced_matrix_equals_scipy(seed, missing, method):
     else:
         assert model.n_ties_ == 0
         check_against_scipy(table, matrix, method, model)
-
-
-def test_enhanced_by_jaccard_compares_what_clusters_overlap_with():
-    table = np.array([[0, 0], [0, 0], [1, 0], [1, 1], [2, 1], [2, 2]])
-    # worked by hand: clusters 0 and 1 of the first partition have Jaccard 2/3, 0, 0 and 1/4, 1/3, 0 with the second
-    expected = (2 / 3 * 0 + 1 / 4) / (2 / 3 + 1 / 3)
-    rows = Numpy().load(ca.Ensemble(table))
-    blocks = cluster_similarities(rows.overlap(), rows.layout, "jaccard")
-    assert blocks[0][0, 1] == pytest.approx(expected, rel=1e-12)
-    assert (np.diagonal(blocks[0]) == 1).all() and (blocks[0] == blocks[0].T).all()
 
 
 def check_greedy(matrix, method, model, exact=True):
@@ -271,7 +259,6 @@ def test_one_item_and_one_row():
     "arguments, message",
     [
         ({"linkage": "ward"}, "linkage must be one of"),
-        ({"similarity": "cosine"}, "similarity must be one of"),
         ({"micro_clusters": 3, "n_clusters": 4}, "must be at least n_clusters=4"),
         ({"n_clusters": 0}, "n_clusters must be at least 1"),
     ],

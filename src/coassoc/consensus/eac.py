@@ -20,7 +20,6 @@ from .linkage import LINKAGES, Merges, agglomerate, single_linkage
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
 from .similarity import (
-    SIMILARITIES,
     SQUARES,
     cluster_similarities,
     cluster_sums,
@@ -30,7 +29,6 @@ from .similarity import (
     weighted_rows,
 )
 from .starts import warn_if_fewer
-from .weights import resolve_cluster_weights
 
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
@@ -52,11 +50,8 @@ class EAC(ConsensusEstimator):
     linkage : {"average", "single", "complete"}, default="average"
         Similarity of two clusters: mean, largest or smallest co-association over their pairs.
     enhanced : bool, default=False
-        Replace absent pairs by the similarity of their clusters.
-    similarity : {"walk", "jaccard"}, default="walk"
-        For ``enhanced=True``. ``"walk"``: cosine of the 1..20-step random-walk trajectories on the Jaccard graph of
-        base clusters, which reproduces the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
-        two clusters overlap with in the other partitions.
+        Replace absent pairs by the similarity of their clusters: the cosine of the 1..20-step random-walk
+        trajectories on the Jaccard graph of base clusters.
     micro_clusters : int, "auto" or None, default=None
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
         co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
@@ -66,9 +61,6 @@ class EAC(ConsensusEstimator):
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
         Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
-    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
-        How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
-        :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -129,18 +121,16 @@ class EAC(ConsensusEstimator):
     """
 
     def __init__(
-        self, n_clusters: int = 8, *, linkage: str = "average", enhanced: bool = False, similarity: str = "walk",
-        micro_clusters: Any = None, max_bytes: int = 1 << 31, partition_weights: Any = None,
-        cluster_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+        self, n_clusters: int = 8, *, linkage: str = "average", enhanced: bool = False, micro_clusters: Any = None,
+        max_bytes: int = 1 << 31, partition_weights: Any = None, random_state: Any = None, engine: Any = "auto",
+        verbose: int = 0,
     ) -> None:  # fmt: skip
         self.n_clusters = n_clusters
         self.linkage = linkage
         self.enhanced = enhanced
-        self.similarity = similarity
         self.micro_clusters = micro_clusters
         self.max_bytes = max_bytes
         self.partition_weights = partition_weights
-        self.cluster_weights = cluster_weights
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
@@ -148,7 +138,6 @@ class EAC(ConsensusEstimator):
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         check_choice(self.linkage, "linkage", LINKAGES)
-        check_choice(self.similarity, "similarity", SIMILARITIES)
         micro = check_micro_clusters(self.micro_clusters, k)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)
@@ -212,7 +201,7 @@ class EAC(ConsensusEstimator):
 
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
         """Link the different rows; False when that needs more than `max_bytes`."""
-        plain = not self.enhanced and self.cluster_weights is None and not ensemble.has_missing and (v == 1.0).all()
+        plain = not self.enhanced and not ensemble.has_missing and (v == 1.0).all()
         square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
         if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
@@ -276,11 +265,11 @@ class EAC(ConsensusEstimator):
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
         with one_thread("blas"):  # sums of floats depend on the number of threads
-            return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
+            return cluster_similarities(rows.overlap(), rows.layout)
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
         """How much a co-occurrence in each base cluster counts (d,); None: 1 each."""
-        return resolve_cluster_weights(self.cluster_weights, rows)
+        return None
 
     def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
         self._merges = merges

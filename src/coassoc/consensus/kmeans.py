@@ -17,7 +17,6 @@ from ..metrics.labels import check_labels
 from .base import ConsensusEstimator, PredictMixin
 from .exchange import exchange
 from .starts import Starts, best_start, warn_if_fewer, with_fewer_clusters
-from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
 class TableConsensus(PredictMixin, ConsensusEstimator):
@@ -118,9 +117,6 @@ class KMeansConsensus(TableConsensus):
     refine : {"density"} or None, default=None
         ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
         nearest center, so near borders it may differ from ``labels_`` then.
-    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
-        Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
-        :func:`coassoc.metrics.cluster_uncertainty`. Scores such as ``density_`` do not use it.
 
     Attributes
     ----------
@@ -164,22 +160,18 @@ class KMeansConsensus(TableConsensus):
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 10, init: Any = "k-means++", max_iter: int = 300,
         partition_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
-        refine: Any = None, cluster_weights: Any = None,
+        refine: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
             n_clusters, n_init=n_init, init=init, max_iter=max_iter, partition_weights=partition_weights,
             random_state=random_state, engine=engine, verbose=verbose,
         )  # fmt: skip
         self.refine = refine
-        self.cluster_weights = cluster_weights
 
     def make_objective(self, rows: Rows, v: np.ndarray) -> Objective:
         if self.refine is not None:
             check_choice(self.refine, "refine", ("density",))
-        u = resolve_cluster_weights(self.cluster_weights, rows)
-        if u is None:
-            return KMeansObjective(v)
-        return ClusterWeightObjective.of(rows, u * np.repeat(v, rows.layout.n_clusters))
+        return KMeansObjective(v)
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
         if self.refine is None:

@@ -62,7 +62,7 @@ class LWEA(EAC):
     See Also
     --------
     LWGP : The same weights in a normalised cut, from the same publication.
-    EAC : Other linkages; with ``cluster_weights="uncertainty"`` the same similarities.
+    EAC : Other linkages, without weights.
 
     Notes
     -----
@@ -82,7 +82,7 @@ class LWEA(EAC):
     ) -> None:  # fmt: skip
         super().__init__(
             n_clusters, micro_clusters=micro_clusters, partition_weights=partition_weights, random_state=random_state,
-            engine=engine, verbose=verbose, cluster_weights="uncertainty",
+            engine=engine, verbose=verbose,
         )  # fmt: skip
         self.theta = theta
 
