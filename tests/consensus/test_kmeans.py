@@ -120,10 +120,3 @@ def test_global_random_state_is_not_touched():
         fit(table, 3, random_state=seed)
         ca.BisectingConsensus(3, random_state=seed, engine="numpy").fit(table)
     assert before == str(np.random.get_state())  # noqa: NPY002
-
-
-def test_verbose_prints_a_line_per_start(capsys):
-    km = fit(oracle.table_with_holes(np.random.default_rng(0)), 5, verbose=1, n_init=3)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(",")[0] for line in lines] == [f"KMeansConsensus: start {r}" for r in range(3)]
-    assert f"{km.n_iter_} passes, loss {km.loss_:.6g}" in "".join(lines)

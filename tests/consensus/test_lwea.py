@@ -1,7 +1,5 @@
 """LWEA: EAC with weights of base clusters, against the weighted matrix written out."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import average, fcluster
@@ -39,18 +37,3 @@ def test_exact_linkage_equals_scipy_on_the_weighted_matrix_written_out(seed):
     if model.n_leaves_ == 40 and model.n_ties_ == 0:
         expected = fcluster(average(squareform(distance, checks=False)), 4, "maxclust")
         assert ca.nmi(model.labels_, expected) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_micro_clusters_are_linked_by_their_mean_weighted_similarity(missing):
-    table = noisy(1, n=300, missing=missing)
-    model = ca.LWEA(5, micro_clusters=20, random_state=3).fit(table)
-    onehot, seen = ca.Ensemble(table).one_hot().toarray(), (table >= 0).astype(int)
-    together, observed = (onehot * model.cluster_weights_) @ onehot.T, seen @ seen.T
-    for k in range(20, 1, -1):
-        groups = [model.cut(k) == c for c in range(k)]
-        means = {(a, b): together[x][:, y].sum() / observed[x][:, y].sum()
-                 for (a, x), (b, y) in itertools.combinations(enumerate(groups), 2)}  # fmt: skip
-        a, b = max(means, key=means.get)
-        assert model.linkage_[20 - k, 2] == pytest.approx(1 - means[a, b])
-        assert len(set(model.cut(k - 1)[groups[a] | groups[b]])) == 1

@@ -164,6 +164,14 @@ def test_a_package_adds_methods_formats_and_engines(tmp_path, monkeypatch, capsy
             one.cache_clear()
 
 
+@pytest.mark.parametrize("name", [name for name, method in registry.METHODS.items() if method.takes == "labels"])
+def test_every_method_prints_progress_where_verbose(name, capsys):
+    if registry.METHODS[name].needs == "metis":
+        pytest.importorskip("pymetis")
+    registry.make_method(name, n_clusters=2, random_state=0, verbose=1).fit(TABLE)
+    assert capsys.readouterr().out.strip()
+
+
 def test_bad_registrations_are_refused(package):
     with pytest.raises(ValueError, match=r"'package.module:Class', got 'toy' and 'toys.method'"):
         registry.register("toy", "toys.method")
