@@ -108,15 +108,3 @@ def test_items_that_take_no_part_change_no_seed():
     for seed in range(10):
         plain, padded = fit(table, 4, random_state=seed, n_init=1), ca.KMeansConsensus(4, random_state=seed, n_init=1)
         assert (padded.fit(more, sample_weight=weight).labels_[: len(table)] == plain.labels_).all()
-
-
-# -- manners -------------------------------------------------------------------------------------------------
-
-
-def test_global_random_state_is_not_touched():
-    before = str(np.random.get_state())  # noqa: NPY002
-    table = oracle.table_with_holes(np.random.default_rng(0))
-    for seed in (None, 0, np.random.default_rng(1), np.random.RandomState(2), np.random.SeedSequence(3)):
-        fit(table, 3, random_state=seed)
-        ca.BisectingConsensus(3, random_state=seed, engine="numpy").fit(table)
-    assert before == str(np.random.get_state())  # noqa: NPY002

@@ -165,11 +165,14 @@ def test_a_package_adds_methods_formats_and_engines(tmp_path, monkeypatch, capsy
 
 
 @pytest.mark.parametrize("name", [name for name, method in registry.METHODS.items() if method.takes == "labels"])
-def test_every_method_prints_progress_where_verbose(name, capsys):
+def test_every_method_is_seeded_prints_where_verbose_and_leaves_numpys_state_alone(name, capsys):
     if registry.METHODS[name].needs == "metis":
         pytest.importorskip("pymetis")
-    registry.make_method(name, n_clusters=2, random_state=0, verbose=1).fit(TABLE)
-    assert capsys.readouterr().out.strip()
+    before, table = str(np.random.get_state()), noisy_table(3, 90)  # noqa: NPY002
+    seeds = (0, 0, None, np.random.default_rng(1), np.random.RandomState(2), np.random.SeedSequence(3))
+    models = [registry.make_method(name, n_clusters=4, random_state=s, verbose=1).fit(table) for s in seeds]
+    assert (models[0].labels_ == models[1].labels_).all() and capsys.readouterr().out.strip()
+    assert before == str(np.random.get_state())  # noqa: NPY002
 
 
 def test_bad_registrations_are_refused(package):

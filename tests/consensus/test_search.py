@@ -103,20 +103,6 @@ def test_at_most_drops_clusters_that_do_not_help():
     assert few.n_clusters_ == 2
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"n_init": 0, "micro_clusters": None}, "nothing to start from"),
-        ({"partition_weights": "best"}, "'agreement'"),
-        ({"init": [0, 0, 1, 1, 2, 2]}, "init must have n_clusters=2"),
-        ({"n_trials": 0}, "n_trials must be at least 1"),
-    ],
-)
-def test_bad_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        ca.DensityConsensus(2, **settings).fit([[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]])
-
-
 @pytest.mark.parametrize("method", [ca.DensityConsensus, ca.AgreementConsensus])
 def test_starting_from_labels_keeps_or_raises_their_score(method):
     ens, truth = blocks(5)

@@ -82,8 +82,6 @@ def test_uncertainty_of_many_base_clusters_is_that_of_few(monkeypatch):
     assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
     monkeypatch.setattr(embedding, "MOST_CODES", 0)
     assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
-    with pytest.raises(ValueError, match="theta must be a positive number"):
-        ca.LWEA(4, theta=-1.0).fit(table)
 
 
 def test_an_isolated_base_cluster_has_no_walk():
@@ -154,18 +152,6 @@ def test_planted_blocks_are_found_also_from_a_sample_of_the_items(method, missin
         monkeypatch.setattr(embedding, "START_ROWS", 200)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_multiplicities_equal_repeated_rows_in_a_sample(method, monkeypatch):
-    monkeypatch.setattr(embedding, "MOST_LABELS", 600)
-    monkeypatch.setattr(embedding, "START_ROWS", 20)
-    table, _ = blocks(n=80, noise=0.4)
-    copies = np.random.default_rng(2).integers(0, 4, size=80)
-    weighted = method(4, random_state=0).fit(table, sample_weight=copies)
-    repeated = method(4, random_state=0).fit(np.repeat(table, copies, axis=0))
-    assert np.repeat(weighted.labels_, copies).tolist() == repeated.labels_.tolist()
-    assert weighted.losses_ == repeated.losses_
-
-
 def test_a_partition_into_the_same_pieces_by_all_is_returned():
     truth = np.repeat(np.arange(6), 30)
     table = np.stack([np.random.default_rng(j).permutation(6)[truth] for j in range(7)], axis=1)
@@ -177,8 +163,6 @@ def test_what_cannot_be_done_is_said(monkeypatch):
     monkeypatch.setattr(spectral, "_MAX_BYTES", 100)
     with pytest.raises(ValueError, match="pairs of 4 base clusters, which needs 1280 bytes"):
         ca.ECPCS(2).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
-    with pytest.raises(ValueError, match="theta must be a positive number"):
-        ca.LWGP(2, theta=float("nan")).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
 
 
 def test_fewer_clusters_than_asked_for_are_a_warning():
