@@ -23,6 +23,6 @@ def test_exact_linkage_equals_scipy_on_the_weighted_matrix_written_out(seed):
     np.fill_diagonal(distance, 0.0)
     model = ca.LWEA(4, micro_clusters=None, theta=theta).fit(table)
     assert model.cluster_weights_ == pytest.approx(weights)
-    assert model.n_leaves_ == 40 and model.n_ties_ == 0
+    assert model.n_leaves_ == 30 and model.n_ties_ == 0
     expected = fcluster(average(squareform(distance, checks=False)), 4, "maxclust")
     assert oracle.same_partition(model.labels_, expected)

@@ -155,8 +155,17 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
             self._split_tables = grower.tables
             self.n_iter_, self.converged_ = grower.n_iter, grower.converged
-            leaf_counts = joined_counts([leaf.counts for leaf in leaves])
-            self._store_cut(ensemble, rows, leaf_counts, k or self.n_leaves_, v, max_iter)
+            k = k or self.n_leaves_
+            counts = merged_counts(joined_counts([leaf.counts for leaf in leaves]), self.tree_.cut(k), k)
+            labels, table = self.cut(k), None
+            if self.refine is not None:
+                fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
+                if fit.loss <= loss_from_counts(counts, v):  # rounding of the table could raise it by a last digit
+                    labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
+                    self.converged_ = fit.stop == "fixed_point"
+            self._keep_model(ensemble, table)
+            self._store_partition(ensemble, labels, counts, v)
+            self.loss_ = loss_from_counts(counts, v)
 
     def cut(self, k: int) -> np.ndarray:
         """The partition into `k` clusters: the leaves after the first k − 1 splits.
@@ -210,18 +219,6 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             left, right = part.split(labelling)
             waiting += [(self.tree_.left[node], left), (self.tree_.right[node], right)]
         return look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
-
-    def _store_cut(self, ensemble, rows: Rows, leaf_counts: Counts, k: int, v: np.ndarray, max_iter: int) -> None:
-        counts = merged_counts(leaf_counts, self.tree_.cut(k), k)
-        labels, table = self.cut(k), None
-        if self.refine is not None:
-            fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
-            if fit.loss <= loss_from_counts(counts, v):  # rounding of the table could raise it by a last digit
-                labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
-                self.converged_ = fit.stop == "fixed_point"
-        self._keep_model(ensemble, table)
-        self._store_partition(ensemble, labels, counts, v)
-        self.loss_ = loss_from_counts(counts, v)
 
 
 @dataclass

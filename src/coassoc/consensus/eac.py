@@ -145,7 +145,13 @@ class EAC(ConsensusEstimator):
             if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
                 copies = check_copies(sample_weight, ensemble.n_samples)
                 if not self._link_rows(ensemble, rows, copies, v):
-                    self._warn_if_not_average()
+                    if self.linkage != "average":  # micro-clusters are compared by the mean of their pairs
+                        warnings.warn(
+                            f"linkage={self.linkage!r} is not exact here: the different rows need more than max_bytes="
+                            f"{self.max_bytes}, so micro-clusters are linked, and the result can be far from that of "
+                            "the items. Raise max_bytes, or use linkage='average', which they approximate well.",
+                            stacklevel=3,
+                        )
                     self._link_micro_clusters(ensemble, rows, engine, v, max(MANY_MICRO_CLUSTERS, 5 * k), few=True)
             warn_if_fewer(k, self.n_leaves_)
             k = min(k, self.n_leaves_)
@@ -153,16 +159,6 @@ class EAC(ConsensusEstimator):
             counts = rows.counts(rows.labelling(k, np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, labels, counts, v)
-
-    def _warn_if_not_average(self) -> None:
-        """Micro-clusters are compared by the mean of their pairs, which stands for average linkage alone."""
-        if self.linkage != "average":
-            warnings.warn(
-                f"linkage={self.linkage!r} is not exact here: the different rows need more than max_bytes="
-                f"{self.max_bytes}, so micro-clusters are linked, and the result can be far from that of the items. "
-                "Raise max_bytes, or use linkage='average', which micro-clusters approximate well.",
-                stacklevel=4,
-            )
 
     def cut(self, k: int | None = None, *, height: float | None = None) -> np.ndarray:
         """A partition from the tree.
@@ -197,8 +193,6 @@ class EAC(ConsensusEstimator):
             raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves of the tree.")
         return look_up(np.append(self._merges.labels(k), -1).astype(np.int32), self.leaf_of_item_)
 
-    # -- exact, over different rows ------------------------------------------------------------------------
-
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
         """Link the different rows; False when that needs more than `max_bytes`."""
         plain = not self.enhanced and not ensemble.has_missing and (v == 1.0).all()
@@ -230,8 +224,6 @@ class EAC(ConsensusEstimator):
         cell = count_type(n_partitions).itemsize
         return _BLOCKS + (n_leaves**2 * cell if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
-    # -- linear, over micro-clusters -----------------------------------------------------------------------
-
     def _link_micro_clusters(
         self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int, few: bool = False
     ) -> bool:
@@ -252,8 +244,6 @@ class EAC(ConsensusEstimator):
         merges = agglomerate(triangle, counts.sizes, self.linkage, observed=pairs)
         self._finish(merges, counts.sizes, 1.0, leaf_of_item)
         return True
-
-    # -- shared --------------------------------------------------------------------------------------------
 
     def _blocks(self, rows: Rows) -> list[np.ndarray] | None:
         if not self.enhanced:
