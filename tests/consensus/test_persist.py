@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
 import coassoc as ca
-from coassoc import consensus
+from coassoc.consensus.registry import METHODS
 
 pytest.importorskip("skops")
 RNG = np.random.default_rng(4)
@@ -28,16 +28,7 @@ TRUTH = RNG.integers(0, 3, size=50)
 TABLE = np.column_stack([np.where(RNG.random(50) < 0.1, RNG.integers(0, 3, 50), TRUTH) for _ in range(5)])
 TABLE[::9, 1] = -1
 X = np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(50, 3))
-OTHERS = ("ConsensusClustering", "ConsensusEstimator", "GraphConsensus")
-NAMES = sorted(n for n in consensus.__all__ if hasattr(getattr(consensus, n), "fit") and n not in OTHERS)
-
-
-def make(name: str, engine: str = "numpy"):
-    if name in ("MCLA", "CSPA"):
-        pytest.importorskip("pymetis")
-    cls = getattr(consensus, name)
-    wanted = {"n_clusters": 3, "random_state": 0, "engine": engine}
-    return cls(**{k: v for k, v in wanted.items() if k in cls._get_param_names()})
+NAMES = sorted(name for name, method in METHODS.items() if method.takes == "labels")
 
 
 def equal(a, b) -> bool:
@@ -57,7 +48,9 @@ def equal(a, b) -> bool:
 @pytest.mark.parametrize("engine", ["numpy", "auto"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_fitted_estimator_comes_back_the_equal(tmp_path, name, engine):
-    model = make(name, engine).fit(TABLE)
+    if METHODS[name].needs == "metis":
+        pytest.importorskip("pymetis")
+    model = METHODS[name].make(n_clusters=3, random_state=0, engine=engine).fit(TABLE)
     model.save(tmp_path / "model.skops")
     again = ca.load(tmp_path / "model.skops")
     assert type(again) is type(model)

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.linalg import eigh
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
@@ -59,21 +58,6 @@ def test_embedding_is_the_normalised_cut_of_the_whole_bipartite_graph(method, mi
             np.linalg.norm(items[:, column]) * np.linalg.norm(points[:, column]), rel=1e-5
         )
     assert method(3, random_state=0).fit(table).eigenvalues_ == pytest.approx(values, abs=1e-9)
-
-
-@pytest.mark.parametrize("method", [ca.HBGF, ca.LWGP])
-def test_partitions_agree_with_k_means_on_the_unit_rows_of_the_bipartite_graph(method):
-    agreements = []
-    for seed in range(8):
-        table, _ = blocks(seed, n=150, p=8, k=4, noise=0.45)
-        sample = sample_of(table)
-        u = sample.uncertainty(0.4) if method is ca.LWGP else np.ones(sample.layout.n_codes)
-        _, _, items = bipartite(table, u)
-        unit = items[:, :4] / np.linalg.norm(items[:, :4], axis=1, keepdims=True)
-        expected = KMeans(4, n_init=20, random_state=0).fit_predict(unit)
-        agreements.append(ca.nmi(method(4, n_init=20, random_state=0).fit(table).labels_, expected))
-    assert np.mean(agreements) > 0.93
-    assert np.median(agreements) > 0.97
 
 
 def test_uncertainty_of_many_base_clusters_is_that_of_few(monkeypatch):
