@@ -116,8 +116,6 @@ class EAC(ConsensusEstimator):
     [0, 0, 0, 1, 1, 1]
     >>> tree.linkage_.tolist()
     [[1.0, 2.0, 0.5, 2.0], [0.0, 3.0, 1.0, 3.0]]
-    >>> tree.cut(3).tolist()
-    [0, 0, 0, 1, 1, 2]
     """
 
     def __init__(

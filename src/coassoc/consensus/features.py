@@ -37,9 +37,8 @@ def _check_columns(X: Any) -> None:
     """Reject a frame with columns that are no numbers, and say how to code them."""
     if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
         return
-    kinds = X.dtypes if isinstance(X.dtypes, list) else list(X.dtypes)
     words = ("str", "object", "categor", "enum")
-    odd = [str(name) for name, kind in zip(X.columns, kinds) if str(kind).lower().startswith(words)]
+    odd = [str(name) for name, kind in zip(X.columns, X.dtypes) if str(kind).lower().startswith(words)]
     if odd:
         raise ValueError(
             f"X must hold numbers, but these columns hold words: {', '.join(odd[:8])}. Leave them out, or code them: "
