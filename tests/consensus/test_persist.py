@@ -9,8 +9,8 @@ import os
 import pickle
 import sys
 import zipfile
-from dataclasses import fields, is_dataclass
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -31,23 +31,13 @@ X = np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(50, 3))
 NAMES = sorted(name for name, method in METHODS.items() if method.takes == "labels")
 
 
-def equal(a, b) -> bool:
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-    if isinstance(a, float):
-        return a == b or (a != a and b != b)
-    if isinstance(a, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(equal(a[k], b[k]) for k in a)
-    if is_dataclass(a):  # what they cache is not stored
-        return type(a) is type(b) and all(equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-    return type(a) is type(b) if hasattr(a, "__slots__") else a == b
+def digest(value) -> str:
+    return joblib.hash(value.copy(order="C") if isinstance(value, np.ndarray) else value)
 
 
 @pytest.mark.parametrize("engine", ["numpy", "auto"])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_fitted_estimator_comes_back_the_equal(tmp_path, name, engine):
+def test_every_fitted_estimator_comes_back_equal(tmp_path, name, engine):
     if METHODS[name].needs == "metis":
         pytest.importorskip("pymetis")
     model = METHODS[name].make(n_clusters=3, random_state=0, engine=engine).fit(TABLE)
@@ -55,12 +45,11 @@ def test_every_fitted_estimator_comes_back_the_equal(tmp_path, name, engine):
     again = ca.load(tmp_path / "model.skops")
     assert type(again) is type(model)
     assert again.get_params() == model.get_params()
-    for key, value in vars(model).items():
-        assert equal(value, getattr(again, key)), key
+    assert [key for key, value in vars(model).items() if digest(value) != digest(getattr(again, key))] == []
     if hasattr(model, "predict"):
         assert (again.predict(TABLE) == model.predict(TABLE)).all()
     again.save(tmp_path / "twice.skops")
-    assert equal(vars(ca.load(tmp_path / "twice.skops"))["labels_"], model.labels_)
+    assert digest(ca.load(tmp_path / "twice.skops").labels_) == digest(model.labels_)
 
 
 def test_names_and_generators_are_kept_and_engines_by_name(tmp_path):

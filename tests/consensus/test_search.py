@@ -56,23 +56,24 @@ def test_agreement_is_above_average_linkage(seed):
     assert len(np.unique(agreed.labels_)) == agreed.n_clusters_ == 6
 
 
-@pytest.mark.parametrize("method", ["DensityConsensus", "AgreementConsensus"])
-def test_missing_labels_multiplicities_and_weights_are_taken(method):
+SEARCHES = [
+    (ca.DensityConsensus, ca.density, lambda model: model.density_),
+    (ca.AgreementConsensus, ca.ensemble_nmi, lambda model: model.ensemble_nmi_),
+]
+
+
+@pytest.mark.parametrize("method, metric, score", SEARCHES)
+def test_missing_labels_multiplicities_and_weights_are_taken(method, metric, score):
     ens, _ = blocks(3, n=100)
     rng = np.random.default_rng(1)
     table = np.where(rng.random(ens.codes.shape) < 0.2, -1, ens.codes.astype(int))
     table[7] = -1
     copies = rng.integers(0, 4, size=100)
     v = rng.random(8) + 0.2
-    model = getattr(ca, method)(4, partition_weights=v, random_state=0).fit(table, sample_weight=copies)
+    model = method(4, partition_weights=v, random_state=0).fit(table, sample_weight=copies)
     assert model.labels_[7] == -1
     kept = np.where((copies == 0) | (np.arange(100) == 7), -1, model.labels_)
-    if method == "DensityConsensus":
-        expected = ca.density(table, kept, sample_weight=copies, partition_weights=v)
-        assert model.density_ == pytest.approx(expected, rel=1e-12)
-    else:
-        expected = ca.ensemble_nmi(table, kept, sample_weight=copies, partition_weights=v)
-        assert model.ensemble_nmi_ == pytest.approx(expected, rel=1e-10)
+    assert score(model) == pytest.approx(metric(table, kept, sample_weight=copies, partition_weights=v), rel=1e-12)
 
 
 def test_agreement_makes_no_singletons_that_linkage_did_not():
@@ -103,11 +104,10 @@ def test_at_most_drops_clusters_that_do_not_help():
     assert few.n_clusters_ == 2
 
 
-@pytest.mark.parametrize("method", [ca.DensityConsensus, ca.AgreementConsensus])
-def test_starting_from_labels_keeps_or_raises_their_score(method):
+@pytest.mark.parametrize("method, metric, score", SEARCHES)
+def test_starting_from_labels_keeps_or_raises_their_score(method, metric, score):
     ens, truth = blocks(5)
-    score = ca.density if method is ca.DensityConsensus else ca.ensemble_nmi
-    assert score(ens, method(6, init=truth, random_state=0).fit(ens).labels_) >= score(ens, truth)
+    assert score(method(6, init=truth, random_state=0).fit(ens)) >= metric(ens, truth)
 
 
 @pytest.mark.parametrize("goal", [DensityGoal, AgreementGoal])

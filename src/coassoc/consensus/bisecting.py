@@ -76,10 +76,8 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Leaves of the tree; fewer than asked for when the rows of a leaf are all equal.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves.
-    n_iter_ : int
-        Largest number of passes of a split.
-    converged_ : bool
-        True when the passes of every split, or those of `refine`, ended at a fixed point.
+    n_iter_, converged_ : int, bool
+        Largest number of passes of a split; whether those of every split, or of `refine`, ended at a fixed point.
     n_clusters_ : int
         Clusters of ``labels_``: fewer than asked for when the tree has fewer leaves.
     density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)

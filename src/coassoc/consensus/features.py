@@ -100,14 +100,10 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
     ----------
     labels_ : ndarray of shape (n_samples,)
         Consensus labels.
-    ensemble_ : Ensemble
-        The base clusterings.
-    consensus_ : estimator
-        The fitted consensus method.
-    base_models_ : list
-        The fitted base clusterers.
-    base_features_ : list
-        Features each of them saw; None is all.
+    ensemble_, consensus_ : Ensemble, estimator
+        The base clusterings; the fitted consensus method.
+    base_models_, base_features_ : list
+        The fitted base clusterers; the features each of them saw, None for all.
     verdict_, confidence_ : str, ndarray of shape (n_samples,)
         What the consensus says about itself and about each item, where the method is :class:`Consensus`.
     n_clusters_ : int

@@ -170,10 +170,8 @@ class CSPA(ConsensusEstimator):
         Parts that hold items.
     density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
         Density S of the partition; density and number of items of each cluster.
-    n_vertices_ : int
-        Vertices of the graph.
-    n_micro_clusters_ : int
-        Micro-clusters that were the vertices; 0 when those were rows.
+    n_vertices_, n_micro_clusters_ : int
+        Vertices of the graph; how many micro-clusters these were, 0 when they were rows.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of partitions at `fit`, and their names where `X` has string column names.
 

@@ -58,18 +58,13 @@ class GraphConsensus(ConsensusEstimator):
         Adjusted Rand index between the answers of two random halves of the clusterings; NaN for fewer than four.
     modularity_ : float
         Modularity of the answer in the weighted graph.
-    n_clusters_ : int
-        Number of communities.
-    cluster_sizes_ : ndarray of shape (n_clusters,)
-        Nodes in each community.
+    n_clusters_, cluster_sizes_ : int, ndarray of shape (n_clusters,)
+        Number of communities; nodes in each.
     density_, cluster_density_ : float, ndarray of shape (n_clusters,)
         Mean co-association of pairs within communities, over all of them and of each.
-    ensemble_ : Ensemble
-        Of `stable_leiden` alone: its runs.
-    resolution_ : float
-        Of `stable_leiden` alone: the resolution chosen.
-    resolutions_ : list of Resolution
-        Of `stable_leiden` alone: resolution, stability and number of communities of each resolution tried.
+    ensemble_, resolution_, resolutions_ : Ensemble, float, list of Resolution
+        Of `stable_leiden` alone: its runs, the resolution chosen, and each one tried with its stability and number of
+        communities.
 
     See Also
     --------

@@ -114,12 +114,10 @@ class HBGF(SpectralConsensus):
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_, losses_ : float, list of float
         −Σ over clusters of the length of their summed embedding; the same after each pass, strictly falling.
-    n_iter_ : int
-        Passes over all items.
+    n_iter_, n_sampled_ : int
+        Passes over all items; items from which the graph of base clusters was made.
     converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
         Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of partitions at `fit`, and their names where `X` has string column names.
 
@@ -191,12 +189,10 @@ class LWGP(SpectralConsensus):
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_, losses_ : float, list of float
         −Σ over clusters of the length of their summed embedding; the same after each pass, strictly falling.
-    n_iter_ : int
-        Passes over all items.
+    n_iter_, n_sampled_ : int
+        Passes over all items; items from which the graph of base clusters was made.
     converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
         Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -278,12 +274,10 @@ class ECPCS(SpectralConsensus):
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
     loss_, losses_ : float, list of float
         −Σ over clusters of the length of their summed embedding; the same after each pass, strictly falling.
-    n_iter_ : int
-        Passes over all items.
+    n_iter_, n_sampled_ : int
+        Passes over all items; items from which the graph of base clusters was made.
     converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
         Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of partitions at `fit`, and their names where `X` has string column names.
 
