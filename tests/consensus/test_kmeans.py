@@ -73,13 +73,6 @@ def test_the_best_of_fifty_starts_is_nearly_always_the_exhaustive_minimum():
 # -- missing labels ------------------------------------------------------------------------------------------
 
 
-def test_a_missing_label_hides_no_cluster(engine):
-    table = [[0, 0]] * 3 + [[0, 1]] * 3 + [[0, np.nan]]
-    for seed in range(100 if engine.name in ("numpy", "native") else 5):
-        labels = np.asarray(fit(table, 2, random_state=seed, engine=engine, n_init=1).labels_)
-        assert len(set(labels[:3])) == len(set(labels[3:6])) == 1 and labels[0] != labels[3]
-
-
 def test_nested_clusterings_with_missing_labels_keep_the_finer_one():
     for seed in range(30):
         rng = np.random.default_rng(seed)
