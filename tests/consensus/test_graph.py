@@ -121,6 +121,7 @@ def test_equal_rows_stay_together_and_multiplicity_is_repetition_for_cspa_where_
         repeated = np.repeat(table, copies, axis=0)
         assert (np.repeat(labels, copies) == model.fit(repeated).labels_).all() and density == model.density_
         assert len(np.unique(np.column_stack([repeated, model.labels_]), axis=0)) == len(np.unique(repeated, axis=0))
+        assert density > ca.CSPA(3, random_state=0).fit(repeated).density_
 
 
 @settings(max_examples=60)
