@@ -32,10 +32,6 @@ CACHE = Path("/tmp/coassoc-truth")
 MICRO = 300  # micro-clusters of the linkage methods
 
 
-def _micro(k: int, **options):
-    return ca.EAC(k, micro_clusters=max(MICRO, 5 * k), random_state=0, **options)
-
-
 METHODS = {
     "KM": lambda k: ca.KMeansConsensus(k, n_init=10, random_state=0),
     "Density": lambda k: ca.DensityConsensus(k, random_state=0),
@@ -44,8 +40,8 @@ METHODS = {
     "HBGF": lambda k: ca.HBGF(k, random_state=0),
     "LWGP": lambda k: ca.LWGP(k, random_state=0),
     "ECPCS": lambda k: ca.ECPCS(k, random_state=0),
-    "AL": _micro,
-    "LWEA": lambda k: _micro(k, cluster_weights="uncertainty"),
+    "AL": lambda k: ca.EAC(k, micro_clusters=max(MICRO, 5 * k), random_state=0),
+    "LWEA": lambda k: ca.LWEA(k, micro_clusters=max(MICRO, 5 * k), random_state=0),
 }
 
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
@@ -89,10 +88,9 @@ def test_the_default_stop_is_the_root_of_n(n, leaves):
     assert fit(with_empty).n_leaves_ == leaves  # items without labels are not
 
 
-def test_the_labels_are_the_asked_cut(capsys):
+def test_the_labels_are_the_asked_cut():
     table = oracle.table_with_holes(np.random.default_rng(6))
-    tree = fit(table, 4, max_leaves=9, verbose=1)
-    assert len(capsys.readouterr().out.splitlines()) == 8  # a line per split
+    tree = fit(table, 4, max_leaves=9)
     assert (tree.labels_ == tree.cut(4)).all()
     assert len(tree.cluster_sizes_) == 4
     assert tree.n_leaves_ == 9
@@ -125,8 +123,6 @@ def test_rows_that_cannot_be_told_apart_stay_together():
         tree = fit(table, criterion=criterion)
         assert tree.n_leaves_ == 3  # the root of 60 would be 7
         assert oracle.same_partition(tree.labels_, np.repeat([0, 1, 2], [10, 20, 30]))
-    with pytest.warns(ConvergenceWarning, match=r"n_clusters=4 is larger than the number of different label rows, 3;"):
-        assert (fit(table, 4).labels_ == fit(table, 3).labels_).all()
     one = fit([[0, 0], [0, 0], [0, 0], [0, 0]])
     assert (one.n_leaves_, one.labels_.tolist(), one.to_newick()) == (1, [0, 0, 0, 0], "leaf0;")
 

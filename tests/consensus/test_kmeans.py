@@ -73,13 +73,6 @@ def test_the_best_of_fifty_starts_is_nearly_always_the_exhaustive_minimum():
 # -- missing labels ------------------------------------------------------------------------------------------
 
 
-def test_a_missing_label_hides_no_cluster(engine):
-    table = [[0, 0]] * 3 + [[0, 1]] * 3 + [[0, np.nan]]
-    for seed in range(100 if engine.name in ("numpy", "native") else 5):
-        labels = np.asarray(fit(table, 2, random_state=seed, engine=engine, n_init=1).labels_)
-        assert len(set(labels[:3])) == len(set(labels[3:6])) == 1 and labels[0] != labels[3]
-
-
 def test_nested_clusterings_with_missing_labels_keep_the_finer_one():
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -108,22 +101,3 @@ def test_items_that_take_no_part_change_no_seed():
     for seed in range(10):
         plain, padded = fit(table, 4, random_state=seed, n_init=1), ca.KMeansConsensus(4, random_state=seed, n_init=1)
         assert (padded.fit(more, sample_weight=weight).labels_[: len(table)] == plain.labels_).all()
-
-
-# -- manners -------------------------------------------------------------------------------------------------
-
-
-def test_global_random_state_is_not_touched():
-    before = str(np.random.get_state())  # noqa: NPY002
-    table = oracle.table_with_holes(np.random.default_rng(0))
-    for seed in (None, 0, np.random.default_rng(1), np.random.RandomState(2), np.random.SeedSequence(3)):
-        fit(table, 3, random_state=seed)
-        ca.BisectingConsensus(3, random_state=seed, engine="numpy").fit(table)
-    assert before == str(np.random.get_state())  # noqa: NPY002
-
-
-def test_verbose_prints_a_line_per_start(capsys):
-    km = fit(oracle.table_with_holes(np.random.default_rng(0)), 5, verbose=1, n_init=3)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(",")[0] for line in lines] == [f"KMeansConsensus: start {r}" for r in range(3)]
-    assert f"{km.n_iter_} passes, loss {km.loss_:.6g}" in "".join(lines)

@@ -1,7 +1,5 @@
 """The compiled linkage kernel equals its NumPy twin bit for bit; cuts and matrices follow from merges."""
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,23 +9,8 @@ from scipy.cluster.hierarchy import cut_tree, is_valid_linkage
 import oracle
 from coassoc.consensus.linkage import LINKAGES, Merges, agglomerate, single_linkage
 from coassoc.consensus.similarity import row_counts, row_similarities
-from coassoc.engines import Numpy
+from coassoc.core.counts import Layout
 from coassoc.engines.compiled import kernels as _compiled
-from coassoc.ensemble import Ensemble
-
-
-@pytest.fixture
-def kernels():
-    if _compiled is None:
-        if os.environ.get("COASSOC_REQUIRE_NATIVE") == "1":
-            pytest.fail("COASSOC_REQUIRE_NATIVE=1, but there are no compiled kernels")
-        pytest.skip("the compiled kernels are not installed")
-
-
-def both_ways(triangle, weights, linkage):
-    plain = agglomerate(triangle.copy(), weights, linkage, kernels=False)
-    quick = agglomerate(triangle.copy(), weights, linkage, kernels=True)
-    return plain, quick
 
 
 def assert_same(plain, quick):
@@ -35,11 +18,13 @@ def assert_same(plain, quick):
     assert (plain.similarity == quick.similarity).all() and plain.n_ties == quick.n_ties
 
 
+needs_kernels = pytest.mark.skipif(_compiled is None, reason="the compiled kernels are not installed")
+
+
+@needs_kernels
 @settings(max_examples=150)
 @given(st.integers(0, 10**6), st.sampled_from(LINKAGES), st.booleans())
 def test_kernel_equals_numpy(seed, linkage, whole):
-    if _compiled is None:
-        return
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 40))
     size = n * (n - 1) // 2
@@ -48,18 +33,7 @@ def test_kernel_equals_numpy(seed, linkage, whole):
     if linkage == "average":
         upper = np.triu_indices(n, 1)
         triangle = triangle * weights[upper[0]] * weights[upper[1]]
-    assert_same(*both_ways(triangle, weights, linkage))
-
-
-def test_kernel_equals_numpy_on_a_large_tied_set(kernels):
-    table = oracle.planted(np.random.default_rng(0), n=700, p=10, k=9, noise=0.3, most=12).astype(np.uint8)
-    ensemble = Ensemble(table)
-    layout = Numpy().load(ensemble).layout
-    plain, scale = row_similarities(ensemble.codes, layout, False, np.ones(10), kernels=False)
-    quick, same_scale = row_similarities(ensemble.codes, layout, False, np.ones(10), kernels=True)
-    assert scale == same_scale and (plain == quick).all()
-    for linkage in LINKAGES:
-        assert_same(*both_ways(plain, np.ones(700), linkage))
+    assert_same(*(agglomerate(triangle.copy(), weights, linkage, kernels=kernels) for kernels in (False, True)))
 
 
 @settings(max_examples=200)
@@ -87,15 +61,19 @@ def test_row_counts_equal_a_count_of_equal_cells(n, p):
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
 @pytest.mark.parametrize("n, p", [(1, 3), (2, 1), (513, 7), (700, 20)])
-def test_co_occurrences_equal_a_count_of_equal_cells(kernels, kind, n, p):
-    codes = np.random.default_rng(n).integers(0, 4, (n, p)).astype(kind)
-    triangle = np.full(n * (n - 1) // 2, -1.0)
-    _compiled.co_occurrences(np.ascontiguousarray(codes.T), triangle)
+def test_co_occurrences_are_counts_of_equal_cells_and_their_ties_are_merged_alike(kind, n, p):
+    codes = oracle.planted(np.random.default_rng(n), n=n, p=p, k=9, noise=0.3, most=12).astype(kind)
+    layout = Layout.of_sizes(np.full(p, 12))
     expected = (codes[:, None, :] == codes[None, :, :]).sum(axis=2)[np.triu_indices(n, 1)]
-    assert (triangle == expected).all()
+    for kernels in (False, True):
+        triangle, scale = row_similarities(codes, layout, False, np.ones(p), kernels=kernels)
+        assert (triangle == expected).all() and scale == p
+    for linkage in LINKAGES if n > 600 and kind == np.uint8 else ():
+        assert_same(*(agglomerate(triangle.copy(), np.ones(n), linkage, kernels=kernels) for kernels in (False, True)))
 
 
-def test_kernel_refuses_what_does_not_fit(kernels):
+@needs_kernels
+def test_kernel_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match=r"n\(n-1\)/2"):
         _compiled.agglomerate(np.zeros(4), np.ones(3), 1)
     with pytest.raises(ValueError, match=r"n\(n-1\)/2"):

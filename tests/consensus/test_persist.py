@@ -9,8 +9,8 @@ import os
 import pickle
 import sys
 import zipfile
-from dataclasses import fields, is_dataclass
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
 import coassoc as ca
-from coassoc import consensus
+from coassoc.consensus.registry import METHODS
 
 pytest.importorskip("skops")
 RNG = np.random.default_rng(4)
@@ -28,68 +28,43 @@ TRUTH = RNG.integers(0, 3, size=50)
 TABLE = np.column_stack([np.where(RNG.random(50) < 0.1, RNG.integers(0, 3, 50), TRUTH) for _ in range(5)])
 TABLE[::9, 1] = -1
 X = np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(50, 3))
-OTHERS = ("ConsensusClustering", "ConsensusEstimator", "GraphConsensus")
-NAMES = sorted(n for n in consensus.__all__ if hasattr(getattr(consensus, n), "fit") and n not in OTHERS)
+NAMES = sorted(name for name, method in METHODS.items() if method.takes == "labels")
 
 
-def make(name: str, engine: str = "numpy"):
-    if name in ("MCLA", "CSPA"):
-        pytest.importorskip("pymetis")
-    cls = getattr(consensus, name)
-    wanted = {"n_clusters": 3, "random_state": 0, "engine": engine}
-    return cls(**{k: v for k, v in wanted.items() if k in cls._get_param_names()})
-
-
-def equal(a, b) -> bool:
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-    if isinstance(a, float):
-        return a == b or (a != a and b != b)
-    if isinstance(a, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(equal(a[k], b[k]) for k in a)
-    if is_dataclass(a):  # what they cache is not stored
-        return type(a) is type(b) and all(equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-    return type(a) is type(b) if hasattr(a, "__slots__") else a == b
+def digest(value) -> str:
+    return joblib.hash(value.copy(order="C") if isinstance(value, np.ndarray) else value)
 
 
 @pytest.mark.parametrize("engine", ["numpy", "auto"])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_fitted_estimator_comes_back_the_equal(tmp_path, name, engine):
-    model = make(name, engine).fit(TABLE)
+def test_every_fitted_estimator_comes_back_equal(tmp_path, name, engine):
+    if METHODS[name].needs == "metis":
+        pytest.importorskip("pymetis")
+    model = METHODS[name].make(n_clusters=3, random_state=0, engine=engine).fit(TABLE)
     model.save(tmp_path / "model.skops")
     again = ca.load(tmp_path / "model.skops")
     assert type(again) is type(model)
     assert again.get_params() == model.get_params()
-    for key, value in vars(model).items():
-        assert equal(value, getattr(again, key)), key
+    assert [key for key, value in vars(model).items() if digest(value) != digest(getattr(again, key))] == []
     if hasattr(model, "predict"):
         assert (again.predict(TABLE) == model.predict(TABLE)).all()
     again.save(tmp_path / "twice.skops")
-    assert equal(vars(ca.load(tmp_path / "twice.skops"))["labels_"], model.labels_)
+    assert digest(ca.load(tmp_path / "twice.skops").labels_) == digest(model.labels_)
 
 
-def test_string_labels_and_names_survive(tmp_path):
+def test_names_and_generators_are_kept_and_engines_by_name(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(np.array(["x", "y", "z"])[TABLE], columns=list("abcde"))
-    model = ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(frame)
-    model.save(tmp_path / "m.skops")
-    again = ca.load(tmp_path / "m.skops")
-    assert again.feature_names_in_.tolist() == list("abcde")
-    assert (again.predict(frame) == model.labels_).all()
-
-
-def test_engines_are_kept_by_name_and_generators_as_they_are(tmp_path):
     kinds = {"numpy": ca.engines.Numpy(chunk_rows=7), "native": ca.engines.Native(n_threads=1)}
     kinds |= {"auto": ca.engines.Stream(), "stream": "stream"}
-    model = ca.KMeansConsensus(3, random_state=np.random.default_rng(0), engine="numpy").fit(TABLE)
+    model = ca.KMeansConsensus(3, random_state=np.random.default_rng(0), engine="numpy").fit(frame)
     state = model.random_state.bit_generator.state
     for name, engine in kinds.items():
         model.set_params(engine=engine).save(tmp_path / "m.skops", force=True)
         again = ca.load(tmp_path / "m.skops")
         assert again.engine == name and model.engine is engine
         assert again.random_state.bit_generator.state == state
+        assert again.feature_names_in_.tolist() == list("abcde") and (again.predict(frame) == model.labels_).all()
 
 
 def test_base_models_of_scikit_learn_are_kept_and_what_reads_arrays_unchecked_is_not(tmp_path):
@@ -212,14 +187,6 @@ def test_a_file_cannot_name_anything_but_models(saved, tmp_path, monkeypatch, na
     assert "m.skops holds" in str(refusal.value) and name in str(refusal.value)
 
 
-def test_another_estimator_is_no_model(saved):
-    import skops.io
-
-    skops.io.dump(KMeans(2).fit(X), saved)
-    with pytest.raises(ValueError, match=r"m\.skops is no model .*holds a KMeans"):
-        ca.load(saved)
-
-
 def array_of(size: int, descr="<i8", shape=(3,)) -> bytes:
     out = io.BytesIO()
     np.lib.format.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": shape})
@@ -279,6 +246,9 @@ def test_lengths_that_compiled_code_relies_on_are_checked(tmp_path):
 
 
 def test_other_files_are_no_models(saved, tmp_path):
+    import skops.io
+
+    skops.io.dump(KMeans(2).fit(X), tmp_path / "f.skops")
     with open(tmp_path / "a.skops", "wb") as file:
         np.savez(file, a=np.arange(3))
     (tmp_path / "b.skops").write_bytes(b"hello")
@@ -287,7 +257,7 @@ def test_other_files_are_no_models(saved, tmp_path):
     flipped = bytearray(saved.read_bytes())
     flipped[len(flipped) // 3] ^= 4
     (tmp_path / "e.skops").write_bytes(flipped)
-    for name in "abcde":
+    for name in "abcdef":
         with pytest.raises(ValueError, match=rf"{name}\.skops is no model saved by coassoc, or damaged"):
             ca.load(tmp_path / f"{name}.skops")
     refused = {".": ValueError, "absent.skops": FileNotFoundError}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,54 +16,6 @@ from twins.cases import noisy_table
 
 ROOT = Path(__file__).parents[2]
 TABLE = np.array([[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]])
-MODULE = """
-from coassoc.consensus.kmeans import KMeansConsensus
-
-class Toy(KMeansConsensus):
-    '''k-means under another name.'''
-"""
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """An importable package with a consensus method in it; the registry is as before at the end."""
-    (tmp_path / "toys").mkdir()
-    (tmp_path / "toys" / "method.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
-
-
-@pytest.fixture
-def toy(package):
-    return registry.register("toy", "toys.method:Toy", optimises="fun", time="none", memory="none")
-
-
-def test_a_registered_method_is_known_by_name_and_class_and_compared(toy):
-    assert registry.make_method("toy", n_clusters=2, n_init=None, absent=1).n_clusters == 2
-    assert registry.find_method("TOY") is toy
-    assert consensus.Toy is toy.estimator
-    assert "| `Toy` | `toy` | fun |" in registry.methods_table()
-
-
-def test_a_registered_method_runs_from_the_command_line_and_is_saved(toy, tmp_path, capsys):
-    path = tmp_path / "labels.csv"
-    path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in TABLE))
-    for command in ("fit", "report", "compare"):
-        assert "toy" in cli.command_parser(command, cli.load(command)).format_help()
-    assert cli.main(["fit", str(path), "-k", "2", "-m", "toy"]) == 0
-    assert "Toy" in capsys.readouterr().out
-    assert [row.method for row in ca.compare(TABLE, 2, ["toy", "kmeans"]).rows] == ["toy", "kmeans"]
-    model = ca.ConsensusClustering(2, method="toy", n_partitions=3, random_state=0).fit(np.arange(12.0).reshape(6, 2))
-    assert type(model.consensus_) is toy.estimator
-    model = toy.make(n_clusters=2, random_state=0).fit(TABLE)
-    model.save(tmp_path / "toy.skops")
-    again = ca.load(tmp_path / "toy.skops")
-    assert type(again) is toy.estimator and (again.predict(TABLE) == model.labels_).all()
-    del registry.METHODS["toy"]
-    with pytest.raises(ValueError, match=r"holds toys\.method\.Toy"):
-        ca.load(tmp_path / "toy.skops")
-
-
 RECIPE = """
 from dataclasses import dataclass
 
@@ -92,20 +45,53 @@ class Centres(TableConsensus):
 """
 
 
-def test_the_recipe_for_a_method(tmp_path, monkeypatch, engine):
-    """CONTRIBUTING.md, "Adding a method", with a dense k-means as the truth."""
+@pytest.fixture
+def centres(tmp_path, monkeypatch):
+    """CONTRIBUTING.md, "Adding a method": a module and a registered line; the registry is as before at the end."""
     (tmp_path / "centres.py").write_text(RECIPE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
-    registry.register("centres", "centres:Centres", optimises="distances", time="n p k", memory="n p")
+    monkeypatch.delitem(sys.modules, "centres", raising=False)
+    return registry.register("centres", "centres:Centres", optimises="fun", time="none", memory="none")
+
+
+def test_the_recipe_for_a_method(centres, engine):
+    """With a dense k-means as the truth."""
     ensemble, labels = ca.Ensemble(noisy_table(5, 90)), np.arange(90) % 3
-    model = registry.make_method("centres", n_clusters=3, n_init=1, init=labels, engine=engine).fit(ensemble)
+    model = centres.make(n_clusters=3, n_init=1, init=labels, engine=engine).fit(ensemble)
     H, before = ensemble.one_hot().toarray(), None
     while before is None or (labels != before).any():
         centres = np.array([H[labels == c].mean(axis=0) for c in range(3)])
         before, labels = labels, ((H[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
     assert np.asarray(model.labels_).tolist() == labels.tolist()
     assert model.loss_ == pytest.approx(((H - centres[labels]) ** 2).sum())
+
+
+def test_a_registered_method_is_known_by_name_and_class_and_compared(centres):
+    assert registry.make_method("centres", n_clusters=2, n_init=None, absent=1).n_clusters == 2
+    assert registry.find_method("CENTRES") is centres
+    assert consensus.Centres is centres.estimator
+    assert "| `Centres` | `centres` | fun |" in registry.methods_table()
+
+
+def test_a_registered_method_runs_from_the_command_line_and_is_saved(centres, tmp_path, capsys):
+    path = tmp_path / "labels.csv"
+    path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in TABLE))
+    for command in ("fit", "report", "compare"):
+        assert "centres" in cli.command_parser(command, cli.load(command)).format_help()
+    assert cli.main(["fit", str(path), "-k", "2", "-m", "centres"]) == 0
+    assert "Centres" in capsys.readouterr().out
+    assert [row.method for row in ca.compare(TABLE, 2, ["centres", "kmeans"]).rows] == ["centres", "kmeans"]
+    features = np.arange(12.0).reshape(6, 2)
+    model = ca.ConsensusClustering(2, method="centres", n_partitions=3, random_state=0).fit(features)
+    assert type(model.consensus_) is centres.estimator
+    model = centres.make(n_clusters=2, random_state=0).fit(TABLE)
+    model.save(tmp_path / "c.skops")
+    again = ca.load(tmp_path / "c.skops")
+    assert type(again) is centres.estimator and (again.predict(TABLE) == model.labels_).all()
+    del registry.METHODS["centres"]
+    with pytest.raises(ValueError, match=r"holds centres\.Centres"):
+        ca.load(tmp_path / "c.skops")
 
 
 PLUGIN = """
@@ -164,12 +150,23 @@ def test_a_package_adds_methods_formats_and_engines(tmp_path, monkeypatch, capsy
             one.cache_clear()
 
 
-def test_bad_registrations_are_refused(package):
-    with pytest.raises(ValueError, match=r"'package.module:Class', got 'toy' and 'toys.method'"):
-        registry.register("toy", "toys.method")
+@pytest.mark.parametrize("name", [name for name, method in registry.METHODS.items() if method.takes == "labels"])
+def test_every_method_is_seeded_prints_where_verbose_and_leaves_numpys_state_alone(name, capsys):
+    if registry.METHODS[name].needs == "metis":
+        pytest.importorskip("pymetis")
+    before, table = str(np.random.get_state()), noisy_table(3, 90)  # noqa: NPY002
+    seeds = (0, 0, None, np.random.default_rng(1), np.random.RandomState(2), np.random.SeedSequence(3))
+    models = [registry.make_method(name, n_clusters=4, random_state=s, verbose=1).fit(table) for s in seeds]
+    assert (models[0].labels_ == models[1].labels_).all() and capsys.readouterr().out.strip()
+    assert before == str(np.random.get_state())  # noqa: NPY002
+
+
+def test_bad_registrations_are_refused(centres):
+    with pytest.raises(ValueError, match=r"'package.module:Class', got 'toy' and 'toys'"):
+        registry.register("toy", "toys")
     for name in ("kmeans", "eac-single"):
         with pytest.raises(ValueError, match=f"a method '{name}' already"):
-            registry.register(name, "toys.method:Toy")
+            registry.register(name, "toys:Toy")
 
 
 def test_unknown_methods_are_refused_with_a_hint():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
@@ -130,14 +129,6 @@ def test_sec_scores_of_an_empty_centre_are_zero():
     assert fix_table(scores, rows.layout).values.shape == (4, 2)
 
 
-def test_sec_random_start_needs_enough_different_rows():
-    table = [[0, 0], [0, 0], [0, 0], [1, 1], [1, 1], [1, 1]]
-    assert set(ca.SEC(2, init="random", random_state=0, engine="numpy").fit(table).labels_.tolist()) == {0, 1}
-    for k in (3, 6):
-        with pytest.warns(ConvergenceWarning, match="different label rows, 2"):
-            assert ca.SEC(k, init="random", random_state=0, engine="numpy").fit(table).n_clusters_ == 2
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_ecc_refill_cost_is_exactly_what_the_loss_falls_by(seed):
     rng = np.random.default_rng(seed)
@@ -156,19 +147,3 @@ def test_ecc_refill_cost_is_exactly_what_the_loss_falls_by(seed):
         before = -dense.H[i] @ np.log(shares[:, 0]) - epsilon * np.log(shares[:, 1]).sum()
         after = -dense.H[i] @ np.log(alone) - epsilon * np.log(alone).sum()
         assert gains[i] == pytest.approx(before - after, rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "words"),
-    [
-        ({"epsilon": 0.0}, ValueError, "epsilon must be"),
-        ({"epsilon": -1}, ValueError, "epsilon must be"),
-        ({"epsilon": "a"}, TypeError, "epsilon must be"),
-        ({"epsilon": True}, TypeError, "epsilon must be"),
-        ({"smoothing": "floor", "epsilon": 1.5}, ValueError, "below 1"),
-        ({"smoothing": "none"}, ValueError, "smoothing must be one of"),
-    ],
-)
-def test_ecc_settings_are_checked(settings, error, words):
-    with pytest.raises(error, match=words):
-        ca.ECC(2, **settings).fit([[0], [1]])

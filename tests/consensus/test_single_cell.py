@@ -151,24 +151,3 @@ def test_thirty_columns_and_fifty_clusters_fit_a_page():
     ax.figure.canvas.draw()
     edge = max(one.get_window_extent().x1 for one in (first, second))
     assert edge <= ax.figure.bbox.x1 + 1  # nothing is cut off
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_after_scanpy(tmp_path):
-    sc = pytest.importorskip("scanpy", reason="scanpy is not installed")
-    pytest.importorskip("igraph", reason="Leiden needs igraph")
-    rng = np.random.default_rng(0)
-    kind = rng.integers(4, size=300)
-    counts = rng.poisson(8 * rng.gamma(0.3, size=(4, 150))[kind] + 0.3).astype(np.float32)
-    adata = anndata.AnnData(counts)
-    sc.pp.normalize_total(adata)
-    sc.pp.log1p(adata)
-    sc.pp.pca(adata, n_comps=10)
-    sc.pp.neighbors(adata, n_neighbors=10)
-    for resolution in (0.2, 0.5, 1.0, 1.5):
-        sc.tl.leiden(adata, resolution, key_added=f"leiden_{resolution}", flavor="igraph", n_iterations=2)
-    ca.tl.consensus(adata, keys="leiden*")
-    assert ca.nmi(kind, adata.obs["consensus"]) > 0.9
-    sc.tl.rank_genes_groups(adata, "consensus", method="t-test")
-    markers = sc.get.rank_genes_groups_df(adata, group=adata.obs["consensus"].cat.categories[0])
-    assert len(markers) == 150

@@ -56,17 +56,6 @@ def test_a_given_start_is_where_the_passes_begin(engine):
         assert (km.labels_ == oracle.Dense(table).step(start, 4)).all()
 
 
-def test_as_many_clusters_as_rows():
-    table = np.array([[0, 1], [1, 1], [2, 0], [2, 2]])
-    km = fit(table, 4)
-    assert sorted(km.labels_.tolist()) == [0, 1, 2, 3]
-    assert km.loss_ == 0.0
-    with pytest.warns(ConvergenceWarning, match=r"n_clusters=5 is larger than the number of different label rows, 4;"):
-        assert oracle.same_partition(fit(np.vstack([table, table]), 5).labels_, np.tile(km.labels_, 2))
-    with pytest.raises(ValueError, match=r"n_samples=4 should be >= n_clusters=5"):
-        fit(table, 5)
-
-
 @pytest.mark.parametrize("left_out", [0, 1])
 def test_a_start_that_finds_too_few_rows_is_left_out(monkeypatch, left_out):
     table, real, numbers = oracle.table_with_holes(np.random.default_rng(0)), starts.seeded_fits, iter(range(100))

@@ -10,7 +10,6 @@ import pytest
 import coassoc as ca
 import oracle
 from coassoc.consensus.registry import METHODS
-from coassoc.consensus.weights import ClusterWeightObjective
 from coassoc.metrics.weights import uncertainty_from_overlap
 
 blocks = partial(oracle.blocks, n=200, p=8)
@@ -39,46 +38,6 @@ def test_scores_take_agreement_too(name):
     np.testing.assert_array_equal(*(getattr(found, "own", found) for found in (named, given)))
     with pytest.raises(ValueError, match="partition_weights must be None, 'agreement' or one number per partition"):
         score(table, truth, partition_weights="best")
-
-
-def explicit_rows(ens, u):
-    h = ens.one_hot().toarray() * u
-    r = h.sum(axis=1)
-    return h / r[:, None], r
-
-
-def test_weighted_objective_equals_k_means_on_explicit_rows():
-    table, _ = blocks(n=60)
-    ens = ca.Ensemble(table)
-    u = np.random.default_rng(1).random(ens.n_codes) + 0.1
-    rows = ca.engines.Numpy().load(ens)
-    labels = (np.arange(60) % 3).astype(np.int32)
-    objective = ClusterWeightObjective.of(rows, u)
-    counts = rows.counts(rows.labelling(3, labels))
-    x, r = explicit_rows(ens, u)
-    centres = np.stack([np.average(x[labels == c], axis=0, weights=r[labels == c]) for c in range(3)])
-    loss = (r * ((x - centres[labels]) ** 2).sum(axis=1)).sum()
-    assert objective.loss(counts) == pytest.approx(loss)
-    scores = ens.one_hot().toarray() @ objective.table(counts)
-    distances = r[:, None] * ((x[:, None, :] - centres) ** 2).sum(axis=2)
-    constant = scores + distances
-    assert constant == pytest.approx(np.broadcast_to(constant[:, :1], constant.shape))
-    cost = ens.one_hot().toarray() @ objective.cost_table(counts)
-    assert (cost.argmax(axis=0) == (r[:, None] - scores).argmax(axis=0)).all()
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"cluster_weights": [1.0, 2.0]}, "one entry per base cluster"),
-        ({"cluster_weights": [1.0, 1.0, 1.0, -1.0]}, "finite and positive"),
-        ({"cluster_weights": "best"}, "cluster_weights must be one of"),
-        ({"refine": "nmi"}, "refine must be one of"),
-    ],
-)
-def test_bad_settings_are_named(settings, message):
-    with pytest.raises(ValueError, match=message):
-        ca.KMeansConsensus(2, **settings).fit([[0, 0], [0, 0], [1, 1], [1, 1]])
 
 
 @pytest.mark.parametrize("method", [ca.KMeansConsensus, ca.DensityConsensus, ca.AgreementConsensus])

@@ -219,7 +219,6 @@ KMEANS = {  # arguments, each on ensembles of all kinds
     "few passes": {"n_init": 4, "max_iter": 2},
     "weights": {"partition_weights": [0.2, 1.7, 1.0, 0.3, 2.0, 0.8]},
     "agreement": {"partition_weights": "agreement"},
-    "uncertainty": {"cluster_weights": "uncertainty"},
     "refined": {"refine": "density"},
 }
 OTHERS = {"k-means": ca.KMeansConsensus, "SEC": ca.SEC, "ECC": ca.ECC, "density": ca.DensityConsensus}

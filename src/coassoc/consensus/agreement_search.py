@@ -36,8 +36,7 @@ class AgreementConsensus(SearchConsensus):
     n_trials : int, default=8
         Split–merge plans tried in a round before the search ends.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -56,16 +55,12 @@ class AgreementConsensus(SearchConsensus):
         Consensus labels; −1 for items without a label in any partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
-    n_iter_ : int
-        Sweeps of the last exchange.
-    n_rounds_ : int
-        Split–merge rounds, all starts together.
+    n_iter_, n_rounds_ : int
+        Sweeps of the last exchange; split–merge rounds, all starts together.
     n_sampled_ : int
         Items that starts and rounds were searched on: all, or those of a sample.
     ensemble_nmi_ : float

@@ -58,8 +58,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -77,16 +76,12 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Leaves of the tree; fewer than asked for when the rows of a leaf are all equal.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves.
-    n_iter_ : int
-        Largest number of passes of a split.
-    converged_ : bool
-        True when the passes of every split, or those of `refine`, ended at a fixed point.
+    n_iter_, converged_ : int, bool
+        Largest number of passes of a split; whether those of every split, or of `refine`, ended at a fixed point.
     n_clusters_ : int
         Clusters of ``labels_``: fewer than asked for when the tree has fewer leaves.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     loss_ : float
         k-means loss on H.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -158,8 +153,17 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             self._unlabelled = None if is_dask(self._leaf_of_item) else ensemble.unlabelled()
             self._split_tables = grower.tables
             self.n_iter_, self.converged_ = grower.n_iter, grower.converged
-            leaf_counts = joined_counts([leaf.counts for leaf in leaves])
-            self._store_cut(ensemble, rows, leaf_counts, k or self.n_leaves_, v, max_iter)
+            k = k or self.n_leaves_
+            counts = merged_counts(joined_counts([leaf.counts for leaf in leaves]), self.tree_.cut(k), k)
+            labels, table = self.cut(k), None
+            if self.refine is not None:
+                fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
+                if fit.loss <= loss_from_counts(counts, v):  # rounding of the table could raise it by a last digit
+                    labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
+                    self.converged_ = fit.stop == "fixed_point"
+            self._keep_model(ensemble, table)
+            self._store_partition(ensemble, labels, counts, v)
+            self.loss_ = loss_from_counts(counts, v)
 
     def cut(self, k: int) -> np.ndarray:
         """The partition into `k` clusters: the leaves after the first k − 1 splits.
@@ -213,18 +217,6 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
             left, right = part.split(labelling)
             waiting += [(self.tree_.left[node], left), (self.tree_.right[node], right)]
         return look_up(np.array(reached, dtype=np.int32), rows.scatter(parts))
-
-    def _store_cut(self, ensemble, rows: Rows, leaf_counts: Counts, k: int, v: np.ndarray, max_iter: int) -> None:
-        counts = merged_counts(leaf_counts, self.tree_.cut(k), k)
-        labels, table = self.cut(k), None
-        if self.refine is not None:
-            fit = lloyd(rows, KMeansObjective(v), counts, max_iter)
-            if fit.loss <= loss_from_counts(counts, v):  # rounding of the table could raise it by a last digit
-                labels, counts, table = rows.labels(fit.labelling), fit.counts, fit.table
-                self.converged_ = fit.stop == "fixed_point"
-        self._keep_model(ensemble, table)
-        self._store_partition(ensemble, labels, counts, v)
-        self.loss_ = loss_from_counts(counts, v)
 
 
 @dataclass

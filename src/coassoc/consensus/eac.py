@@ -20,7 +20,6 @@ from .linkage import LINKAGES, Merges, agglomerate, single_linkage
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
 from .search import check_micro_clusters
 from .similarity import (
-    SIMILARITIES,
     SQUARES,
     cluster_similarities,
     cluster_sums,
@@ -30,7 +29,6 @@ from .similarity import (
     weighted_rows,
 )
 from .starts import warn_if_fewer
-from .weights import resolve_cluster_weights
 
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
@@ -52,11 +50,8 @@ class EAC(ConsensusEstimator):
     linkage : {"average", "single", "complete"}, default="average"
         Similarity of two clusters: mean, largest or smallest co-association over their pairs.
     enhanced : bool, default=False
-        Replace absent pairs by the similarity of their clusters.
-    similarity : {"walk", "jaccard"}, default="walk"
-        For ``enhanced=True``. ``"walk"``: cosine of the 1..20-step random-walk trajectories on the Jaccard graph of
-        base clusters, which reproduces the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
-        two clusters overlap with in the other partitions.
+        Replace absent pairs by the similarity of their clusters: the cosine of the 1..20-step random-walk
+        trajectories on the Jaccard graph of base clusters.
     micro_clusters : int, "auto" or None, default=None
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
         co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
@@ -65,11 +60,7 @@ class EAC(ConsensusEstimator):
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
-    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
-        How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
-        :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
+        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -84,20 +75,14 @@ class EAC(ConsensusEstimator):
         and for items of weight 0 whose row no other item has.
     n_clusters_ : int
         Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
-    leaf_of_item_ : ndarray of shape (n_samples,)
-        Leaf of each item, −1 for items without one.
-    leaf_sizes_ : ndarray of shape (n_leaves,)
-        Items at each leaf, copies counted.
-    n_leaves_ : int
-        Leaves: different rows in order of first appearance, or micro-clusters.
-    n_micro_clusters_ : int
-        Micro-clusters linked; 0 when the linkage is exact.
+    leaf_of_item_, leaf_sizes_ : ndarray of shape (n_samples,), ndarray of shape (n_leaves,)
+        Leaf of each item, −1 for items without one; items at each leaf, copies counted.
+    n_leaves_, n_micro_clusters_ : int
+        Leaves (different rows in order of first appearance, or micro-clusters); micro-clusters, 0 when exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -131,23 +116,19 @@ class EAC(ConsensusEstimator):
     [0, 0, 0, 1, 1, 1]
     >>> tree.linkage_.tolist()
     [[1.0, 2.0, 0.5, 2.0], [0.0, 3.0, 1.0, 3.0]]
-    >>> tree.cut(3).tolist()
-    [0, 0, 0, 1, 1, 2]
     """
 
     def __init__(
-        self, n_clusters: int = 8, *, linkage: str = "average", enhanced: bool = False, similarity: str = "walk",
-        micro_clusters: Any = None, max_bytes: int = 1 << 31, partition_weights: Any = None,
-        cluster_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+        self, n_clusters: int = 8, *, linkage: str = "average", enhanced: bool = False, micro_clusters: Any = None,
+        max_bytes: int = 1 << 31, partition_weights: Any = None, random_state: Any = None, engine: Any = "auto",
+        verbose: int = 0,
     ) -> None:  # fmt: skip
         self.n_clusters = n_clusters
         self.linkage = linkage
         self.enhanced = enhanced
-        self.similarity = similarity
         self.micro_clusters = micro_clusters
         self.max_bytes = max_bytes
         self.partition_weights = partition_weights
-        self.cluster_weights = cluster_weights
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
@@ -155,7 +136,6 @@ class EAC(ConsensusEstimator):
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
         check_choice(self.linkage, "linkage", LINKAGES)
-        check_choice(self.similarity, "similarity", SIMILARITIES)
         micro = check_micro_clusters(self.micro_clusters, k)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)
@@ -163,7 +143,13 @@ class EAC(ConsensusEstimator):
             if micro is None or not self._link_micro_clusters(ensemble, rows, engine, v, micro):
                 copies = check_copies(sample_weight, ensemble.n_samples)
                 if not self._link_rows(ensemble, rows, copies, v):
-                    self._warn_if_not_average()
+                    if self.linkage != "average":  # micro-clusters are compared by the mean of their pairs
+                        warnings.warn(
+                            f"linkage={self.linkage!r} is not exact here: the different rows need more than max_bytes="
+                            f"{self.max_bytes}, so micro-clusters are linked, and the result can be far from that of "
+                            "the items. Raise max_bytes, or use linkage='average', which they approximate well.",
+                            stacklevel=3,
+                        )
                     self._link_micro_clusters(ensemble, rows, engine, v, max(MANY_MICRO_CLUSTERS, 5 * k), few=True)
             warn_if_fewer(k, self.n_leaves_)
             k = min(k, self.n_leaves_)
@@ -171,16 +157,6 @@ class EAC(ConsensusEstimator):
             counts = rows.counts(rows.labelling(k, np.maximum(labels, 0)))
             self._keep_model(ensemble, None)
             self._store_partition(ensemble, labels, counts, v)
-
-    def _warn_if_not_average(self) -> None:
-        """Micro-clusters are compared by the mean of their pairs, which stands for average linkage alone."""
-        if self.linkage != "average":
-            warnings.warn(
-                f"linkage={self.linkage!r} is not exact here: the different rows need more than max_bytes="
-                f"{self.max_bytes}, so micro-clusters are linked, and the result can be far from that of the items. "
-                "Raise max_bytes, or use linkage='average', which micro-clusters approximate well.",
-                stacklevel=4,
-            )
 
     def cut(self, k: int | None = None, *, height: float | None = None) -> np.ndarray:
         """A partition from the tree.
@@ -215,11 +191,9 @@ class EAC(ConsensusEstimator):
             raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves of the tree.")
         return look_up(np.append(self._merges.labels(k), -1).astype(np.int32), self.leaf_of_item_)
 
-    # -- exact, over different rows ------------------------------------------------------------------------
-
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
         """Link the different rows; False when that needs more than `max_bytes`."""
-        plain = not self.enhanced and self.cluster_weights is None and not ensemble.has_missing and (v == 1.0).all()
+        plain = not self.enhanced and not ensemble.has_missing and (v == 1.0).all()
         square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
         if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
@@ -248,8 +222,6 @@ class EAC(ConsensusEstimator):
         cell = count_type(n_partitions).itemsize
         return _BLOCKS + (n_leaves**2 * cell if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
-    # -- linear, over micro-clusters -----------------------------------------------------------------------
-
     def _link_micro_clusters(
         self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int, few: bool = False
     ) -> bool:
@@ -271,8 +243,6 @@ class EAC(ConsensusEstimator):
         self._finish(merges, counts.sizes, 1.0, leaf_of_item)
         return True
 
-    # -- shared --------------------------------------------------------------------------------------------
-
     def _blocks(self, rows: Rows) -> list[np.ndarray] | None:
         if not self.enhanced:
             return None
@@ -283,11 +253,11 @@ class EAC(ConsensusEstimator):
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
         with one_thread("blas"):  # sums of floats depend on the number of threads
-            return cluster_similarities(rows.overlap(), rows.layout, self.similarity)
+            return cluster_similarities(rows.overlap(), rows.layout)
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
         """How much a co-occurrence in each base cluster counts (d,); None: 1 each."""
-        return resolve_cluster_weights(self.cluster_weights, rows)
+        return None
 
     def _finish(self, merges: Merges, weights: np.ndarray, scale: float, leaf_of_item: np.ndarray) -> None:
         self._merges = merges

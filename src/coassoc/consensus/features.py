@@ -37,9 +37,8 @@ def _check_columns(X: Any) -> None:
     """Reject a frame with columns that are no numbers, and say how to code them."""
     if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
         return
-    kinds = X.dtypes if isinstance(X.dtypes, list) else list(X.dtypes)
     words = ("str", "object", "categor", "enum")
-    odd = [str(name) for name, kind in zip(X.columns, kinds) if str(kind).lower().startswith(words)]
+    odd = [str(name) for name, kind in zip(X.columns, X.dtypes) if str(kind).lower().startswith(words)]
     if odd:
         raise ValueError(
             f"X must hold numbers, but these columns hold words: {', '.join(odd[:8])}. Leave them out, or code them: "
@@ -101,14 +100,10 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
     ----------
     labels_ : ndarray of shape (n_samples,)
         Consensus labels.
-    ensemble_ : Ensemble
-        The base clusterings.
-    consensus_ : estimator
-        The fitted consensus method.
-    base_models_ : list
-        The fitted base clusterers.
-    base_features_ : list
-        Features each of them saw; None is all.
+    ensemble_, consensus_ : Ensemble, estimator
+        The base clusterings; the fitted consensus method.
+    base_models_, base_features_ : list
+        The fitted base clusterers; the features each of them saw, None for all.
     verdict_, confidence_ : str, ndarray of shape (n_samples,)
         What the consensus says about itself and about each item, where the method is :class:`Consensus`.
     n_clusters_ : int

@@ -55,10 +55,8 @@ class MCLA(PredictMixin, ConsensusEstimator):
         Consensus labels; −1 for items without a label in any partition.
     n_clusters_ : int
         Meta-clusters that hold items.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -82,8 +80,7 @@ class MCLA(PredictMixin, ConsensusEstimator):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> labels = ca.MCLA(n_clusters=2, random_state=0).fit_predict(table)
-    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], ca.MCLA(2, random_state=0).fit_predict(table)).tolist()
     [0, 0, 0, 1, 1, 1]
     """
 
@@ -171,14 +168,10 @@ class CSPA(ConsensusEstimator):
         Consensus labels; −1 for items without a label in any partition, and for items of weight 0.
     n_clusters_ : int
         Parts that hold items.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
-    n_vertices_ : int
-        Vertices of the graph.
-    n_micro_clusters_ : int
-        Micro-clusters that were the vertices; 0 when those were rows.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
+    n_vertices_, n_micro_clusters_ : int
+        Vertices of the graph; how many micro-clusters these were, 0 when they were rows.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of partitions at `fit`, and their names where `X` has string column names.
 
@@ -197,8 +190,7 @@ class CSPA(ConsensusEstimator):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> labels = ca.CSPA(n_clusters=2, random_state=0).fit_predict(table)
-    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], ca.CSPA(2, random_state=0).fit_predict(table)).tolist()
     [0, 0, 0, 1, 1, 1]
     """
 

@@ -17,7 +17,6 @@ from ..metrics.labels import check_labels
 from .base import ConsensusEstimator, PredictMixin
 from .exchange import exchange
 from .starts import Starts, best_start, warn_if_fewer, with_fewer_clusters
-from .weights import ClusterWeightObjective, resolve_cluster_weights
 
 
 class TableConsensus(PredictMixin, ConsensusEstimator):
@@ -108,8 +107,7 @@ class KMeansConsensus(TableConsensus):
     max_iter : int, default=300
         Largest number of passes per start.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -119,9 +117,6 @@ class KMeansConsensus(TableConsensus):
     refine : {"density"} or None, default=None
         ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
         nearest center, so near borders it may differ from ``labels_`` then.
-    cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
-        Weight of each base cluster, for weighted k-means on rows that are normalised to sum 1. ``"uncertainty"``: see
-        :func:`coassoc.metrics.cluster_uncertainty`. Scores such as ``density_`` do not use it.
 
     Attributes
     ----------
@@ -129,20 +124,14 @@ class KMeansConsensus(TableConsensus):
         Consensus labels; −1 for items without a label in any partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
-    loss_ : float
-        k-means loss on H.
-    losses_ : list of float
-        Loss after each pass of the best start, strictly falling.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
+    loss_, losses_ : float, list of float
+        k-means loss on H; the same after each pass of the best start, strictly falling.
     n_iter_ : int
         Passes of the best start.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
-        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
+    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
+        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of partitions at `fit`, and their names where `X` has string column names.
 
@@ -171,22 +160,18 @@ class KMeansConsensus(TableConsensus):
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 10, init: Any = "k-means++", max_iter: int = 300,
         partition_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
-        refine: Any = None, cluster_weights: Any = None,
+        refine: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(
             n_clusters, n_init=n_init, init=init, max_iter=max_iter, partition_weights=partition_weights,
             random_state=random_state, engine=engine, verbose=verbose,
         )  # fmt: skip
         self.refine = refine
-        self.cluster_weights = cluster_weights
 
     def make_objective(self, rows: Rows, v: np.ndarray) -> Objective:
         if self.refine is not None:
             check_choice(self.refine, "refine", ("density",))
-        u = resolve_cluster_weights(self.cluster_weights, rows)
-        if u is None:
-            return KMeansObjective(v)
-        return ClusterWeightObjective.of(rows, u * np.repeat(v, rows.layout.n_clusters))
+        return KMeansObjective(v)
 
     def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
         if self.refine is None:

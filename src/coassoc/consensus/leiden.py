@@ -58,18 +58,13 @@ class GraphConsensus(ConsensusEstimator):
         Adjusted Rand index between the answers of two random halves of the clusterings; NaN for fewer than four.
     modularity_ : float
         Modularity of the answer in the weighted graph.
-    n_clusters_ : int
-        Number of communities.
-    cluster_sizes_ : ndarray of shape (n_clusters,)
-        Nodes in each community.
+    n_clusters_, cluster_sizes_ : int, ndarray of shape (n_clusters,)
+        Number of communities; nodes in each.
     density_, cluster_density_ : float, ndarray of shape (n_clusters,)
         Mean co-association of pairs within communities, over all of them and of each.
-    ensemble_ : Ensemble
-        Of `stable_leiden` alone: its runs.
-    resolution_ : float
-        Of `stable_leiden` alone: the resolution chosen.
-    resolutions_ : list of Resolution
-        Of `stable_leiden` alone: resolution, stability and number of communities of each resolution tried.
+    ensemble_, resolution_, resolutions_ : Ensemble, float, list of Resolution
+        Of `stable_leiden` alone: its runs, the resolution chosen, and each one tried with its stability and number of
+        communities.
 
     See Also
     --------
@@ -124,10 +119,9 @@ class GraphConsensus(ConsensusEstimator):
         if graph is None:
             raise ValueError("graph must be given: fit(ensemble, graph=...), a SciPy sparse, igraph or networkx graph.")
         edges = Edges.of(graph, ensemble.item_ids)
-        if edges.n_nodes != ensemble.n_samples:
-            raise ValueError(
-                f"graph must have one node per item, got {edges.n_nodes} nodes and {ensemble.n_samples} items."
-            )
+        n_nodes, n_items = edges.matrix.shape[0], ensemble.n_samples
+        if n_nodes != n_items:
+            raise ValueError(f"graph must have one node per item, got {n_nodes} nodes and {n_items} items.")
         rng, p = stream(seed_from(self.random_state), 0), ensemble.n_partitions
         order = rng.permutation(p)
         with seeded(rng):
@@ -148,19 +142,16 @@ class GraphConsensus(ConsensusEstimator):
         shares = pair_shares(ensemble, edges.pairs, self.engine)
         weights = (edges.weights * np.maximum(shares, _FLOOR)).tolist()
         graph = edges.igraph()
+        settings = {"weights": weights, "resolution": resolution}
         best: Any = None
         for _ in range(n_init):
-            found = graph.community_leiden(
-                "modularity", weights=weights, resolution=resolution, n_iterations=_ITERATIONS
-            )
-            quality = graph.modularity(found, weights=weights, resolution=resolution) if edges.pairs.size else 0.0
+            found = graph.community_leiden("modularity", n_iterations=_ITERATIONS, **settings)
+            quality = graph.modularity(found, **settings) if edges.pairs.size else 0.0
             if best is None or quality > best[1]:
                 best = found.membership, quality
-        labels = np.array(best[0], dtype=np.int32)
-        sizes = np.bincount(labels)
-        rank = np.empty(len(sizes), np.int32)
-        rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-        return rank[labels], float(best[1])
+        labels = np.array(best[0])
+        by_size = np.argsort(-np.bincount(labels), kind="stable")
+        return np.argsort(by_size)[labels].astype(np.int32), float(best[1])
 
 
 def stable_leiden(
@@ -240,19 +231,13 @@ class Edges(NamedTuple):
         starts = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
         return cls(matrix, np.column_stack([starts, matrix.indices]).astype(np.int64), matrix.data)
 
-    @property
-    def n_nodes(self) -> int:
-        return self.matrix.shape[0]
-
     def igraph(self) -> Any:
-        return import_igraph().Graph(n=self.n_nodes, edges=self.pairs)
+        return import_igraph().Graph(n=self.matrix.shape[0], edges=self.pairs)
 
     def runs(self, resolutions: Sequence[float]) -> list[list[int]]:
         """A run of Leiden at each resolution, with igraph's number of iterations."""
         graph, weights = self.igraph(), self.weights.tolist()
-        return [
-            graph.community_leiden("modularity", weights=weights, resolution=gamma).membership for gamma in resolutions
-        ]
+        return [graph.community_leiden("modularity", weights, gamma).membership for gamma in resolutions]
 
 
 def check_resolution(value: Any) -> float:

@@ -28,8 +28,7 @@ class LWEA(EAC):
         Clusters of the over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more. None, or fewer
         different rows than that: exact linkage of the different rows, if it needs no more than 2 GiB.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation and of the sample that the weights come from.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -45,20 +44,14 @@ class LWEA(EAC):
         Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition.
     n_clusters_ : int
         Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
-    leaf_of_item_ : ndarray of shape (n_samples,)
-        Leaf of each item, −1 for items without one.
-    leaf_sizes_ : ndarray of shape (n_leaves,)
-        Items at each leaf, copies counted.
-    n_leaves_ : int
-        Leaves: micro-clusters, or different rows in order of first appearance.
-    n_micro_clusters_ : int
-        Micro-clusters linked; 0 when the linkage is exact.
+    leaf_of_item_, leaf_sizes_ : ndarray of shape (n_samples,), ndarray of shape (n_leaves,)
+        Leaf of each item, −1 for items without one; items at each leaf, copies counted.
+    n_leaves_, n_micro_clusters_ : int
+        Leaves (micro-clusters, or different rows in order of first appearance); micro-clusters, 0 when exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     cluster_weights_ : ndarray of shape (d,)
@@ -69,7 +62,7 @@ class LWEA(EAC):
     See Also
     --------
     LWGP : The same weights in a normalised cut, from the same publication.
-    EAC : Other linkages; with ``cluster_weights="uncertainty"`` the same similarities.
+    EAC : Other linkages, without weights.
 
     Notes
     -----
@@ -89,7 +82,7 @@ class LWEA(EAC):
     ) -> None:  # fmt: skip
         super().__init__(
             n_clusters, micro_clusters=micro_clusters, partition_weights=partition_weights, random_state=random_state,
-            engine=engine, verbose=verbose, cluster_weights="uncertainty",
+            engine=engine, verbose=verbose,
         )  # fmt: skip
         self.theta = theta
 

@@ -153,23 +153,21 @@ def method_names() -> list[str]:
     return [name for name in _by_name() if name == name.lower()]
 
 
+def _offered() -> list[Method]:
+    return [method for method in methods().values() if method.takes == "labels"]
+
+
 def compared_methods() -> dict[str, tuple[Method, Settings]]:
     """What ``compare`` can run: its name, the method, and settings of its own."""
-    return {
-        name: (method, settings)
-        for method in methods().values()
-        if method.takes == "labels"
-        for name, settings in method.compared.items()
-    }
+    return {name: (method, settings) for method in _offered() for name, settings in method.compared.items()}
 
 
 def _by_name() -> dict[str, tuple[Method, Settings]]:
     """Every name of a method: short names, variants, classes."""
-    offered = [method for method in methods().values() if method.takes == "labels"]
     by_name: dict[str, tuple[Method, Settings]] = {}
-    for method in offered:
+    for method in _offered():
         by_name |= {method.name: (method, {})} | {name: (method, own) for name, own in method.compared.items()}
-    return by_name | {method.class_name: (method, {}) for method in offered}
+    return by_name | {method.class_name: (method, {}) for method in _offered()}
 
 
 def named_method(name: str) -> tuple[Method, Settings]:
@@ -221,9 +219,8 @@ def make_method(name: str, **settings: Any) -> Any:
 def methods_table() -> str:
     """The methods as a Markdown table, for docs/methods.md."""
     lines = ["| method | name | optimises | time | memory |", "| --- | --- | --- | --- | --- |"]
-    for method in methods().values():
-        if method.takes == "labels":
-            extra = f" (needs `coassoc[{method.needs}]`)" if method.needs else ""
-            cells = (f"`{method.class_name}`{extra}", f"`{method.name}`", method.optimises, method.time, method.memory)
-            lines.append(f"| {' | '.join(cells)} |")
+    for method in _offered():
+        extra = f" (needs `coassoc[{method.needs}]`)" if method.needs else ""
+        cells = (f"`{method.class_name}`{extra}", f"`{method.name}`", method.optimises, method.time, method.memory)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -15,7 +15,6 @@ from ..core.densities import loss_from_counts
 from ..core.moves import AgreementObjective, AgreementState, DensityState, agreement_term, fixed_xlogx
 from ..core.objectives import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Fit, Labelling, Rows
-from ..ensemble import Ensemble
 from ..metrics.labels import check_labels, fill_missing
 from .base import ConsensusEstimator, PredictMixin
 from .exchange import SearchResult, exchange
@@ -209,11 +208,14 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
             v = self._resolve_weights(ensemble, sample_weight)
             search = Search(rows, engine, self._goal(v), seed, micro=micro, fewer=fewer, **limits)
             self.n_sampled_, self.n_rounds_ = rows.n_copies, 0
-            if self.init is not None:
-                given = self._given_start(ensemble, search, k, fewer)
-                best, steps = self._best_of(search, [given], k)
-            else:
+            if self.init is None:
                 best, steps = self._from_samples(search, k) or self._from_starts(search, k)
+            else:
+                labels, given = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
+                if given > k or (given < k and not fewer):
+                    raise ValueError(f"init must have n_clusters={k} clusters, got {given}.")
+                start = search.climb(rows.labelling(given, fill_missing(labels, 0)))
+                best, steps = self._best_of(search, [start], k)
             self._keep_model(ensemble, fix_table(KMeansObjective(v).table(best.counts), rows.layout))
             self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
             self.loss_ = loss_from_counts(best.counts, v)
@@ -226,7 +228,7 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
         if rows.n_copies <= max(self._sampled_above, n_items):
             return None
         best: Fit | None = None
-        labelling = None
+        fit: Fit | None = None
         for draw in range(self._n_samples):
             sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed + draw, 3)), rows.layout)
             there = replace(search, rows=sample, engine=engine, seed=search.seed + draw, fewer=True)
@@ -236,15 +238,14 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
                 return None
             if on_sample.counts.n_clusters < k and not search.fewer:  # rare rows are not in the sample
                 return None
-            fit = lloyd(rows, search.goal.passes(), on_sample.counts, search.max_iter, labelling)
-            labelling = fit.labelling
+            fit = lloyd(rows, search.goal.passes(), on_sample.counts, search.max_iter, fit.labelling if fit else None)
             if best is None or fit.loss < best.loss:
                 best = fit
-        assert best is not None and labelling is not None
+        assert best is not None and fit is not None
         if best is not fit:
-            rows.assign(labelling, best.table)  # labels are a function of the table
+            rows.assign(fit.labelling, best.table)  # labels are a function of the table
         self.n_sampled_ = n_items
-        end = without_empty(rows, search.climb(labelling))
+        end = without_empty(rows, search.climb(fit.labelling))
         return end, [end.objective]
 
     def _from_starts(self, search: Search, k: int) -> tuple[SearchResult, list[float]]:
@@ -265,12 +266,6 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
                 best, best_steps = end, steps
         assert best is not None
         return best, best_steps
-
-    def _given_start(self, ensemble: Ensemble, search: Search, k: int, fewer: bool) -> SearchResult:
-        labels, n_given = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
-        if n_given > k or (n_given < k and not fewer):
-            raise ValueError(f"init must have n_clusters={k} clusters, got {n_given}.")
-        return search.climb(search.rows.labelling(n_given, fill_missing(labels, 0)))
 
     def _store_scores(self, scores: list[float]) -> None:
         """Keep the score at the start and after each step that raised it."""

@@ -31,8 +31,7 @@ class SEC(TableConsensus):
     max_iter : int, default=300
         Largest number of passes per start.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -46,10 +45,8 @@ class SEC(TableConsensus):
         Consensus labels; −1 for items without a label in any partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     loss_ : float
         Normalised cut :math:`k - \sum_C \sum_f \alpha_f^2 / w(C)`; the weighted k-means cost differs from it by a
         constant of the ensemble.
@@ -57,10 +54,8 @@ class SEC(TableConsensus):
         Loss after each pass of the best start, strictly falling.
     n_iter_ : int
         Passes of the best start.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
-        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
+    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
+        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of partitions at `fit`, and their names where `X` has string column names.
 

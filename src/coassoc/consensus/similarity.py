@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ..core.counts import Layout, smallest_unsigned
@@ -9,7 +11,6 @@ from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
 from .linkage import row_starts
 
-SIMILARITIES = ("walk", "jaccard")
 SQUARES = 10  # arrays of d² numbers that `walk_similarity` holds at a time
 _STEPS = 20  # of its walks
 _BLOCK = 1 << 20  # cells computed at a time
@@ -44,21 +45,14 @@ def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
     return graph
 
 
-def cluster_similarities(overlap: np.ndarray, layout: Layout, similarity: str) -> list[np.ndarray]:
-    """For each partition, the similarity of its clusters (k_j, k_j), 1 on the diagonal.
+def cluster_similarities(overlap: np.ndarray, layout: Layout) -> list[np.ndarray]:
+    """For each partition, the similarity of its clusters (k_j, k_j): see `walk_similarity`.
 
-    Clusters of one partition share no item, so their own Jaccard index is 0; they are compared by what they
-    overlap with in the other partitions.
-
-    ``"walk"``: see `walk_similarity`. ``"jaccard"``: the weighted Jaccard index Σ min / Σ max of two rows of the
-    Jaccard graph.
+    Clusters of one partition share no item, so their own Jaccard index is 0; the walks compare what they overlap with
+    in the other partitions.
     """
-    graph = jaccard_graph(overlap)
-    parts = [slice(a, b) for a, b in zip(layout.offsets[:-1], layout.offsets[1:])]
-    if similarity == "walk":
-        cosine = walk_similarity(graph, _STEPS)
-        return [cosine[part, part] for part in parts]
-    return [_shared(graph[part]) for part in parts]
+    cosine = walk_similarity(jaccard_graph(overlap), _STEPS)
+    return [cosine[a:b, a:b] for a, b in itertools.pairwise(layout.offsets)]
 
 
 def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
@@ -87,17 +81,6 @@ def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
     cosine = np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0)
     np.fill_diagonal(cosine, 1.0)
     return cosine
-
-
-def _shared(profiles: np.ndarray) -> np.ndarray:
-    k = len(profiles)
-    block = np.zeros((k, k))
-    for f in range(k):
-        low = np.minimum(profiles[f], profiles).sum(axis=1)
-        high = np.maximum(profiles[f], profiles).sum(axis=1)
-        block[f] = np.divide(low, high, out=np.zeros(k), where=high > 0)
-    np.fill_diagonal(block, 1.0)
-    return block
 
 
 def row_similarities(

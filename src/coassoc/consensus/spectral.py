@@ -96,8 +96,7 @@ class HBGF(SpectralConsensus):
     max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
-        eigenvectors may differ in the last bits elsewhere.
+        Seed. The same integer gives the same labels on every engine of one machine; eigenvectors may differ elsewhere.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
@@ -109,24 +108,16 @@ class HBGF(SpectralConsensus):
         Consensus labels; −1 for items without a label in any partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
-    loss_ : float
-        −Σ over clusters of the length of their summed embedding; lower is better.
-    losses_ : list of float
-        Loss after each pass over all items, strictly falling.
-    n_iter_ : int
-        Passes over all items.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
-        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
+    loss_, losses_ : float, list of float
+        −Σ over clusters of the length of their summed embedding; the same after each pass, strictly falling.
+    n_iter_, n_sampled_ : int
+        Passes over all items; items from which the graph of base clusters was made.
+    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
+        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of partitions at `fit`, and their names where `X` has string column names.
 
@@ -154,8 +145,7 @@ class HBGF(SpectralConsensus):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> labels = ca.HBGF(n_clusters=2, random_state=0).fit_predict(table)
-    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], ca.HBGF(2, random_state=0).fit_predict(table)).tolist()
     [0, 0, 0, 1, 1, 1]
     """
 
@@ -179,8 +169,7 @@ class LWGP(SpectralConsensus):
     max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
-        eigenvectors may differ in the last bits elsewhere.
+        Seed. The same integer gives the same labels on every engine of one machine; eigenvectors may differ elsewhere.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
@@ -194,24 +183,16 @@ class LWGP(SpectralConsensus):
         Consensus labels; −1 for items without a label in any partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
-    loss_ : float
-        −Σ over clusters of the length of their summed embedding; lower is better.
-    losses_ : list of float
-        Loss after each pass over all items, strictly falling.
-    n_iter_ : int
-        Passes over all items.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
-        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
+    loss_, losses_ : float, list of float
+        −Σ over clusters of the length of their summed embedding; the same after each pass, strictly falling.
+    n_iter_, n_sampled_ : int
+        Passes over all items; items from which the graph of base clusters was made.
+    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
+        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -234,8 +215,7 @@ class LWGP(SpectralConsensus):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> labels = ca.LWGP(n_clusters=2, random_state=0).fit_predict(table)
-    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], ca.LWGP(2, random_state=0).fit_predict(table)).tolist()
     [0, 0, 0, 1, 1, 1]
     """
 
@@ -274,8 +254,7 @@ class ECPCS(SpectralConsensus):
     max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size of one machine;
-        eigenvectors may differ in the last bits elsewhere.
+        Seed. The same integer gives the same labels on every engine of one machine; eigenvectors may differ elsewhere.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
@@ -289,24 +268,16 @@ class ECPCS(SpectralConsensus):
         Consensus labels; −1 for items without a label in any partition.
     n_clusters_ : int
         Clusters that hold items: fewer than asked for when fewer label rows differ.
-    density_ : float
-        Density S of the partition.
-    cluster_density_, cluster_sizes_ : ndarray of shape (n_clusters,)
-        Density and number of items of each cluster.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
     eigenvalues_ : ndarray of shape (n_clusters,)
         Leading eigenvalues, largest first; a gap after the k-th speaks for k clusters.
-    loss_ : float
-        −Σ over clusters of the length of their summed embedding; lower is better.
-    losses_ : list of float
-        Loss after each pass over all items, strictly falling.
-    n_iter_ : int
-        Passes over all items.
-    converged_ : bool
-        True when one more pass would leave every label unchanged.
-    stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
-        Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
-    n_sampled_ : int
-        Items from which the graph of base clusters was made.
+    loss_, losses_ : float, list of float
+        −Σ over clusters of the length of their summed embedding; the same after each pass, strictly falling.
+    n_iter_, n_sampled_ : int
+        Passes over all items; items from which the graph of base clusters was made.
+    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
+        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of partitions at `fit`, and their names where `X` has string column names.
 
@@ -328,8 +299,7 @@ class ECPCS(SpectralConsensus):
     --------
     >>> import coassoc as ca
     >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
-    >>> labels = ca.ECPCS(n_clusters=2, random_state=0).fit_predict(table)
-    >>> ca.align_labels([0, 0, 0, 1, 1, 1], labels).tolist()
+    >>> ca.align_labels([0, 0, 0, 1, 1, 1], ca.ECPCS(2, random_state=0).fit_predict(table)).tolist()
     [0, 0, 0, 1, 1, 1]
     """
 

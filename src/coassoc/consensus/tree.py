@@ -45,13 +45,9 @@ class Tree:
 
     def add(self, parent: int, size: int, density: float) -> int:
         """A new leaf."""
-        self.parent.append(parent)
-        for links in (self.left, self.right):
-            links.append(-1)
-        self.rank.append(0)
-        self.size.append(size)
-        self.density.append(density)
-        self.gain.append(float("nan"))
+        row = (parent, -1, -1, 0, size, density, float("nan"))
+        for column, value in zip(vars(self).values(), row):
+            column.append(value)
         return len(self.parent) - 1
 
     def split(self, node: int, gain: float, sizes, densities) -> tuple[int, int]:
@@ -89,17 +85,10 @@ class Tree:
 
     def cut(self, k: int) -> np.ndarray:
         """For each final leaf, from left to right, its cluster among the first k leaves."""
-        clusters = []
-        for cluster, node in enumerate(self.leaves(k)):
-            below, stack = 0, [node]
-            while stack:
-                current = stack.pop()
-                if self.rank[current]:
-                    stack += [self.left[current], self.right[current]]
-                else:
-                    below += 1
-            clusters += [cluster] * below
-        return np.array(clusters, dtype=np.int32)
+        cluster = {node: c for c, node in enumerate(self.leaves(k))}
+        for node, parent in enumerate(self.parent):  # parents come before their children
+            cluster.setdefault(node, cluster.get(parent, -1))
+        return np.array([cluster[leaf] for leaf in self.leaves()], dtype=np.int32)
 
     def linkage(self) -> np.ndarray:
         """SciPy linkage over the leaves (left to right), height = leaves − rank of the split."""
@@ -132,13 +121,4 @@ class Tree:
 
     def table(self) -> dict[str, np.ndarray]:
         """One row per node, as columns."""
-        return {
-            "node": np.arange(self.n_nodes),
-            "parent": np.array(self.parent),
-            "left": np.array(self.left),
-            "right": np.array(self.right),
-            "rank": np.array(self.rank),
-            "size": np.array(self.size),
-            "density": np.array(self.density),
-            "gain": np.array(self.gain),
-        }
+        return {"node": np.arange(self.n_nodes)} | {name: np.array(values) for name, values in vars(self).items()}

@@ -85,16 +85,3 @@ def uncertainty_from_overlap(overlap: np.ndarray, offsets: np.ndarray, theta: fl
         terms = share * np.log2(np.where(share > 0, share, 1.0))
         entropy -= np.rint(np.ldexp(terms, _BITS)).astype(np.int64).sum(axis=1)
     return np.exp(-np.ldexp(entropy.astype(np.float64), -_BITS) / (theta * (len(offsets) - 1)))
-
-
-def check_cluster_weights(weights: Any, n_codes: int) -> np.ndarray:
-    """One positive weight per base cluster."""
-    u = np.asarray(weights, dtype=np.float64)
-    if u.shape != (n_codes,):
-        raise ValueError(
-            f"cluster_weights must have one entry per base cluster ({n_codes}, in the order of ensemble.offsets), "
-            f"got shape {u.shape}."
-        )
-    if not np.isfinite(u).all() or (u <= 0).any():
-        raise ValueError("cluster_weights must be finite and positive; leave a cluster's labels missing to ignore it.")
-    return u
