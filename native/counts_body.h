@@ -10,17 +10,8 @@ constexpr int kColumns = 4;       // partitions counted together: a cell that co
 // code * k + label of a whole block; kCells fits.
 template <class T>
 inline void cells_of(const T* codes, const uint16_t* labels, int32_t k, uint16_t* cell) {
-#if defined(__AVX512BW__)
-    if (sizeof(T) == 1) {
-        for (int lane = 0; lane < kLanes; lane += 32) {
-            const __m512i code = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)((const uint8_t*)codes + lane)));
-            const __m512i own = _mm512_load_si512(labels + lane);
-            _mm512_store_si512(cell + lane, _mm512_add_epi16(_mm512_mullo_epi16(code, _mm512_set1_epi16((short)k)), own));
-        }
-        return;
-    }
-#endif
-    for (int lane = 0; lane < kLanes; ++lane) cell[lane] = (uint16_t)(codes[lane] * (uint32_t)k + labels[lane]);
+    const uint16_t width = (uint16_t)k;
+    for (int lane = 0; lane < kLanes; ++lane) cell[lane] = (uint16_t)((uint16_t)codes[lane] * width + labels[lane]);
 }
 
 // Counts of up to kColumns partitions from j on, without copies.
@@ -47,7 +38,7 @@ void count_columns(const View& view, const int32_t* labels, int32_t k, int64_t b
 }
 
 template <class T>
-void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
+void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
                     int64_t j1, int64_t* alpha, char* scratch) {
     const auto small = [&](int64_t j) { return (view.n_clusters[j] + 1) * k <= kCells; };
     for (int64_t ja = j0, jb; ja < j1; ja = jb) {
@@ -83,7 +74,7 @@ void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t 
 // Adds to cells (padded d + p) the copies of the rows of blocks [b0, b1) that are labelled `side`. Four columns at a
 // time: their cells lie in different partitions, so that no increment waits for another.
 template <class T>
-void count_side_as(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
+void count_side(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
                    char* scratch) {
     int64_t times[kLanes];
     uint8_t lane[kLanes];
@@ -114,7 +105,7 @@ void count_side_as(const View& view, const int32_t* labels, int32_t side, int64_
 }
 
 template <class T>
-void own_scores_as(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
+void own_scores(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
                    int64_t stop, int64_t* scores) {
     for (int64_t row = start; row < stop; ++row) {
         const T* codes = row_of<T>(view, row);

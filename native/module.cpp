@@ -207,39 +207,43 @@ nb::object distinct_rows(AnyMatrix codes, int64_t limit, int n_threads) {
 
 // -- exchange ----------------------------------------------------------------------------------------------
 
+using Held = std::vector<nb::ndarray<nb::ro>>;
+
+// An array that is an attribute, or null for None; a const one may be a converted copy, which `held` keeps.
 template <class T>
-const T* field(nb::handle table, const char* name, std::vector<nb::object>& held) {
-    nb::object value = table.attr(name);
+T* field(nb::handle owner, const char* name, Held& held) {
+    using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+    const nb::object value = nb::getattr(owner, name, nb::none());
     if (value.is_none()) return nullptr;
-    const auto array = nb::cast<nb::ndarray<const T, nb::c_contig, nb::device::cpu>>(value);
-    held.push_back(std::move(value));
+    const auto array = nb::cast<Array>(value, std::is_const_v<T>);
+    held.emplace_back(array.handle());
     return array.data();
 }
 
 nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t start, int64_t limit,
                   int64_t task_rows) {
     check_labelled(rows, labelling);
-    std::vector<nb::object> held;
+    Held held;
     FrozenTables t{};
     t.density = nb::cast<std::string>(table.attr("kind")) == "density";
-    t.alpha = field<int64_t>(table, "alpha", held);
-    t.cells = field<int64_t>(table, "cells", held);
-    t.sizes = field<int64_t>(table, "sizes", held);
+    t.alpha = field<const int64_t>(table, "alpha", held);
+    t.cells = field<const int64_t>(table, "cells", held);
+    t.sizes = field<const int64_t>(table, "sizes", held);
     t.k = labelling.k_;
-    t.values = field<double>(table, "values", held);
+    t.values = field<const double>(table, "values", held);
     t.rules = {nb::cast<double>(table.attr("threshold")), nb::cast<int64_t>(table.attr("least")),
                nb::cast<bool>(table.attr("vanish"))};
-    t.steps = field<int64_t>(table, "steps", held);
+    t.steps = field<const int64_t>(table, "steps", held);
     t.unit = nb::cast<double>(table.attr("unit"));
-    t.together = field<double>(table, "together", held);
-    t.observed = field<double>(table, "observed", held);
-    t.enter = field<int64_t>(table, "enter", held);
-    t.leave = field<int64_t>(table, "leave", held);
-    t.enter_cells = field<int64_t>(table, "enter_cells", held);
-    t.leave_cells = field<int64_t>(table, "leave_cells", held);
-    t.shared = field<int64_t>(table, "shared", held);
-    t.entropy = field<int64_t>(table, "entropy", held);
-    t.twice = field<double>(table, "double", held);
+    t.together = field<const double>(table, "together", held);
+    t.observed = field<const double>(table, "observed", held);
+    t.enter = field<const int64_t>(table, "enter", held);
+    t.leave = field<const int64_t>(table, "leave", held);
+    t.enter_cells = field<const int64_t>(table, "enter_cells", held);
+    t.leave_cells = field<const int64_t>(table, "leave_cells", held);
+    t.shared = field<const int64_t>(table, "shared", held);
+    t.entropy = field<const int64_t>(table, "entropy", held);
+    t.twice = field<const double>(table, "double", held);
     t.bits = nb::cast<int32_t>(table.attr("bits"));
     std::vector<int32_t> narrow;
     const int64_t cells = rows.shape_.d * t.k;
@@ -254,50 +258,37 @@ nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t st
     return nb::make_tuple(as_array(std::move(found.rows)), as_array(std::move(found.targets)), found.stop);
 }
 
-// Moves with their codes, and the layout of the codes.
-struct GivenMoves {
-    GivenMoves(AnyMatrix codes, Vector<const int64_t> n_clusters, Vector<const int32_t> sources,
-               Vector<const int32_t> targets, Vector<const int64_t> copies)
-        : shape(shape_of(n_clusters, nullptr)) {
-        require((int64_t)codes.shape(1) == shape.p, "n_clusters must fit the columns of codes");
-        view.codes = codes.data();
-        view.p = shape.p;
-        view.width = code_width(codes);
-        view.n_clusters = shape.n_clusters.data();
-        view.first = shape.first.data();
-        moves = {sources.data(), targets.data(), copies.data(), (int64_t)sources.shape(0)};
-    }
-
-    Shape shape;
+// Applies moves to the live counts of `state`; which ones were.
+nb::object settle_moves(nb::handle state, nb::handle given, Vector<double> values, double threshold) {
+    Held held;
+    const auto codes = nb::cast<AnyMatrix>(given.attr("codes"));
+    const Shape shape = shape_of(nb::cast<Vector<const int64_t>>(state.attr("layout").attr("n_clusters")), nullptr);
+    const int64_t m = (int64_t)codes.shape(0);
+    require((int64_t)codes.shape(1) == shape.p, "n_clusters must fit the columns of codes");
     View view{};
-    ProposedMoves moves;
-};
-
-void bind_exchange(nb::module_& m) {
-    m.def("settle_density", [](AnyMatrix codes, Vector<const int32_t> sources, Vector<const int32_t> targets,
-                               Vector<const int64_t> copies, Vector<const int64_t> n_clusters, Matrix<int64_t> alpha,
-                               Matrix<int64_t> cells, Matrix<int64_t> squares, Vector<int64_t> sizes,
-                               Vector<double> values, Vector<const double> v, int64_t least, bool vanish,
-                               double threshold, Vector<uint8_t> accepted) {
-        const GivenMoves given(codes, n_clusters, sources, targets, copies);
-        const DensityCounts counts{(int32_t)sizes.shape(0), alpha.data(), cells.data(), squares.data(), sizes.data(),
-                                   values.data(), v.data()};
-        released([&] {
-            settle_density(given.view, given.moves, {threshold, least, vanish}, counts, accepted.data());
-        });
-    });
-    m.def("settle_agreement", [](AnyMatrix codes, Vector<const int32_t> sources, Vector<const int32_t> targets,
-                                 Vector<const int64_t> copies, Vector<const int64_t> n_clusters, Matrix<int64_t> alpha,
-                                 Matrix<int64_t> cells, Vector<int64_t> sizes, Vector<int64_t> shared,
-                                 Vector<int64_t> entropy, Vector<double> values, Vector<const double> v, int64_t least,
-                                 bool vanish, double threshold, int32_t bits, Vector<uint8_t> accepted) {
-        const GivenMoves given(codes, n_clusters, sources, targets, copies);
-        const AgreementCounts counts{(int32_t)sizes.shape(0), alpha.data(), cells.data(), sizes.data(), shared.data(),
-                                     entropy.data(), values.data(), v.data(), bits};
-        released([&] {
-            settle_agreement(given.view, given.moves, {threshold, least, vanish}, counts, accepted.data());
-        });
-    });
+    view.codes = codes.data();
+    view.p = shape.p;
+    view.width = code_width(codes);
+    view.n_clusters = shape.n_clusters.data();
+    view.first = shape.first.data();
+    const ProposedMoves moves{field<const int32_t>(given, "sources", held), field<const int32_t>(given, "targets", held),
+                              field<const int64_t>(given, "copies", held), m};
+    LiveCounts live{};
+    live.density = nb::cast<std::string>(state.attr("kind")) == "density";
+    live.k = (int32_t)nb::len(nb::object(state.attr("sizes")));
+    live.v = field<const double>(state, "v", held);
+    live.values = values.data();
+    live.alpha = field<int64_t>(state, "alpha", held);
+    live.cells = field<int64_t>(state, "cells", held);
+    live.sizes = field<int64_t>(state, "sizes", held);
+    live.squares = field<int64_t>(state, "squares", held);
+    live.shared = field<int64_t>(state, "shared", held);
+    live.entropy = field<int64_t>(state, "entropy", held);
+    live.bits = live.density ? 0 : nb::cast<int32_t>(state.attr("bits"));
+    const MoveRules rules{threshold, nb::cast<int64_t>(state.attr("least")), nb::cast<bool>(state.attr("vanish"))};
+    std::vector<uint8_t> accepted((size_t)m);
+    released([&] { settle(view, moves, rules, live, accepted.data()); });
+    return nb::cast(as_array(std::move(accepted)));
 }
 
 // -- linkage -----------------------------------------------------------------------------------------------
@@ -457,6 +448,6 @@ NB_MODULE(_kernels, m) {
 
     bind_rows(m);
     bind_seeding(m);
-    bind_exchange(m);
+    m.def("settle", &settle_moves);
     bind_linkage(m);
 }

@@ -78,14 +78,6 @@ void fill_shares(const Part& part, int64_t start, int64_t stop, const int64_t* u
 
 }  // namespace
 
-#define COASSOC_OF_WIDTH(function, ...)                 \
-    if (view_.width == 1)                               \
-        function<uint8_t>(__VA_ARGS__);                 \
-    else if (view_.width == 2)                          \
-        function<uint16_t>(__VA_ARGS__);                \
-    else                                                \
-        function<uint32_t>(__VA_ARGS__);
-
 // `units`: padded (d + p,) weights of base clusters; null: every row counts its copies.
 void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* total) {
     const int64_t p = shape_.p, d = shape_.d;
@@ -115,15 +107,19 @@ void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* to
         if (units) {
             run_tasks((int)std::min<int64_t>(n_threads_, tasks), tasks, [&](int64_t t, int) {
                 const int64_t a = t * step * kLanes, b = std::min(here.n, (t + 1) * step * kLanes);
-                COASSOC_OF_WIDTH(fill_shares, part, a, b, units, shape_.first.data(), bits, most, copies, shares.data())
+                with_codes(view_.width, [&](auto code) {
+                    fill_shares<decltype(code)>(part, a, b, units, shape_.first.data(), bits, most, copies, shares.data());
+                });
             });
             part.shares = shares.data();
         }
         run_tasks((int)std::min<int64_t>(n_threads_, p), p, [&](int64_t j, int slot) {
             for (int64_t g = j; g < p; ++g) {
                 int64_t* to = total + (shape_.first[j] - j) * d + shape_.first[g] - g;
-                COASSOC_OF_WIDTH(add_pair, part, j, g, shape_.n_clusters[j], shape_.n_clusters[g],
-                                 locals[(size_t)slot], to, d)
+                with_codes(view_.width, [&](auto code) {
+                    add_pair<decltype(code)>(part, j, g, shape_.n_clusters[j], shape_.n_clusters[g],
+                                             locals[(size_t)slot], to, d);
+                });
             }
         });
     }

@@ -190,7 +190,7 @@ void mark_nearer(const uint8_t* now, const uint8_t* next, int64_t n, uint8_t c, 
 }
 
 template <class T>
-void distance_chunk_as(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
+void distance_chunk(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
     if (plain_distances(view, job, b0, b1, scratch) || missing_distances(view, job, b0, b1, scratch)) return;
     switch (job.width) {
         case 1: return weighted_distances<T, uint8_t>(view, job, b0, b1, scratch);
