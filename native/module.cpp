@@ -14,7 +14,6 @@
 #include "exchange.h"
 #include "kmeans.h"
 #include "linkage.h"
-#include "pairs.h"
 #include "rows.h"
 #include "seeding.h"
 
@@ -335,6 +334,15 @@ void bind_rows(nb::module_& m) {
         .def("split_sizes", &split_sizes)
         .def("split", &split)
         .def("propose_moves", &propose)
+        .def("pair_counts", [](const Rows& rows, Matrix<const int64_t> pairs, Vector<int32_t> together,
+                               Vector<int32_t> observed) {
+            const int64_t m = (int64_t)pairs.shape(0);
+            require(pairs.shape(1) == 2 && (int64_t)together.shape(0) == m && (int64_t)observed.shape(0) == m,
+                    "the arrays for counts do not fit the pairs");
+            for (int64_t i = 0; i < 2 * m; ++i)
+                require((uint64_t)pairs.data()[i] < (uint64_t)rows.view_.n, "pairs must be numbers of rows");
+            released([&] { rows.pair_counts(pairs.data(), m, together.data(), observed.data()); });
+        })
         .def("overlap", [](Rows& rows, Matrix<int64_t> out) { released([&] { rows.overlap(out.data()); }); })
         .def("weighted_overlap", [](Rows& rows, Vector<const int64_t> units, int bits, int64_t most, Matrix<int64_t> out) {
             require((int64_t)units.shape(0) == rows.shape_.d, "units must have one entry per code");
@@ -362,22 +370,6 @@ void bind_rows(nb::module_& m) {
         .def("free_blocked", [](Rows& rows) { released([&] { rows.free_blocked(); }); })
         .def_prop_ro("has_blocked", &Rows::has_blocked);
 
-    m.def("pair_counts", [](AnyMatrix codes, Vector<const int64_t> n_clusters, Vector<const uint8_t> missing,
-                            Matrix<const int64_t> pairs, Vector<int32_t> together, Vector<int32_t> observed,
-                            int n_threads) {
-        const int64_t m = (int64_t)pairs.shape(0), n = (int64_t)codes.shape(0);
-        require(n_clusters.shape(0) == codes.shape(1) && missing.shape(0) == codes.shape(1) && pairs.shape(1) == 2 &&
-                    (int64_t)together.shape(0) == m && (int64_t)observed.shape(0) == m,
-                "the arrays of pairs and counts do not fit the codes");
-        for (int64_t i = 0; i < 2 * m; ++i)
-            require((uint64_t)pairs.data()[i] < (uint64_t)n, "pairs must be rows of the codes");
-        const int width = code_width(codes);
-        released([&] {
-            pair_counts(codes.data(), width, shape_of(n_clusters, missing.data()), pairs.data(), m, together.data(),
-                        observed.data(), n_threads);
-        });
-    }, "codes"_a.noconvert(), "n_clusters"_a, "missing"_a, "pairs"_a.noconvert(), "together"_a.noconvert(),
-       "observed"_a.noconvert(), "n_threads"_a);
     m.def("scatter", &scatter_parts);
     m.def("kmeans_starts", &kmeans_starts);
     m.def("distinct_rows", &distinct_rows, "codes"_a.noconvert(), "limit"_a, "n_threads"_a);

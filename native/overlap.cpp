@@ -88,6 +88,8 @@ void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* to
     Buffer gathered(rows.blocked ? 0 : part_rows * p * view_.width);
     std::vector<int64_t> shares(units ? (size_t)std::min(part_rows, view_.n) : 0);
     std::vector<Local> locals((size_t)n_threads_);
+    const int width = view_.width;
+    const auto add = width == 1 ? add_pair<uint8_t> : width == 2 ? add_pair<uint16_t> : add_pair<uint32_t>;
     for (int64_t start = 0; start < view_.n; start += part_rows) {
         View here = view_;
         here.n = std::min(part_rows, view_.n - start);
@@ -116,10 +118,7 @@ void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* to
         run_tasks((int)std::min<int64_t>(n_threads_, p), p, [&](int64_t j, int slot) {
             for (int64_t g = j; g < p; ++g) {
                 int64_t* to = total + (shape_.first[j] - j) * d + shape_.first[g] - g;
-                with_codes(view_.width, [&](auto code) {
-                    add_pair<decltype(code)>(part, j, g, shape_.n_clusters[j], shape_.n_clusters[g],
-                                             locals[(size_t)slot], to, d);
-                });
+                add(part, j, g, shape_.n_clusters[j], shape_.n_clusters[g], locals[(size_t)slot], to, d);
             }
         });
     }

@@ -104,6 +104,8 @@ class Rows {
     std::vector<int64_t> split_sizes(const Labelling& labelling) const;
     // Rows of each cluster in their present order, into `parts`: positions, or their ids in the codes.
     void split(const Labelling& labelling, const std::vector<uint32_t*>& parts, bool ids) const;
+    // For each of m pairs of rows, the partitions in which both have one label, and those that label both.
+    void pair_counts(const int64_t* pairs, int64_t m, int32_t* together, int32_t* observed) const;
     void overlap(int64_t* out);
     // each row counts copies * min(2**bits / (sum of the units of its labels), most)
     void weighted_overlap(const int64_t* units, int bits, int64_t most, int64_t* out);

@@ -142,10 +142,8 @@ class NativeRows(Rows):
         return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])
 
     def pair_counts(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pairs = np.ascontiguousarray(pairs if self.ids is None else self.ids[pairs], dtype=np.int64)
         together, observed = np.empty(len(pairs), np.int32), np.empty(len(pairs), np.int32)
-        shape = self.layout.n_clusters, self.missing
-        _kernels.pair_counts(self.codes, *shape, pairs, together, observed, self.settings["n_threads"])
+        self.core.pair_counts(np.ascontiguousarray(pairs, dtype=np.int64), together, observed)
         return together, observed
 
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
