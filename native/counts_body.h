@@ -71,8 +71,7 @@ void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0,
     }
 }
 
-// Adds to cells (padded d + p) the copies of the rows of blocks [b0, b1) that are labelled `side`. Four columns at a
-// time: their cells lie in different partitions, so that no increment waits for another.
+// Adds to cells (padded d + p) the copies of the rows of blocks [b0, b1) that are labelled `side`.
 template <class T>
 void count_side(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
                    char* scratch) {
@@ -87,19 +86,7 @@ void count_side(const View& view, const int32_t* labels, int32_t side, int64_t b
         }
         if (!n) continue;
         const T* codes = block_of<T>(view, b, (T*)scratch);
-        int64_t j = 0;
-        for (; j + 4 <= view.p; j += 4, codes += 4 * kLanes) {
-            int64_t *c0 = cells + view.first[j], *c1 = cells + view.first[j + 1];
-            int64_t *c2 = cells + view.first[j + 2], *c3 = cells + view.first[j + 3];
-            for (int i = 0; i < n; ++i) {
-                const T* at = codes + lane[i];
-                c0[at[0]] += times[i];
-                c1[at[kLanes]] += times[i];
-                c2[at[2 * kLanes]] += times[i];
-                c3[at[3 * kLanes]] += times[i];
-            }
-        }
-        for (; j < view.p; ++j, codes += kLanes)
+        for (int64_t j = 0; j < view.p; ++j, codes += kLanes)
             for (int i = 0; i < n; ++i) cells[view.first[j] + (int64_t)codes[lane[i]]] += times[i];
     }
 }

@@ -343,11 +343,11 @@ void bind_rows(nb::module_& m) {
                 require((uint64_t)pairs.data()[i] < (uint64_t)rows.view_.n, "pairs must be numbers of rows");
             released([&] { rows.pair_counts(pairs.data(), m, together.data(), observed.data()); });
         })
-        .def("overlap", [](Rows& rows, Matrix<int64_t> out) { released([&] { rows.overlap(out.data()); }); })
-        .def("weighted_overlap", [](Rows& rows, Vector<const int64_t> units, int bits, int64_t most, Matrix<int64_t> out) {
-            require((int64_t)units.shape(0) == rows.shape_.d, "units must have one entry per code");
-            released([&] { rows.weighted_overlap(units.data(), bits, most, out.data()); });
-        })
+        .def("overlap", [](Rows& rows, std::optional<Vector<const int64_t>> units, int bits, int64_t most,
+                           Matrix<int64_t> out) {
+            require(!units || (int64_t)units->shape(0) == rows.shape_.padded(), "units must be a padded table");
+            released([&] { rows.overlap(units ? units->data() : nullptr, bits, most, out.data()); });
+        }, "units"_a.none(), "bits"_a, "most"_a, "out"_a)
         // sizes of the base clusters among all rows, copies counted, and the number of rows, for counts of two clusters
         .def("set_sizes", [](Rows& rows, Vector<const int64_t> sizes, int64_t total) {
             const Shape& shape = rows.shape_;

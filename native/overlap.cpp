@@ -78,8 +78,7 @@ void fill_shares(const Part& part, int64_t start, int64_t stop, const int64_t* u
 
 }  // namespace
 
-// `units`: padded (d + p,) weights of base clusters; null: every row counts its copies.
-void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* total) {
+void Rows::overlap(const int64_t* units, int bits, int64_t most, int64_t* total) {
     const int64_t p = shape_.p, d = shape_.d;
     std::fill(total, total + d * d, 0);
     const Opened opened = open(true);
@@ -124,16 +123,6 @@ void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* to
     }
     for (int64_t x = 0; x < d; ++x)
         for (int64_t y = 0; y < x; ++y) total[x * d + y] = total[y * d + x];
-}
-
-void Rows::overlap(int64_t* out) { add_overlap(nullptr, 0, 0, out); }
-
-void Rows::weighted_overlap(const int64_t* units, int bits, int64_t most, int64_t* out) {
-    std::vector<int64_t> padded((size_t)shape_.padded(), 0);
-    for (int64_t j = 0; j < shape_.p; ++j)
-        for (int64_t a = 0; a < shape_.n_clusters[j]; ++a)
-            padded[(size_t)(shape_.first[j] + a)] = units[shape_.first[j] - j + a];
-    add_overlap(padded.data(), bits, most, out);
 }
 
 }  // namespace coassoc

@@ -106,9 +106,9 @@ class Rows {
     void split(const Labelling& labelling, const std::vector<uint32_t*>& parts, bool ids) const;
     // For each of m pairs of rows, the partitions in which both have one label, and those that label both.
     void pair_counts(const int64_t* pairs, int64_t m, int32_t* together, int32_t* observed) const;
-    void overlap(int64_t* out);
-    // each row counts copies * min(2**bits / (sum of the units of its labels), most)
-    void weighted_overlap(const int64_t* units, int bits, int64_t most, int64_t* out);
+    // With padded (d + p,) units of base clusters, a row counts copies * min(2**bits / (sum of its labels' units), most);
+    // with null, it counts its copies.
+    void overlap(const int64_t* units, int bits, int64_t most, int64_t* total);
 
     std::vector<Buffer> scratches(int threads) const {
         std::vector<Buffer> out;
@@ -127,7 +127,6 @@ class Rows {
     std::shared_ptr<const DuplicateMap> duplicates_;  // of rows that stand for several equal ones; else null
 
   private:
-    void add_overlap(const int64_t* units, int bits, int64_t most, int64_t* total);
     double steps_of_pass(const Labelling& labelling, bool bounded) const;
 
     std::mutex mutex_;

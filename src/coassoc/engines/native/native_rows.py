@@ -132,10 +132,8 @@ class NativeRows(Rows):
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d = self.layout.n_codes
         total = np.empty((d, d), dtype=np.int64)
-        if shares is None:
-            self.core.overlap(total)
-        else:
-            self.core.weighted_overlap(np.ascontiguousarray(shares.units, np.int64), shares.bits, shares.most, total)
+        weighted = (None, 0, 0) if shares is None else (self.layout.pad(shares.units), shares.bits, shares.most)
+        self.core.overlap(*weighted, total)
         return total
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
