@@ -15,32 +15,46 @@ constexpr int64_t kLeastRows = 1 << 16;  // that are worth a thread of their own
 // A sample is taken in runs of rows; after so many runs, and after each four times as many, it may be given up.
 constexpr int64_t kRun = 16, kFirstRuns = 32, kMostRuns = 1 << 13, kLeastSampled = 1 << 13;
 
+template <class T>
+inline uint64_t load(const char* at) {
+    T value;
+    std::memcpy(&value, at, sizeof(T));
+    return (uint64_t)value;
+}
+
+// Fewer than 8 bytes as a number: two pieces that may overlap, since loads of a fixed size are fast.
+inline uint64_t short_word(const char* row, int64_t bytes) {
+    if (bytes >= 4) return load<uint32_t>(row) | load<uint32_t>(row + bytes - 4) << 32;
+    if (bytes >= 2) return load<uint16_t>(row) | load<uint16_t>(row + bytes - 2) << 16;
+    return load<uint8_t>(row);
+}
+
+// Calls use(word) for 8 bytes at a time, the last of which may overlap those before, until it returns false.
+template <class Use>
+inline void for_words(int64_t bytes, Use&& use) {
+    int64_t at = 0;
+    while (at < bytes - 8 && use(at)) at += 8;
+    if (at >= bytes - 8) use(bytes - 8);
+}
+
 inline uint64_t hash_of(const char* row, int64_t bytes) {
     uint64_t hash = 0x9E3779B97F4A7C15ull;
-    const auto mix = [&hash](uint64_t word) {
+    const auto mix = [&](uint64_t word) {
         hash = (hash ^ word) * 0xD6E8FEB86659FD93ull;
         hash ^= hash >> 32;
+        return true;
     };
-    int64_t at = 0;
-    for (uint64_t word; at + 8 <= bytes; at += 8) {
-        std::memcpy(&word, row + at, 8);
-        mix(word);
-    }
-    uint64_t rest = 0;
-    for (; at < bytes; ++at) rest = rest << 8 | (uint8_t)row[at];
-    mix(rest);
+    if (bytes < 8) mix(short_word(row, bytes));
+    else for_words(bytes, [&](int64_t at) { return mix(load<uint64_t>(row + at)); });
+    mix(0);
     return hash;
 }
 
 inline bool same_row(const char* a, const char* b, int64_t bytes) {
-    int64_t at = 0;
-    for (uint64_t x, y; at + 8 <= bytes; at += 8) {  // memcmp, called for so few bytes, takes longer
-        std::memcpy(&x, a + at, 8);
-        std::memcpy(&y, b + at, 8);
-        if (x != y) return false;
-    }
-    while (at < bytes && a[at] == b[at]) ++at;
-    return at == bytes;
+    if (bytes < 8) return short_word(a, bytes) == short_word(b, bytes);
+    bool same = true;
+    for_words(bytes, [&](int64_t at) { return same = same && load<uint64_t>(a + at) == load<uint64_t>(b + at); });
+    return same;
 }
 
 // A hash table of the different rows found so far, numbered in their order.

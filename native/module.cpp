@@ -131,21 +131,13 @@ void own_scores(Rows& rows, Labelling& labelling, Matrix<const int32_t> cost, in
     released([&] { rows.own_scores(labelling, cost.data(), start, stop, scores.data()); });
 }
 
-std::vector<int64_t> split_sizes(Rows& rows, Labelling& labelling) {
+// Rows of each cluster: their positions, or their ids in the codes.
+nb::list split(Rows& rows, Labelling& labelling, bool ids) {
     check_labelled(rows, labelling);
-    return released([&] { return rows.split_sizes(labelling); });
-}
-
-void split(Rows& rows, Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids) {
-    check_labelled(rows, labelling);
-    const std::vector<int64_t> sizes = split_sizes(rows, labelling);
-    require(parts.size() == sizes.size(), "a split needs a part for every cluster");
-    std::vector<uint32_t*> to;
-    for (size_t c = 0; c < parts.size(); ++c) {
-        require((int64_t)parts[c].shape(0) == sizes[c], "a part must have one entry per row of its cluster");
-        to.push_back(parts[c].data());
-    }
-    released([&] { rows.split(labelling, to, ids); });
+    std::vector<std::vector<uint32_t>> parts = released([&] { return rows.split(labelling, ids); });
+    nb::list out;
+    for (auto& part : parts) out.append(as_array(std::move(part)));
+    return out;
 }
 
 void scatter_parts(const std::vector<Vector<const uint32_t>>& parts, Vector<int32_t> labels, int n_threads) {
@@ -208,15 +200,18 @@ nb::object distinct_rows(AnyMatrix codes, int64_t limit, int n_threads) {
 
 using Held = std::vector<nb::ndarray<nb::ro>>;
 
-// An array that is an attribute, or null for None; a const one may be a converted copy, which `held` keeps.
+// Sets pointers to the arrays that are attributes of these names, null for None, and keeps them in `held`; const ones
+// may be converted copies.
 template <class T>
-T* field(nb::handle owner, const char* name, Held& held) {
-    using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-    const nb::object value = nb::getattr(owner, name, nb::none());
-    if (value.is_none()) return nullptr;
-    const auto array = nb::cast<Array>(value, std::is_const_v<T>);
-    held.emplace_back(array.handle());
-    return array.data();
+void read(nb::handle owner, Held& held, std::initializer_list<std::pair<const char*, T**>> fields) {
+    for (const auto& [name, to] : fields) {
+        const nb::object value = nb::getattr(owner, name, nb::none());
+        if (value.is_none()) continue;
+        using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+        const auto array = nb::cast<Array>(value, std::is_const_v<T>);
+        held.emplace_back(array.handle());
+        *to = array.data();
+    }
 }
 
 nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t start, int64_t limit,
@@ -225,25 +220,17 @@ nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t st
     Held held;
     FrozenTables t{};
     t.density = nb::cast<std::string>(table.attr("kind")) == "density";
-    t.alpha = field<const int64_t>(table, "alpha", held);
-    t.cells = field<const int64_t>(table, "cells", held);
-    t.sizes = field<const int64_t>(table, "sizes", held);
     t.k = labelling.k_;
-    t.values = field<const double>(table, "values", held);
     t.rules = {nb::cast<double>(table.attr("threshold")), nb::cast<int64_t>(table.attr("least")),
                nb::cast<bool>(table.attr("vanish"))};
-    t.steps = field<const int64_t>(table, "steps", held);
     t.unit = nb::cast<double>(table.attr("unit"));
-    t.together = field<const double>(table, "together", held);
-    t.observed = field<const double>(table, "observed", held);
-    t.enter = field<const int64_t>(table, "enter", held);
-    t.leave = field<const int64_t>(table, "leave", held);
-    t.enter_cells = field<const int64_t>(table, "enter_cells", held);
-    t.leave_cells = field<const int64_t>(table, "leave_cells", held);
-    t.shared = field<const int64_t>(table, "shared", held);
-    t.entropy = field<const int64_t>(table, "entropy", held);
-    t.twice = field<const double>(table, "double", held);
     t.bits = nb::cast<int32_t>(table.attr("bits"));
+    read<const int64_t>(table, held, {{"alpha", &t.alpha}, {"cells", &t.cells}, {"sizes", &t.sizes}, {"steps", &t.steps},
+                                      {"enter", &t.enter}, {"leave", &t.leave}, {"enter_cells", &t.enter_cells},
+                                      {"leave_cells", &t.leave_cells}, {"shared", &t.shared},
+                                      {"entropy", &t.entropy}});
+    read<const double>(table, held, {{"values", &t.values}, {"together", &t.together}, {"observed", &t.observed},
+                                     {"double", &t.twice}});
     std::vector<int32_t> narrow;
     const int64_t cells = rows.shape_.d * t.k;
     if (t.density && *std::max_element(t.alpha, t.alpha + cells) < (int64_t(1) << 31) / rows.shape_.p) {
@@ -270,19 +257,16 @@ nb::object settle_moves(nb::handle state, nb::handle given, Vector<double> value
     view.width = code_width(codes);
     view.n_clusters = shape.n_clusters.data();
     view.first = shape.first.data();
-    const ProposedMoves moves{field<const int32_t>(given, "sources", held), field<const int32_t>(given, "targets", held),
-                              field<const int64_t>(given, "copies", held), m};
+    ProposedMoves moves{nullptr, nullptr, nullptr, m};
+    read<const int32_t>(given, held, {{"sources", &moves.sources}, {"targets", &moves.targets}});
+    read<const int64_t>(given, held, {{"copies", &moves.copies}});
     LiveCounts live{};
     live.density = nb::cast<std::string>(state.attr("kind")) == "density";
     live.k = (int32_t)nb::len(nb::object(state.attr("sizes")));
-    live.v = field<const double>(state, "v", held);
     live.values = values.data();
-    live.alpha = field<int64_t>(state, "alpha", held);
-    live.cells = field<int64_t>(state, "cells", held);
-    live.sizes = field<int64_t>(state, "sizes", held);
-    live.squares = field<int64_t>(state, "squares", held);
-    live.shared = field<int64_t>(state, "shared", held);
-    live.entropy = field<int64_t>(state, "entropy", held);
+    read<const double>(state, held, {{"v", &live.v}});
+    read<int64_t>(state, held, {{"alpha", &live.alpha}, {"cells", &live.cells}, {"sizes", &live.sizes},
+                                {"squares", &live.squares}, {"shared", &live.shared}, {"entropy", &live.entropy}});
     live.bits = live.density ? 0 : nb::cast<int32_t>(state.attr("bits"));
     const MoveRules rules{threshold, nb::cast<int64_t>(state.attr("least")), nb::cast<bool>(state.attr("vanish"))};
     std::vector<uint8_t> accepted((size_t)m);
@@ -331,7 +315,6 @@ void bind_rows(nb::module_& m) {
         .def("assign", &assign)
         .def("counts", &counts)
         .def("own_scores", &own_scores)
-        .def("split_sizes", &split_sizes)
         .def("split", &split)
         .def("propose_moves", &propose)
         .def("pair_counts", [](const Rows& rows, Matrix<const int64_t> pairs, Vector<int32_t> together,

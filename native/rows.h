@@ -101,9 +101,8 @@ class Rows {
     void count_now(Labelling& labelling);  // unless its counts are known
     // Sums of the cost (d, k) over the labels of rows [start, stop), each under its own cluster.
     void own_scores(const Labelling& labelling, const int32_t* cost, int64_t start, int64_t stop, int64_t* scores);
-    std::vector<int64_t> split_sizes(const Labelling& labelling) const;
-    // Rows of each cluster in their present order, into `parts`: positions, or their ids in the codes.
-    void split(const Labelling& labelling, const std::vector<uint32_t*>& parts, bool ids) const;
+    // Rows of each cluster in their present order: positions, or their ids in the codes.
+    std::vector<std::vector<uint32_t>> split(const Labelling& labelling, bool ids) const;
     // For each of m pairs of rows, the partitions in which both have one label, and those that label both.
     void pair_counts(const int64_t* pairs, int64_t m, int32_t* together, int32_t* observed) const;
     // With padded (d + p,) units of base clusters, a row counts copies * min(2**bits / (sum of its labels' units), most);

@@ -11,15 +11,7 @@ namespace {
 template <class A>
 int64_t find(const A* now, const int64_t* copies, int64_t left) {
     if (!now && !copies) return left;
-    int64_t at = 0;
-    if (now && !copies)
-        for (;; at += kLanes) {  // a block at a time; lanes past the last row hold zeros
-            int64_t sum = 0;
-            for (int lane = 0; lane < kLanes; ++lane) sum += (int64_t)now[at + lane];
-            if (left < sum) break;
-            left -= sum;
-        }
-    for (;; ++at) {
+    for (int64_t at = 0;; ++at) {
         const int64_t term = (now ? (int64_t)now[at] : 1) * (copies ? copies[at] : 1);
         if (left < term) return at;
         left -= term;

@@ -186,20 +186,3 @@ def test_too_few_different_rows_are_named_and_spoil_no_other_start(different):
             assert f"n_clusters=6 is larger than the number of different label rows, {different};" in str(short)
         assert isinstance(fits[1], Fit) and (fits[1].counts.sizes > 0).all()
         assert seeded_fits(engine, [], objective, 6, ones, 50) == []
-
-
-def test_arguments_that_do_not_fit_are_refused():
-    rows = Native().load(Ensemble.from_codes(np.eye(3, dtype=np.uint8), [2, 2, 2]))
-    other = Native().load(Ensemble.from_codes(np.eye(4, dtype=np.uint8)[:, :3].copy(), [2, 2, 2]))
-    engine, start = Native(n_threads=2), Start(rows, np.random.default_rng(0))
-    ones, v = np.ones(3, int), np.ones(3)
-    for call in (
-        lambda: engine.kmeans_fits([start], 2, 2, ones[:2], v, 5),
-        lambda: engine.kmeans_fits([start], 2, 2, ones, v[:2], 5),
-        lambda: engine.kmeans_fits([start], 2, 0, ones, v, 5),
-        lambda: engine.kmeans_fits([start], 2, 2, ones, v, 5, other.labelling(2)),
-    ):
-        with pytest.raises(ValueError, match="do not fit the rows"):
-            call()
-    with pytest.raises(ValueError, match="negative"):
-        engine.kmeans_fits([start, Start(other, np.random.default_rng(1))], 2, 2, -ones, v, 5)

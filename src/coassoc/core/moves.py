@@ -185,17 +185,16 @@ class DensityState(LiveState):
 
     def values(self) -> np.ndarray:
         """|C| T / P of each cluster."""
-        return self._terms()[2]
+        return self._terms(self.squares, self.cells, self.sizes)[2]
 
-    def _terms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T, P and |C| T / P of each cluster."""
-        together = _sum_in_order(self.v[:, None] * (self.squares - self.cells))
-        observed = _sum_in_order(self.v[:, None] * (self.cells * (self.cells - 1)))
-        share = np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
-        return together, observed, self.sizes.astype(np.float64) * share
+    def _terms(self, squares, cells, sizes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """T, P and |C| T / P of clusters."""
+        together = _sum_in_order(self.v[:, None] * (squares - cells))
+        observed = _sum_in_order(self.v[:, None] * (cells * (cells - 1)))
+        return together, observed, sizes * _ratio(together, observed)
 
     def table(self) -> MoveTable:
-        together, observed, values = self._terms()
+        together, observed, values = self._terms(self.squares, self.cells, self.sizes)
         weighted = np.repeat(self.steps, self.layout.n_clusters)[:, None]
         counts = self.alpha * weighted, self.cells * self.steps[:, None]
         return self._frozen(*counts, values, steps=self.steps, unit=self.unit, together=together, observed=observed)
@@ -207,10 +206,7 @@ class DensityState(LiveState):
         squares, cells = self.squares[:, both], self.cells[:, both]
         squares[partitions] += step * (2 * self.alpha[np.ix_(columns, both)] + step)
         cells[partitions] += step
-        together = _sum_in_order(self.v[:, None] * (squares - cells))
-        observed = _sum_in_order(self.v[:, None] * (cells * (cells - 1)))
-        share = np.divide(together, observed, out=np.zeros(2), where=observed > 0)
-        new = (self.sizes[both] + step) * share
+        new = self._terms(squares, cells, self.sizes[both] + step)[2]
         changes = [(self.squares, np.s_[:, both], squares), (self.cells, np.s_[:, both], cells), (values, both, new)]
         return float((new[0] - values[source]) + (new[1] - values[target])), changes
 
@@ -298,6 +294,11 @@ def may_move(source: int, target: int, copies: int, least: int, vanish: bool) ->
     return (left >= least or (left == 0 and vanish)) and (target > 0 or copies >= least)
 
 
+def _ratio(together: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """The quotients, 0 where nothing is observed."""
+    return np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
+
+
 def _sum_in_order(terms: np.ndarray) -> np.ndarray:
     """Sum over the first axis, one term after the other, as the compiled kernels add."""
     return np.add.accumulate(terms, axis=0)[-1] if len(terms) else np.zeros(terms.shape[1:])
@@ -349,29 +350,21 @@ def propose_chunk(
 
 def _density_gains(columns, observed, labels, copies, table: MoveTable) -> tuple[np.ndarray, np.ndarray]:
     """Gain of entering each cluster (rows, k) and of leaving the own one (rows,)."""
-    rows, k = len(columns), len(table.sizes)
-    with_item = np.zeros((rows, k), dtype=np.int64)
-    pairs = np.zeros((rows, k), dtype=np.int64)
-    weight = np.zeros(rows, dtype=np.int64)
+    rows = len(columns)
+    with_item = np.zeros((rows, len(table.sizes)), dtype=np.int64)
     for j in range(columns.shape[1]):
-        seen = observed[:, j]
-        with_item += np.where(seen[:, None], table.alpha[columns[:, j]], 0)
-        pairs += np.where(seen[:, None], table.cells[j], 0)
-        weight += np.where(seen, table.steps[j], 0)
-    m = copies.astype(np.float64)
-    w = weight.astype(np.float64)
-    x, y = with_item.astype(np.float64), pairs.astype(np.float64)
+        with_item += np.where(observed[:, j, None], table.alpha[columns[:, j]], 0)
+    m, w = copies.astype(np.float64), (observed @ table.steps).astype(np.float64)
+    x, y = with_item.astype(np.float64), (observed.astype(np.int64) @ table.cells).astype(np.float64)
     more = (m - 1.0) * w
     num = table.together + (m[:, None] * (2.0 * x + more[:, None])) * table.unit
     den = table.observed + (m[:, None] * (2.0 * y + more[:, None])) * table.unit
-    share = np.divide(num, den, out=np.zeros_like(num), where=den > 0)
-    enter = (table.sizes.astype(np.float64) + m[:, None]) * share - table.values
+    enter = (table.sizes + m[:, None]) * _ratio(num, den) - table.values
     own = np.arange(rows), labels
     less = (m + 1.0) * w
     num = table.together[labels] - (m * (2.0 * x[own] - less)) * table.unit
     den = table.observed[labels] - (m * (2.0 * y[own] - less)) * table.unit
-    share = np.divide(num, den, out=np.zeros_like(num), where=den > 0)
-    leave = (table.sizes[labels].astype(np.float64) - m) * share - table.values[labels]
+    leave = (table.sizes[labels] - m) * _ratio(num, den) - table.values[labels]
     return enter, leave
 
 

@@ -118,9 +118,7 @@ class NativeRows(Rows):
 
     def _parts(self, labelling: Any, ids: bool) -> list[np.ndarray]:
         """The rows of each cluster: their ids, or their positions."""
-        parts = [np.empty(size, np.uint32) for size in self.core.split_sizes(labelling.core)]
-        self.core.split(labelling.core, parts, ids)
-        return parts
+        return self.core.split(labelling.core, ids)
 
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
         if any(leaf.ids is None for leaf in leaves):  # it was never split
