@@ -108,6 +108,11 @@ def fixed_xlogx(x: np.ndarray, bits: int) -> np.ndarray:
     return np.rint(values * log * 2.0**bits).astype(np.int64)
 
 
+def _change(x: np.ndarray, by: Any, bits: int) -> np.ndarray:
+    """Change of x log x when x changes, to 0 at least."""
+    return fixed_xlogx(np.maximum(x + by, 0), bits) - fixed_xlogx(x, bits)
+
+
 # -- live states -------------------------------------------------------------------------------------------
 
 
@@ -232,15 +237,14 @@ class AgreementState(LiveState):
         return agreement_term(self.v, 2.0 * self.v, self.shared, self.entropy)
 
     def table(self) -> MoveTable:
-        here, cells = fixed_xlogx(self.alpha, self.bits), fixed_xlogx(self.cells, self.bits)
         return self._frozen(
             self.alpha.copy(),
             self.cells.copy(),
             self.values(),
-            enter=fixed_xlogx(self.alpha + 1, self.bits) - here,
-            leave=fixed_xlogx(np.maximum(self.alpha - 1, 0), self.bits) - here,
-            enter_cells=fixed_xlogx(self.cells + 1, self.bits) - cells,
-            leave_cells=fixed_xlogx(np.maximum(self.cells - 1, 0), self.bits) - cells,
+            enter=_change(self.alpha, 1, self.bits),
+            leave=_change(self.alpha, -1, self.bits),
+            enter_cells=_change(self.cells, 1, self.bits),
+            leave_cells=_change(self.cells, -1, self.bits),
             shared=self.shared.copy(),
             entropy=self.entropy.copy(),
             double=2.0 * self.v,
@@ -253,8 +257,7 @@ class AgreementState(LiveState):
         both, step = np.array([source, target]), np.array([-copies, copies])
         there, v = np.ix_(partitions, both), self.v[partitions]
         alpha, cells = self.alpha[np.ix_(columns, both)], self.cells[there]
-        joint = (fixed_xlogx(alpha + step, self.bits) - fixed_xlogx(alpha, self.bits)).sum(axis=1)
-        own = (fixed_xlogx(cells + step, self.bits) - fixed_xlogx(cells, self.bits)).sum(axis=1)
+        joint, own = (_change(counts, step, self.bits).sum(axis=1) for counts in (alpha, cells))
         shared, entropy = self.shared[partitions] + joint - own, self.entropy[partitions] - own
         terms = agreement_term(v, 2.0 * v, shared, entropy)
         changes = [(self.cells, there, cells + step), (values, partitions, terms)]
@@ -373,21 +376,15 @@ def _agreement_gains(columns, observed, labels, copies, table: MoveTable) -> tup
     rows, k = len(columns), len(table.sizes)
     gain = np.zeros((rows, k))
     single = bool((copies == 1).all())
-    m = copies[:, None]
-    h = fixed_xlogx
+    m, bits = copies[:, None], table.bits
     for j in range(columns.shape[1]):
         f = columns[:, j]
         if single:
             joint = table.enter[f] + table.leave[f, labels][:, None]
             own = table.enter_cells[j] + table.leave_cells[j, labels][:, None]
-        else:
-            a, cells, bits = table.alpha[f], np.broadcast_to(table.cells[j], (rows, k)), table.bits
-            a_o, n_o = table.alpha[f, labels], table.cells[j, labels]
-            # rows that this partition does not label read its column 0 and are masked below
-            leaving = h(np.maximum(a_o - copies, 0), bits) - h(a_o, bits)
-            joint = (h(a + m, bits) - h(a, bits)) + leaving[:, None]
-            leaving = h(np.maximum(n_o - copies, 0), bits) - h(n_o, bits)
-            own = (h(cells + m, bits) - h(cells, bits)) + leaving[:, None]
+        else:  # rows that this partition does not label read its column 0 and are masked below
+            joint = _change(table.alpha[f], m, bits) + _change(table.alpha[f, labels], -copies, bits)[:, None]
+            own = _change(table.cells[j], m, bits) + _change(table.cells[j, labels], -copies, bits)[:, None]
         shared, entropy = table.shared[j] + joint - own, table.entropy[j] - own
         term = agreement_term(0.5 * table.double[j], table.double[j], shared, entropy) - table.values[j]
         gain += np.where(observed[:, j, None], term, 0.0)

@@ -194,7 +194,7 @@ class ChunkedRows(Rows):
         for c, size in enumerate(self.chunks.sizes.tolist()):
             if start < first + size:
                 asked = (*labelling.at(c), "propose_moves", table, max(start - first, 0), left)
-                moves = self.chunks.each(chunk_verb, lambda _, asked=asked: asked, [c])[0]
+                moves = self.chunks.each(chunk_verb, {c: asked}.__getitem__, [c])[0]
                 of_chunks.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
                 left -= len(moves)
                 if left == 0:
