@@ -11,7 +11,6 @@ import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, seeded_fits
-from coassoc.core.counts import ScoreTable
 from coassoc.core.objectives import KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
 from coassoc.engines.native import engine as _native
@@ -29,11 +28,11 @@ def facts(rows, fit):
     return labels, fit.losses, fit.stop, counts, fit.table.values.tolist(), fit.table.bits
 
 
-def fits_on(engine, data, v, k, max_iter, seed, labelling=None):
+def fits_on(engine, data, v, k, max_iter, seed):
     """One start for each (ensemble, copies), all in one call."""
     starts = [Start(engine.load(*one), np.random.default_rng([seed, at])) for at, one in enumerate(data)]
     weights = seeding_weights(v, starts[0].rows.whole_counts())
-    fits = seeded_fits(engine, starts, KMeansObjective(v), k, weights, max_iter, labelling)
+    fits = seeded_fits(engine, starts, KMeansObjective(v), k, weights, max_iter)
     draws = [int(start.rng.integers(1 << 60)) for start in starts]  # the same numbers were taken from the generators
     return [facts(start.rows, fit) for start, fit in zip(starts, fits, strict=True)], draws
 
@@ -142,30 +141,6 @@ def test_a_start_that_leaves_a_cluster_empty_is_carried_on(monkeypatch):
                 found.append(facts(rows, fit))
             assert found[0] == found[1] == found[2]
     assert resumed
-
-
-# -- one call ----------------------------------------------------------------------------------------------
-
-
-def test_reused_labelling_is_as_good_as_a_new_one():
-    rng = np.random.default_rng(6)
-    ensemble = make_ensemble(rng, 900, 6, 9, noise=0.6)
-    for engine in natives():
-        rows = engine.load(ensemble)
-        for k in (2, 5):
-            used = rows.labelling(k)
-            for seed, history in enumerate(("new", "fitted", "assigned", "relabelled")):
-                if history == "assigned":
-                    values = rng.integers(-1000, 1000, size=(ensemble.n_codes, k)).astype(np.int32)
-                    rows.assign(used, ScoreTable(values, 3))
-                elif history == "relabelled":
-                    rows.relabel(used, np.arange(300), np.zeros(300, np.int32))
-                for max_iter in (1, 20):
-                    (fresh,) = fits_on(engine, [(ensemble, None)], np.ones(6), k, max_iter, seed)[0]
-                    start = [Start(rows, np.random.default_rng([seed, 0]))]
-                    objective, ones = KMeansObjective(np.ones(6)), np.ones(6, int)
-                    (again,) = seeded_fits(engine, start, objective, k, ones, max_iter, used)
-                    assert again.labelling is used and facts(rows, again) == fresh
 
 
 # -- too few rows, wrong arguments -------------------------------------------------------------------------
