@@ -225,10 +225,10 @@ nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t st
                nb::cast<bool>(table.attr("vanish"))};
     t.unit = nb::cast<double>(table.attr("unit"));
     t.bits = nb::cast<int32_t>(table.attr("bits"));
-    read<const int64_t>(table, held, {{"alpha", &t.alpha}, {"cells", &t.cells}, {"sizes", &t.sizes}, {"steps", &t.steps},
-                                      {"enter", &t.enter}, {"leave", &t.leave}, {"enter_cells", &t.enter_cells},
-                                      {"leave_cells", &t.leave_cells}, {"shared", &t.shared},
-                                      {"entropy", &t.entropy}});
+    read<const int64_t>(table, held, {{"alpha", &t.alpha}, {"cells", &t.cells}, {"sizes", &t.sizes},
+                                      {"steps", &t.steps}, {"enter", &t.enter}, {"leave", &t.leave},
+                                      {"enter_cells", &t.enter_cells}, {"leave_cells", &t.leave_cells},
+                                      {"shared", &t.shared}, {"entropy", &t.entropy}});
     read<const double>(table, held, {{"values", &t.values}, {"together", &t.together}, {"observed", &t.observed},
                                      {"double", &t.twice}});
     std::vector<int32_t> narrow;

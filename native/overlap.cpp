@@ -109,7 +109,8 @@ void Rows::overlap(const int64_t* units, int bits, int64_t most, int64_t* total)
             run_tasks((int)std::min<int64_t>(n_threads_, tasks), tasks, [&](int64_t t, int) {
                 const int64_t a = t * step * kLanes, b = std::min(here.n, (t + 1) * step * kLanes);
                 with_codes(view_.width, [&](auto code) {
-                    fill_shares<decltype(code)>(part, a, b, units, shape_.first.data(), bits, most, copies, shares.data());
+                    fill_shares<decltype(code)>(part, a, b, units, shape_.first.data(), bits, most, copies,
+                                                shares.data());
                 });
             });
             part.shares = shares.data();

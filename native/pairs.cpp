@@ -10,8 +10,8 @@ constexpr int64_t kTaskPairs = 1 << 16;
 constexpr int64_t kAhead = 16;  // pairs whose rows are fetched ahead: most of the time is waiting for memory
 constexpr int64_t kRun = 255;   // partitions counted in a byte
 
-// `absent`: the code of a missing label in each partition, null where no label at all is missing; `full`: 1 where none is
-// missing in a partition, whose `absent` may then be the code of a cluster: a byte has none to spare for 256 clusters.
+// `absent`: the code of a missing label in each partition, null where no label at all is missing; `full`: 1 where a
+// partition misses none, and its `absent` may be the code of a cluster: a byte has none to spare for 256 clusters.
 template <class T>
 void count_pairs(const Rows& rows, const T* absent, const uint8_t* full, const int64_t* pairs, int64_t start,
                  int64_t stop, int32_t* together, int32_t* observed) {

@@ -105,8 +105,8 @@ class Rows {
     std::vector<std::vector<uint32_t>> split(const Labelling& labelling, bool ids) const;
     // For each of m pairs of rows, the partitions in which both have one label, and those that label both.
     void pair_counts(const int64_t* pairs, int64_t m, int32_t* together, int32_t* observed) const;
-    // With padded (d + p,) units of base clusters, a row counts copies * min(2**bits / (sum of its labels' units), most);
-    // with null, it counts its copies.
+    // With padded (d + p,) units of base clusters, a row counts copies * min(2**bits / (sum of its labels' units),
+    // most); with null, it counts its copies.
     void overlap(const int64_t* units, int bits, int64_t most, int64_t* total);
 
     std::vector<Buffer> scratches(int threads) const {
