@@ -39,7 +39,7 @@ void count_columns(const View& view, const int32_t* labels, int32_t k, int64_t b
 
 template <class T>
 void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
-                    int64_t j1, int64_t* alpha, char* scratch) {
+                 int64_t j1, int64_t* alpha, char* scratch) {
     const auto small = [&](int64_t j) { return (view.n_clusters[j] + 1) * k <= kCells; };
     for (int64_t ja = j0, jb; ja < j1; ja = jb) {
         jb = view.blocked ? ja + 1 : j1;  // a gathered block is used for every column at once
@@ -74,7 +74,7 @@ void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0,
 // Adds to cells (padded d + p) the copies of the rows of blocks [b0, b1) that are labelled `side`.
 template <class T>
 void count_side(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
-                   char* scratch) {
+                char* scratch) {
     int64_t times[kLanes];
     uint8_t lane[kLanes];
     for (int64_t b = b0; b < b1; ++b) {
@@ -93,7 +93,7 @@ void count_side(const View& view, const int32_t* labels, int32_t side, int64_t b
 
 template <class T>
 void own_scores(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
-                   int64_t stop, int64_t* scores) {
+                int64_t stop, int64_t* scores) {
     for (int64_t row = start; row < stop; ++row) {
         const T* codes = row_of<T>(view, row);
         int64_t sum = 0;

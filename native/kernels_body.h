@@ -137,7 +137,7 @@ namespace {
 
 template <class T>
 void assign_chunk(const View& view, const AssignJob& job, int64_t b0, int64_t b1, char* scratch,
-                     AssignResult& result) {
+                  AssignResult& result) {
 #if defined(__AVX512VBMI__)
     if (sizeof(T) == 1 && job.narrow.values) return assign_permuted(view, job, b0, b1, scratch, result);
 #endif
