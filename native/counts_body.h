@@ -10,17 +10,8 @@ constexpr int kColumns = 4;       // partitions counted together: a cell that co
 // code * k + label of a whole block; kCells fits.
 template <class T>
 inline void cells_of(const T* codes, const uint16_t* labels, int32_t k, uint16_t* cell) {
-#if defined(__AVX512BW__)
-    if (sizeof(T) == 1) {
-        for (int lane = 0; lane < kLanes; lane += 32) {
-            const __m512i code = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)((const uint8_t*)codes + lane)));
-            const __m512i own = _mm512_load_si512(labels + lane);
-            _mm512_store_si512(cell + lane, _mm512_add_epi16(_mm512_mullo_epi16(code, _mm512_set1_epi16((short)k)), own));
-        }
-        return;
-    }
-#endif
-    for (int lane = 0; lane < kLanes; ++lane) cell[lane] = (uint16_t)(codes[lane] * (uint32_t)k + labels[lane]);
+    const uint16_t width = (uint16_t)k;
+    for (int lane = 0; lane < kLanes; ++lane) cell[lane] = (uint16_t)((uint16_t)codes[lane] * width + labels[lane]);
 }
 
 // Counts of up to kColumns partitions from j on, without copies.
@@ -47,8 +38,8 @@ void count_columns(const View& view, const int32_t* labels, int32_t k, int64_t b
 }
 
 template <class T>
-void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
-                    int64_t j1, int64_t* alpha, char* scratch) {
+void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0,
+                 int64_t j1, int64_t* alpha, char* scratch) {
     const auto small = [&](int64_t j) { return (view.n_clusters[j] + 1) * k <= kCells; };
     for (int64_t ja = j0, jb; ja < j1; ja = jb) {
         jb = view.blocked ? ja + 1 : j1;  // a gathered block is used for every column at once
@@ -80,11 +71,10 @@ void count_chunk_as(const View& view, const int32_t* labels, int32_t k, int64_t 
     }
 }
 
-// Adds to cells (padded d + p) the copies of the rows of blocks [b0, b1) that are labelled `side`. Four columns at a
-// time: their cells lie in different partitions, so that no increment waits for another.
+// Adds to cells (padded d + p) the copies of the rows of blocks [b0, b1) that are labelled `side`.
 template <class T>
-void count_side_as(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
-                   char* scratch) {
+void count_side(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
+                char* scratch) {
     int64_t times[kLanes];
     uint8_t lane[kLanes];
     for (int64_t b = b0; b < b1; ++b) {
@@ -96,26 +86,14 @@ void count_side_as(const View& view, const int32_t* labels, int32_t side, int64_
         }
         if (!n) continue;
         const T* codes = block_of<T>(view, b, (T*)scratch);
-        int64_t j = 0;
-        for (; j + 4 <= view.p; j += 4, codes += 4 * kLanes) {
-            int64_t *c0 = cells + view.first[j], *c1 = cells + view.first[j + 1];
-            int64_t *c2 = cells + view.first[j + 2], *c3 = cells + view.first[j + 3];
-            for (int i = 0; i < n; ++i) {
-                const T* at = codes + lane[i];
-                c0[at[0]] += times[i];
-                c1[at[kLanes]] += times[i];
-                c2[at[2 * kLanes]] += times[i];
-                c3[at[3 * kLanes]] += times[i];
-            }
-        }
-        for (; j < view.p; ++j, codes += kLanes)
+        for (int64_t j = 0; j < view.p; ++j, codes += kLanes)
             for (int i = 0; i < n; ++i) cells[view.first[j] + (int64_t)codes[lane[i]]] += times[i];
     }
 }
 
 template <class T>
-void own_scores_as(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
-                   int64_t stop, int64_t* scores) {
+void own_scores(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
+                int64_t stop, int64_t* scores) {
     for (int64_t row = start; row < stop; ++row) {
         const T* codes = row_of<T>(view, row);
         int64_t sum = 0;

@@ -52,21 +52,6 @@ int32_t best_target(const FrozenTables& t, const std::vector<double>& gain, int3
     return best;
 }
 
-// x log x, tabulated for small counts, which are asked for most of the time.
-class XlogxTable {
-public:
-    XlogxTable(int64_t size, int32_t bits) : bits_(bits), values_(static_cast<size_t>(size)) {
-        for (int64_t x = 0; x < size; ++x) values_[static_cast<size_t>(x)] = fixed_xlogx(x, bits);
-    }
-    int64_t operator()(int64_t x) const {
-        return x < static_cast<int64_t>(values_.size()) ? values_[static_cast<size_t>(x)] : fixed_xlogx(x, bits_);
-    }
-
-private:
-    int32_t bits_;
-    std::vector<int64_t> values_;
-};
-
 template <class Code>
 void propose_density(const Kernels& kernels, const View& view, const int32_t* labels, const FrozenTables& t,
                      int64_t start, int64_t stop, int32_t* targets) {
@@ -229,81 +214,48 @@ void propose_agreement(const Kernels& kernels, const View& view, const int32_t* 
 }
 
 template <class Code>
-void settle_density_of(const View& view, const ProposedMoves& moves, const MoveRules& rules,
-                       const DensityCounts& counts, uint8_t* accepted) {
-    const auto [k, alpha, cells, squares, sizes, values, v] = counts;
-    const Code* codes = static_cast<const Code*>(view.codes);
+void settle_of(const View& view, const ProposedMoves& moves, const MoveRules& rules, const LiveCounts& live,
+               uint8_t* accepted) {
+    const auto [density, k, v, values, alpha, cells, sizes, squares, shared, entropy, bits] = live;
     const int64_t p = view.p;
-    for (int64_t t = 0; t < moves.m; ++t) {
-        if (t % kCheckMoves == 0) check_interrupt();
-        const int32_t o = moves.sources[t], c = moves.targets[t];
-        const int64_t m = moves.copies[t];
-        accepted[t] = 0;
-        if (!rules.may_leave(sizes[o] - m) || (sizes[c] == 0 && m < rules.least)) continue;
-        const Code* row = codes + t * p;
-        double t_o = 0.0, p_o = 0.0, t_c = 0.0, p_c = 0.0;
-        for (int64_t j = 0; j < p; ++j) {
-            int64_t q_o = squares[j * k + o], n_o = cells[j * k + o];
-            int64_t q_c = squares[j * k + c], n_c = cells[j * k + c];
-            const int64_t f = table_row(view, row, j);
-            if (f >= 0) {
-                const int64_t* a = alpha + f * k;
-                q_o -= m * (2 * a[o] - m);
-                q_c += m * (2 * a[c] + m);
-                n_o -= m;
-                n_c += m;
-            }
-            t_o += v[j] * static_cast<double>(q_o - n_o);
-            p_o += v[j] * static_cast<double>(n_o * (n_o - 1));
-            t_c += v[j] * static_cast<double>(q_c - n_c);
-            p_c += v[j] * static_cast<double>(n_c * (n_c - 1));
-        }
-        const double value_o = p_o > 0.0 ? static_cast<double>(sizes[o] - m) * (t_o / p_o) : 0.0;
-        const double value_c = p_c > 0.0 ? static_cast<double>(sizes[c] + m) * (t_c / p_c) : 0.0;
-        if (!((value_o - values[o]) + (value_c - values[c]) > rules.threshold)) continue;
-        accepted[t] = 1;
-        for (int64_t j = 0; j < p; ++j) {
-            const int64_t f = table_row(view, row, j);
-            if (f < 0) continue;
-            int64_t* a = alpha + f * k;
-            squares[j * k + o] -= m * (2 * a[o] - m);
-            squares[j * k + c] += m * (2 * a[c] + m);
-            cells[j * k + o] -= m;
-            cells[j * k + c] += m;
-            a[o] -= m;
-            a[c] += m;
-        }
-        sizes[o] -= m;
-        sizes[c] += m;
-        values[o] = value_o;
-        values[c] = value_c;
-    }
-}
-
-template <class Code>
-void settle_agreement_of(const View& view, const ProposedMoves& moves, const MoveRules& rules,
-                         const AgreementCounts& counts, uint8_t* accepted) {
-    const auto [k, alpha, cells, sizes, shared, entropy, values, v, bits] = counts;
-    const Code* codes = static_cast<const Code*>(view.codes);
-    const int64_t p = view.p;
-    const XlogxTable h(moves.m > 1024 ? 1 << 16 : 256, bits);
-    std::vector<int64_t> new_shared(p), new_entropy(p);
+    const auto h = [&live](int64_t x) { return fixed_xlogx(x, live.bits); };
+    std::vector<int64_t> named(p), new_shared(p), new_entropy(p);
     std::vector<double> terms(p);
-    for (int64_t t = 0; t < moves.m; ++t) {
+    const Code* row = static_cast<const Code*>(view.codes);
+    for (int64_t t = 0; t < moves.m; ++t, row += p) {
         if (t % kCheckMoves == 0) check_interrupt();
         const int32_t o = moves.sources[t], c = moves.targets[t];
         const int64_t m = moves.copies[t];
         accepted[t] = 0;
         if (!rules.may_leave(sizes[o] - m) || (sizes[c] == 0 && m < rules.least)) continue;
-        const Code* row = codes + t * p;
-        double gain = 0.0;
-        for (int64_t j = 0; j < p; ++j) {
-            const int64_t f = table_row(view, row, j);
-            if (f < 0) continue;
-            const int64_t* a = alpha + f * k;
-            const int64_t n_o = cells[j * k + o], n_c = cells[j * k + c];
+        for (int64_t j = 0; j < p; ++j) named[j] = table_row(view, row, j);
+        double gain = 0.0, value_o = 0.0, value_c = 0.0;
+        if (density) {
+            double t_o = 0.0, p_o = 0.0, t_c = 0.0, p_c = 0.0;
+            for (int64_t j = 0; j < p; ++j) {
+                int64_t q_o = squares[j * k + o], n_o = cells[j * k + o];
+                int64_t q_c = squares[j * k + c], n_c = cells[j * k + c];
+                if (named[j] >= 0) {
+                    const int64_t* a = alpha + named[j] * k;
+                    q_o -= m * (2 * a[o] - m);
+                    q_c += m * (2 * a[c] + m);
+                    n_o -= m;
+                    n_c += m;
+                }
+                t_o += v[j] * static_cast<double>(q_o - n_o);
+                p_o += v[j] * static_cast<double>(n_o * (n_o - 1));
+                t_c += v[j] * static_cast<double>(q_c - n_c);
+                p_c += v[j] * static_cast<double>(n_c * (n_c - 1));
+            }
+            value_o = p_o > 0.0 ? static_cast<double>(sizes[o] - m) * (t_o / p_o) : 0.0;
+            value_c = p_c > 0.0 ? static_cast<double>(sizes[c] + m) * (t_c / p_c) : 0.0;
+            gain = (value_o - values[o]) + (value_c - values[c]);
+        }
+        for (int64_t j = 0; j < p && !density; ++j) {
+            if (named[j] < 0) continue;
+            const int64_t *a = alpha + named[j] * k, *n = cells + j * k;
             const int64_t joint = (h(a[c] + m) - h(a[c])) + (h(a[o] - m) - h(a[o]));
-            const int64_t change = (h(n_c + m) - h(n_c)) + (h(n_o - m) - h(n_o));
+            const int64_t change = (h(n[c] + m) - h(n[c])) + (h(n[o] - m) - h(n[o]));
             new_shared[j] = shared[j] + joint - change;
             new_entropy[j] = entropy[j] - change;
             terms[j] = new_entropy[j] == 0
@@ -314,28 +266,28 @@ void settle_agreement_of(const View& view, const ProposedMoves& moves, const Mov
         if (!(gain > rules.threshold)) continue;
         accepted[t] = 1;
         for (int64_t j = 0; j < p; ++j) {
-            const int64_t f = table_row(view, row, j);
-            if (f < 0) continue;
-            int64_t* a = alpha + f * k;
+            if (named[j] < 0) continue;
+            int64_t *a = alpha + named[j] * k, *n = cells + j * k;
+            if (density) {
+                squares[j * k + o] -= m * (2 * a[o] - m);
+                squares[j * k + c] += m * (2 * a[c] + m);
+            } else {
+                shared[j] = new_shared[j];
+                entropy[j] = new_entropy[j];
+                values[j] = terms[j];
+            }
             a[o] -= m;
             a[c] += m;
-            cells[j * k + o] -= m;
-            cells[j * k + c] += m;
-            shared[j] = new_shared[j];
-            entropy[j] = new_entropy[j];
-            values[j] = terms[j];
+            n[o] -= m;
+            n[c] += m;
         }
         sizes[o] -= m;
         sizes[c] += m;
+        if (density) {
+            values[o] = value_o;
+            values[c] = value_c;
+        }
     }
-}
-
-// Calls use(Code{}) with the type of the codes.
-template <class Use>
-void with_codes(int width, Use&& use) {
-    if (width == 1) use(uint8_t{});
-    else if (width == 2) use(uint16_t{});
-    else use(uint32_t{});
 }
 
 }  // namespace
@@ -372,16 +324,9 @@ Proposals propose_moves(const Kernels& kernels, const View& view, const int32_t*
     return out;
 }
 
-void settle_density(const View& rows, const ProposedMoves& moves, const MoveRules& rules, const DensityCounts& counts,
-                    uint8_t* accepted) {
-    with_codes(rows.width,
-               [&](auto code) { settle_density_of<decltype(code)>(rows, moves, rules, counts, accepted); });
-}
-
-void settle_agreement(const View& rows, const ProposedMoves& moves, const MoveRules& rules,
-                      const AgreementCounts& counts, uint8_t* accepted) {
-    with_codes(rows.width,
-               [&](auto code) { settle_agreement_of<decltype(code)>(rows, moves, rules, counts, accepted); });
+void settle(const View& rows, const ProposedMoves& moves, const MoveRules& rules, const LiveCounts& counts,
+            uint8_t* accepted) {
+    with_codes(rows.width, [&](auto code) { settle_of<decltype(code)>(rows, moves, rules, counts, accepted); });
 }
 
 }  // namespace coassoc

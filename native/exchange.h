@@ -59,25 +59,20 @@ struct ProposedMoves {
     int64_t m;
 };
 
-// Live counts, which applied moves change.
-struct DensityCounts {
+// Live counts, which applied moves change. Arrays of the other objective are null.
+struct LiveCounts {
+    bool density;
     int32_t k;
-    int64_t *alpha, *cells, *squares, *sizes;
-    double* values;
     const double* v;
-};
-struct AgreementCounts {
-    int32_t k;
-    int64_t *alpha, *cells, *sizes, *shared, *entropy;
     double* values;
-    const double* v;
+    int64_t *alpha, *cells, *sizes;
+    int64_t* squares;           // (p, k)
+    int64_t *shared, *entropy;  // (p,)
     int32_t bits;
 };
 
-// Apply the moves that still gain; accepted[t] says which. `rows` holds the codes of the moves.
-void settle_density(const View& rows, const ProposedMoves& moves, const MoveRules& rules, const DensityCounts& counts,
-                    uint8_t* accepted);
-void settle_agreement(const View& rows, const ProposedMoves& moves, const MoveRules& rules,
-                      const AgreementCounts& counts, uint8_t* accepted);
+// Applies the moves that still gain; accepted[t] says which. `rows` holds the codes of the moves.
+void settle(const View& rows, const ProposedMoves& moves, const MoveRules& rules, const LiveCounts& counts,
+            uint8_t* accepted);
 
 }  // namespace coassoc

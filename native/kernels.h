@@ -11,6 +11,14 @@ constexpr int kSuperRows = 2048;   // rows under one partial sum of seeding dist
 constexpr int kMaxCandidates = 8;  // candidate rows measured in one seeding pass
 constexpr int kOneSided = 64;      // ONE_SIDED of coassoc/core/objectives.py
 
+// Calls use(T{}) with the unsigned type of so many bytes: 1, 2 or 4.
+template <class Use>
+inline void with_codes(int width, Use&& use) {
+    if (width == 1) use(uint8_t{});
+    else if (width == 2) use(uint16_t{});
+    else use(uint32_t{});
+}
+
 // Rows of codes. Row i is `codes[(ids ? ids[i] : i) * p ...]`; block b holds rows 64 b .. 64 b + 63 column by
 // column, `blocked[(b * p + j) * 64 + lane]`, with copies of the last row to fill up. codes[i, j] <= n_clusters[j],
 // which marks a missing label.

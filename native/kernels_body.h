@@ -118,7 +118,7 @@ inline const T* block_of(const View& view, int64_t block, T* scratch) {
 }
 
 template <class T>
-void block_codes_as(const View& view, int64_t b0, int64_t b1, void* out) {
+void block_codes(const View& view, int64_t b0, int64_t b1, void* out) {
     for (int64_t b = b0; b < b1; ++b) gather_block<T>(view, b, (T*)out + b * view.p * kLanes);
 }
 
@@ -136,8 +136,8 @@ namespace coassoc {
 namespace {
 
 template <class T>
-void assign_chunk_as(const View& view, const AssignJob& job, int64_t b0, int64_t b1, char* scratch,
-                     AssignResult& result) {
+void assign_chunk(const View& view, const AssignJob& job, int64_t b0, int64_t b1, char* scratch,
+                  AssignResult& result) {
 #if defined(__AVX512VBMI__)
     if (sizeof(T) == 1 && job.narrow.values) return assign_permuted(view, job, b0, b1, scratch, result);
 #endif
@@ -145,44 +145,19 @@ void assign_chunk_as(const View& view, const AssignJob& job, int64_t b0, int64_t
     assign_rows<T>(view, job, b0, b1, result);
 }
 
-// -- one entry per kernel, for any width of codes ----------------------------------------------------------
-
-#define COASSOC_BY_WIDTH(name, ...)                   \
-    switch (view.width) {                             \
-        case 1: return name<uint8_t>(__VA_ARGS__);    \
-        case 2: return name<uint16_t>(__VA_ARGS__);   \
-        default: return name<uint32_t>(__VA_ARGS__);  \
+// A kernel for any width of codes.
+#define COASSOC_ANY_WIDTH(kernel)                                                                      \
+    [](const View& view, auto... rest) {                                                               \
+        with_codes(view.width, [&](auto code) { kernel<decltype(code)>(view, rest...); });             \
     }
 
-void block_codes(const View& view, int64_t b0, int64_t b1, void* out) {
-    COASSOC_BY_WIDTH(block_codes_as, view, b0, b1, out)
-}
-void assign_chunk(const View& view, const AssignJob& job, int64_t b0, int64_t b1, char* scratch, AssignResult& r) {
-    COASSOC_BY_WIDTH(assign_chunk_as, view, job, b0, b1, scratch, r)
-}
-void count_chunk(const View& view, const int32_t* labels, int32_t k, int64_t b0, int64_t b1, int64_t j0, int64_t j1,
-                 int64_t* alpha, char* scratch) {
-    COASSOC_BY_WIDTH(count_chunk_as, view, labels, k, b0, b1, j0, j1, alpha, scratch)
-}
-void count_side_chunk(const View& view, const int32_t* labels, int32_t side, int64_t b0, int64_t b1, int64_t* cells,
-                      char* scratch) {
-    COASSOC_BY_WIDTH(count_side_as, view, labels, side, b0, b1, cells, scratch)
-}
-void own_scores_chunk(const View& view, const int32_t* values, int32_t k, const int32_t* labels, int64_t start,
-                      int64_t stop, int64_t* scores) {
-    COASSOC_BY_WIDTH(own_scores_as, view, values, k, labels, start, stop, scores)
-}
-void distance_chunk(const View& view, const SeedJob& job, int64_t b0, int64_t b1, char* scratch) {
-    COASSOC_BY_WIDTH(distance_chunk_as, view, job, b0, b1, scratch)
-}
-
 const Kernels kTable = {
-    block_codes,
-    assign_chunk,
-    count_chunk,
-    count_side_chunk,
-    own_scores_chunk,
-    distance_chunk,
+    COASSOC_ANY_WIDTH(block_codes),
+    COASSOC_ANY_WIDTH(assign_chunk),
+    COASSOC_ANY_WIDTH(count_chunk),
+    COASSOC_ANY_WIDTH(count_side),
+    COASSOC_ANY_WIDTH(own_scores),
+    COASSOC_ANY_WIDTH(distance_chunk),
     mark_nearer,
     sum_rows,
     score_rows,

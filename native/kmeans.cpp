@@ -87,11 +87,9 @@ class Passes {
 
   private:
     int64_t code_at(const char* codes, int64_t at) const {
-        switch (rows_.view_.width) {
-            case 1: return ((const uint8_t*)codes)[at];
-            case 2: return ((const uint16_t*)codes)[at];
-            default: return ((const uint32_t*)codes)[at];
-        }
+        int64_t code = 0;
+        with_codes(rows_.view_.width, [&](auto type) { code = ((const decltype(type)*)codes)[at]; });
+        return code;
     }
 
     // Sets labelling.next_ to the fixed-point table of these counts (padded d + p, k), and their sums; its bits.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "kernels.h"
 #include "pool.h"
 
 namespace coassoc {
@@ -155,9 +156,7 @@ void count_all(const T* columns, int64_t n, int64_t p, double* triangle) {
 }  // namespace
 
 void co_occurrences(const void* columns, int width, int64_t n, int64_t p, double* triangle) {
-    if (width == 1) count_all(static_cast<const uint8_t*>(columns), n, p, triangle);
-    else if (width == 2) count_all(static_cast<const uint16_t*>(columns), n, p, triangle);
-    else count_all(static_cast<const uint32_t*>(columns), n, p, triangle);
+    with_codes(width, [&](auto code) { count_all((const decltype(code)*)columns, n, p, triangle); });
 }
 
 }  // namespace coassoc

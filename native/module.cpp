@@ -14,7 +14,6 @@
 #include "exchange.h"
 #include "kmeans.h"
 #include "linkage.h"
-#include "pairs.h"
 #include "rows.h"
 #include "seeding.h"
 
@@ -132,21 +131,13 @@ void own_scores(Rows& rows, Labelling& labelling, Matrix<const int32_t> cost, in
     released([&] { rows.own_scores(labelling, cost.data(), start, stop, scores.data()); });
 }
 
-std::vector<int64_t> split_sizes(Rows& rows, Labelling& labelling) {
+// Rows of each cluster: their positions, or their ids in the codes.
+nb::list split(Rows& rows, Labelling& labelling, bool ids) {
     check_labelled(rows, labelling);
-    return released([&] { return rows.split_sizes(labelling); });
-}
-
-void split(Rows& rows, Labelling& labelling, const std::vector<Vector<uint32_t>>& parts, bool ids) {
-    check_labelled(rows, labelling);
-    const std::vector<int64_t> sizes = split_sizes(rows, labelling);
-    require(parts.size() == sizes.size(), "a split needs a part for every cluster");
-    std::vector<uint32_t*> to;
-    for (size_t c = 0; c < parts.size(); ++c) {
-        require((int64_t)parts[c].shape(0) == sizes[c], "a part must have one entry per row of its cluster");
-        to.push_back(parts[c].data());
-    }
-    released([&] { rows.split(labelling, to, ids); });
+    std::vector<std::vector<uint32_t>> parts = released([&] { return rows.split(labelling, ids); });
+    nb::list out;
+    for (auto& part : parts) out.append(as_array(std::move(part)));
+    return out;
 }
 
 void scatter_parts(const std::vector<Vector<const uint32_t>>& parts, Vector<int32_t> labels, int n_threads) {
@@ -207,40 +198,39 @@ nb::object distinct_rows(AnyMatrix codes, int64_t limit, int n_threads) {
 
 // -- exchange ----------------------------------------------------------------------------------------------
 
+using Held = std::vector<nb::ndarray<nb::ro>>;
+
+// Sets pointers to the arrays that are attributes of these names, null for None, and keeps them in `held`; const ones
+// may be converted copies.
 template <class T>
-const T* field(nb::handle table, const char* name, std::vector<nb::object>& held) {
-    nb::object value = table.attr(name);
-    if (value.is_none()) return nullptr;
-    const auto array = nb::cast<nb::ndarray<const T, nb::c_contig, nb::device::cpu>>(value);
-    held.push_back(std::move(value));
-    return array.data();
+void read(nb::handle owner, Held& held, std::initializer_list<std::pair<const char*, T**>> fields) {
+    for (const auto& [name, to] : fields) {
+        const nb::object value = nb::getattr(owner, name, nb::none());
+        if (value.is_none()) continue;
+        using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+        const auto array = nb::cast<Array>(value, std::is_const_v<T>);
+        held.emplace_back(array.handle());
+        *to = array.data();
+    }
 }
 
 nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t start, int64_t limit,
                   int64_t task_rows) {
     check_labelled(rows, labelling);
-    std::vector<nb::object> held;
+    Held held;
     FrozenTables t{};
     t.density = nb::cast<std::string>(table.attr("kind")) == "density";
-    t.alpha = field<int64_t>(table, "alpha", held);
-    t.cells = field<int64_t>(table, "cells", held);
-    t.sizes = field<int64_t>(table, "sizes", held);
     t.k = labelling.k_;
-    t.values = field<double>(table, "values", held);
     t.rules = {nb::cast<double>(table.attr("threshold")), nb::cast<int64_t>(table.attr("least")),
                nb::cast<bool>(table.attr("vanish"))};
-    t.steps = field<int64_t>(table, "steps", held);
     t.unit = nb::cast<double>(table.attr("unit"));
-    t.together = field<double>(table, "together", held);
-    t.observed = field<double>(table, "observed", held);
-    t.enter = field<int64_t>(table, "enter", held);
-    t.leave = field<int64_t>(table, "leave", held);
-    t.enter_cells = field<int64_t>(table, "enter_cells", held);
-    t.leave_cells = field<int64_t>(table, "leave_cells", held);
-    t.shared = field<int64_t>(table, "shared", held);
-    t.entropy = field<int64_t>(table, "entropy", held);
-    t.twice = field<double>(table, "double", held);
     t.bits = nb::cast<int32_t>(table.attr("bits"));
+    read<const int64_t>(table, held, {{"alpha", &t.alpha}, {"cells", &t.cells}, {"sizes", &t.sizes},
+                                      {"steps", &t.steps}, {"enter", &t.enter}, {"leave", &t.leave},
+                                      {"enter_cells", &t.enter_cells}, {"leave_cells", &t.leave_cells},
+                                      {"shared", &t.shared}, {"entropy", &t.entropy}});
+    read<const double>(table, held, {{"values", &t.values}, {"together", &t.together}, {"observed", &t.observed},
+                                     {"double", &t.twice}});
     std::vector<int32_t> narrow;
     const int64_t cells = rows.shape_.d * t.k;
     if (t.density && *std::max_element(t.alpha, t.alpha + cells) < (int64_t(1) << 31) / rows.shape_.p) {
@@ -254,50 +244,34 @@ nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t st
     return nb::make_tuple(as_array(std::move(found.rows)), as_array(std::move(found.targets)), found.stop);
 }
 
-// Moves with their codes, and the layout of the codes.
-struct GivenMoves {
-    GivenMoves(AnyMatrix codes, Vector<const int64_t> n_clusters, Vector<const int32_t> sources,
-               Vector<const int32_t> targets, Vector<const int64_t> copies)
-        : shape(shape_of(n_clusters, nullptr)) {
-        require((int64_t)codes.shape(1) == shape.p, "n_clusters must fit the columns of codes");
-        view.codes = codes.data();
-        view.p = shape.p;
-        view.width = code_width(codes);
-        view.n_clusters = shape.n_clusters.data();
-        view.first = shape.first.data();
-        moves = {sources.data(), targets.data(), copies.data(), (int64_t)sources.shape(0)};
-    }
-
-    Shape shape;
+// Applies moves to the live counts of `state`; which ones were.
+nb::object settle_moves(nb::handle state, nb::handle given, Vector<double> values, double threshold) {
+    Held held;
+    const auto codes = nb::cast<AnyMatrix>(given.attr("codes"));
+    const Shape shape = shape_of(nb::cast<Vector<const int64_t>>(state.attr("layout").attr("n_clusters")), nullptr);
+    const int64_t m = (int64_t)codes.shape(0);
+    require((int64_t)codes.shape(1) == shape.p, "n_clusters must fit the columns of codes");
     View view{};
-    ProposedMoves moves;
-};
-
-void bind_exchange(nb::module_& m) {
-    m.def("settle_density", [](AnyMatrix codes, Vector<const int32_t> sources, Vector<const int32_t> targets,
-                               Vector<const int64_t> copies, Vector<const int64_t> n_clusters, Matrix<int64_t> alpha,
-                               Matrix<int64_t> cells, Matrix<int64_t> squares, Vector<int64_t> sizes,
-                               Vector<double> values, Vector<const double> v, int64_t least, bool vanish,
-                               double threshold, Vector<uint8_t> accepted) {
-        const GivenMoves given(codes, n_clusters, sources, targets, copies);
-        const DensityCounts counts{(int32_t)sizes.shape(0), alpha.data(), cells.data(), squares.data(), sizes.data(),
-                                   values.data(), v.data()};
-        released([&] {
-            settle_density(given.view, given.moves, {threshold, least, vanish}, counts, accepted.data());
-        });
-    });
-    m.def("settle_agreement", [](AnyMatrix codes, Vector<const int32_t> sources, Vector<const int32_t> targets,
-                                 Vector<const int64_t> copies, Vector<const int64_t> n_clusters, Matrix<int64_t> alpha,
-                                 Matrix<int64_t> cells, Vector<int64_t> sizes, Vector<int64_t> shared,
-                                 Vector<int64_t> entropy, Vector<double> values, Vector<const double> v, int64_t least,
-                                 bool vanish, double threshold, int32_t bits, Vector<uint8_t> accepted) {
-        const GivenMoves given(codes, n_clusters, sources, targets, copies);
-        const AgreementCounts counts{(int32_t)sizes.shape(0), alpha.data(), cells.data(), sizes.data(), shared.data(),
-                                     entropy.data(), values.data(), v.data(), bits};
-        released([&] {
-            settle_agreement(given.view, given.moves, {threshold, least, vanish}, counts, accepted.data());
-        });
-    });
+    view.codes = codes.data();
+    view.p = shape.p;
+    view.width = code_width(codes);
+    view.n_clusters = shape.n_clusters.data();
+    view.first = shape.first.data();
+    ProposedMoves moves{nullptr, nullptr, nullptr, m};
+    read<const int32_t>(given, held, {{"sources", &moves.sources}, {"targets", &moves.targets}});
+    read<const int64_t>(given, held, {{"copies", &moves.copies}});
+    LiveCounts live{};
+    live.density = nb::cast<std::string>(state.attr("kind")) == "density";
+    live.k = (int32_t)nb::len(nb::object(state.attr("sizes")));
+    live.values = values.data();
+    read<const double>(state, held, {{"v", &live.v}});
+    read<int64_t>(state, held, {{"alpha", &live.alpha}, {"cells", &live.cells}, {"sizes", &live.sizes},
+                                {"squares", &live.squares}, {"shared", &live.shared}, {"entropy", &live.entropy}});
+    live.bits = live.density ? 0 : nb::cast<int32_t>(state.attr("bits"));
+    const MoveRules rules{threshold, nb::cast<int64_t>(state.attr("least")), nb::cast<bool>(state.attr("vanish"))};
+    std::vector<uint8_t> accepted((size_t)m);
+    released([&] { settle(view, moves, rules, live, accepted.data()); });
+    return nb::cast(as_array(std::move(accepted)));
 }
 
 // -- linkage -----------------------------------------------------------------------------------------------
@@ -341,14 +315,22 @@ void bind_rows(nb::module_& m) {
         .def("assign", &assign)
         .def("counts", &counts)
         .def("own_scores", &own_scores)
-        .def("split_sizes", &split_sizes)
         .def("split", &split)
         .def("propose_moves", &propose)
-        .def("overlap", [](Rows& rows, Matrix<int64_t> out) { released([&] { rows.overlap(out.data()); }); })
-        .def("weighted_overlap", [](Rows& rows, Vector<const int64_t> units, int bits, int64_t most, Matrix<int64_t> out) {
-            require((int64_t)units.shape(0) == rows.shape_.d, "units must have one entry per code");
-            released([&] { rows.weighted_overlap(units.data(), bits, most, out.data()); });
+        .def("pair_counts", [](const Rows& rows, Matrix<const int64_t> pairs, Vector<int32_t> together,
+                               Vector<int32_t> observed) {
+            const int64_t m = (int64_t)pairs.shape(0);
+            require(pairs.shape(1) == 2 && (int64_t)together.shape(0) == m && (int64_t)observed.shape(0) == m,
+                    "the arrays for counts do not fit the pairs");
+            for (int64_t i = 0; i < 2 * m; ++i)
+                require((uint64_t)pairs.data()[i] < (uint64_t)rows.view_.n, "pairs must be numbers of rows");
+            released([&] { rows.pair_counts(pairs.data(), m, together.data(), observed.data()); });
         })
+        .def("overlap", [](Rows& rows, std::optional<Vector<const int64_t>> units, int bits, int64_t most,
+                           Matrix<int64_t> out) {
+            require(!units || (int64_t)units->shape(0) == rows.shape_.padded(), "units must be a padded table");
+            released([&] { rows.overlap(units ? units->data() : nullptr, bits, most, out.data()); });
+        }, "units"_a.none(), "bits"_a, "most"_a, "out"_a)
         // sizes of the base clusters among all rows, copies counted, and the number of rows, for counts of two clusters
         .def("set_sizes", [](Rows& rows, Vector<const int64_t> sizes, int64_t total) {
             const Shape& shape = rows.shape_;
@@ -371,22 +353,6 @@ void bind_rows(nb::module_& m) {
         .def("free_blocked", [](Rows& rows) { released([&] { rows.free_blocked(); }); })
         .def_prop_ro("has_blocked", &Rows::has_blocked);
 
-    m.def("pair_counts", [](AnyMatrix codes, Vector<const int64_t> n_clusters, Vector<const uint8_t> missing,
-                            Matrix<const int64_t> pairs, Vector<int32_t> together, Vector<int32_t> observed,
-                            int n_threads) {
-        const int64_t m = (int64_t)pairs.shape(0), n = (int64_t)codes.shape(0);
-        require(n_clusters.shape(0) == codes.shape(1) && missing.shape(0) == codes.shape(1) && pairs.shape(1) == 2 &&
-                    (int64_t)together.shape(0) == m && (int64_t)observed.shape(0) == m,
-                "the arrays of pairs and counts do not fit the codes");
-        for (int64_t i = 0; i < 2 * m; ++i)
-            require((uint64_t)pairs.data()[i] < (uint64_t)n, "pairs must be rows of the codes");
-        const int width = code_width(codes);
-        released([&] {
-            pair_counts(codes.data(), width, shape_of(n_clusters, missing.data()), pairs.data(), m, together.data(),
-                        observed.data(), n_threads);
-        });
-    }, "codes"_a.noconvert(), "n_clusters"_a, "missing"_a, "pairs"_a.noconvert(), "together"_a.noconvert(),
-       "observed"_a.noconvert(), "n_threads"_a);
     m.def("scatter", &scatter_parts);
     m.def("kmeans_starts", &kmeans_starts);
     m.def("distinct_rows", &distinct_rows, "codes"_a.noconvert(), "limit"_a, "n_threads"_a);
@@ -457,6 +423,6 @@ NB_MODULE(_kernels, m) {
 
     bind_rows(m);
     bind_seeding(m);
-    bind_exchange(m);
+    m.def("settle", &settle_moves);
     bind_linkage(m);
 }

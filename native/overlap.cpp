@@ -78,16 +78,7 @@ void fill_shares(const Part& part, int64_t start, int64_t stop, const int64_t* u
 
 }  // namespace
 
-#define COASSOC_OF_WIDTH(function, ...)                 \
-    if (view_.width == 1)                               \
-        function<uint8_t>(__VA_ARGS__);                 \
-    else if (view_.width == 2)                          \
-        function<uint16_t>(__VA_ARGS__);                \
-    else                                                \
-        function<uint32_t>(__VA_ARGS__);
-
-// `units`: padded (d + p,) weights of base clusters; null: every row counts its copies.
-void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* total) {
+void Rows::overlap(const int64_t* units, int bits, int64_t most, int64_t* total) {
     const int64_t p = shape_.p, d = shape_.d;
     std::fill(total, total + d * d, 0);
     const Opened opened = open(true);
@@ -96,6 +87,8 @@ void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* to
     Buffer gathered(rows.blocked ? 0 : part_rows * p * view_.width);
     std::vector<int64_t> shares(units ? (size_t)std::min(part_rows, view_.n) : 0);
     std::vector<Local> locals((size_t)n_threads_);
+    const int width = view_.width;
+    const auto add = width == 1 ? add_pair<uint8_t> : width == 2 ? add_pair<uint16_t> : add_pair<uint32_t>;
     for (int64_t start = 0; start < view_.n; start += part_rows) {
         View here = view_;
         here.n = std::min(part_rows, view_.n - start);
@@ -115,30 +108,22 @@ void Rows::add_overlap(const int64_t* units, int bits, int64_t most, int64_t* to
         if (units) {
             run_tasks((int)std::min<int64_t>(n_threads_, tasks), tasks, [&](int64_t t, int) {
                 const int64_t a = t * step * kLanes, b = std::min(here.n, (t + 1) * step * kLanes);
-                COASSOC_OF_WIDTH(fill_shares, part, a, b, units, shape_.first.data(), bits, most, copies, shares.data())
+                with_codes(view_.width, [&](auto code) {
+                    fill_shares<decltype(code)>(part, a, b, units, shape_.first.data(), bits, most, copies,
+                                                shares.data());
+                });
             });
             part.shares = shares.data();
         }
         run_tasks((int)std::min<int64_t>(n_threads_, p), p, [&](int64_t j, int slot) {
             for (int64_t g = j; g < p; ++g) {
                 int64_t* to = total + (shape_.first[j] - j) * d + shape_.first[g] - g;
-                COASSOC_OF_WIDTH(add_pair, part, j, g, shape_.n_clusters[j], shape_.n_clusters[g],
-                                 locals[(size_t)slot], to, d)
+                add(part, j, g, shape_.n_clusters[j], shape_.n_clusters[g], locals[(size_t)slot], to, d);
             }
         });
     }
     for (int64_t x = 0; x < d; ++x)
         for (int64_t y = 0; y < x; ++y) total[x * d + y] = total[y * d + x];
-}
-
-void Rows::overlap(int64_t* out) { add_overlap(nullptr, 0, 0, out); }
-
-void Rows::weighted_overlap(const int64_t* units, int bits, int64_t most, int64_t* out) {
-    std::vector<int64_t> padded((size_t)shape_.padded(), 0);
-    for (int64_t j = 0; j < shape_.p; ++j)
-        for (int64_t a = 0; a < shape_.n_clusters[j]; ++a)
-            padded[(size_t)(shape_.first[j] + a)] = units[shape_.first[j] - j + a];
-    add_overlap(padded.data(), bits, most, out);
 }
 
 }  // namespace coassoc

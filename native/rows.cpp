@@ -189,35 +189,30 @@ void Rows::own_scores(const Labelling& labelling, const int32_t* cost, int64_t s
     });
 }
 
-std::vector<int64_t> Rows::split_sizes(const Labelling& labelling) const {
-    if (labelling.counted_ && !view_.copies) return cluster_sizes(shape_, labelling.alpha_.data(), labelling.k_);
-    std::vector<int64_t> sizes((size_t)labelling.k_, 0);
-    for (int64_t i = 0; i < view_.n; ++i) ++sizes[(size_t)labelling.labels_[i]];
-    return sizes;
-}
-
-void Rows::split(const Labelling& labelling, const std::vector<uint32_t*>& parts, bool ids) const {
-    const size_t k = parts.size();
+std::vector<std::vector<uint32_t>> Rows::split(const Labelling& labelling, bool ids) const {
+    const size_t k = (size_t)labelling.k_;
     const uint32_t* names = ids ? view_.ids : nullptr;
     const int32_t* labels = labelling.labels_;
     // rows of each cluster ahead of each task; many clusters are sorted by one thread
     const Chunks part = k > 64 || n_threads_ == 1 ? Chunks{n_blocks(), 1, 1} : chunks(60.0);
     std::vector<std::vector<int64_t>> ahead((size_t)part.tasks, std::vector<int64_t>(k, 0));
-    if (part.tasks > 1)
-        for_blocks(part, [&](int64_t b0, int64_t b1, int) {
-            std::vector<int64_t>& own = ahead[(size_t)(b0 / part.blocks)];
-            for (int64_t i = b0 * kLanes; i < std::min(view_.n, b1 * kLanes); ++i) ++own[(size_t)labels[i]];
-        });
+    for_blocks(part, [&](int64_t b0, int64_t b1, int) {
+        std::vector<int64_t>& own = ahead[(size_t)(b0 ? b0 / part.blocks : 0)];
+        for (int64_t i = b0 * kLanes; i < std::min(view_.n, b1 * kLanes); ++i) ++own[(size_t)labels[i]];
+    });
     std::vector<int64_t> sum(k, 0);
     for (std::vector<int64_t>& own : ahead)
         for (size_t c = 0; c < k; ++c) sum[c] += std::exchange(own[c], sum[c]);
+    std::vector<std::vector<uint32_t>> parts;
+    for (const int64_t size : sum) parts.emplace_back((size_t)size);
     for_blocks(part, [&](int64_t b0, int64_t b1, int) {
         std::vector<int64_t> at = ahead[(size_t)(b0 ? b0 / part.blocks : 0)];
         for (int64_t i = b0 * kLanes; i < std::min(view_.n, b1 * kLanes); ++i) {
             const size_t c = (size_t)labels[i];
-            parts[c][at[c]++] = names ? names[i] : (uint32_t)i;
+            parts[c][(size_t)at[c]++] = names ? names[i] : (uint32_t)i;
         }
     });
+    return parts;
 }
 
 void scatter(const std::vector<const uint32_t*>& parts, const std::vector<int64_t>& sizes, int64_t n, int32_t* labels,

@@ -101,12 +101,13 @@ class Rows {
     void count_now(Labelling& labelling);  // unless its counts are known
     // Sums of the cost (d, k) over the labels of rows [start, stop), each under its own cluster.
     void own_scores(const Labelling& labelling, const int32_t* cost, int64_t start, int64_t stop, int64_t* scores);
-    std::vector<int64_t> split_sizes(const Labelling& labelling) const;
-    // Rows of each cluster in their present order, into `parts`: positions, or their ids in the codes.
-    void split(const Labelling& labelling, const std::vector<uint32_t*>& parts, bool ids) const;
-    void overlap(int64_t* out);
-    // each row counts copies * min(2**bits / (sum of the units of its labels), most)
-    void weighted_overlap(const int64_t* units, int bits, int64_t most, int64_t* out);
+    // Rows of each cluster in their present order: positions, or their ids in the codes.
+    std::vector<std::vector<uint32_t>> split(const Labelling& labelling, bool ids) const;
+    // For each of m pairs of rows, the partitions in which both have one label, and those that label both.
+    void pair_counts(const int64_t* pairs, int64_t m, int32_t* together, int32_t* observed) const;
+    // With padded (d + p,) units of base clusters, a row counts copies * min(2**bits / (sum of its labels' units),
+    // most); with null, it counts its copies.
+    void overlap(const int64_t* units, int bits, int64_t most, int64_t* total);
 
     std::vector<Buffer> scratches(int threads) const {
         std::vector<Buffer> out;
@@ -125,7 +126,6 @@ class Rows {
     std::shared_ptr<const DuplicateMap> duplicates_;  // of rows that stand for several equal ones; else null
 
   private:
-    void add_overlap(const int64_t* units, int bits, int64_t most, int64_t* total);
     double steps_of_pass(const Labelling& labelling, bool bounded) const;
 
     std::mutex mutex_;

@@ -7,30 +7,11 @@
 namespace coassoc {
 namespace {
 
-// Calls use(A{}) with the unsigned type of so many bytes.
-template <class Use>
-void with_type(int width, Use&& use) {
-    switch (width) {
-        case 1: return use(uint8_t{});
-        case 2: return use(uint16_t{});
-        case 4: return use(uint32_t{});
-        default: return use(uint64_t{});
-    }
-}
-
 // How many rows come before the one in which the running sum of copies * distance exceeds `left`; null: all 1.
 template <class A>
 int64_t find(const A* now, const int64_t* copies, int64_t left) {
     if (!now && !copies) return left;
-    int64_t at = 0;
-    if (now && !copies)
-        for (;; at += kLanes) {  // a block at a time; lanes past the last row hold zeros
-            int64_t sum = 0;
-            for (int lane = 0; lane < kLanes; ++lane) sum += (int64_t)now[at + lane];
-            if (left < sum) break;
-            left -= sum;
-        }
-    for (;; ++at) {
+    for (int64_t at = 0;; ++at) {
         const int64_t term = (now ? (int64_t)now[at] : 1) * (copies ? copies[at] : 1);
         if (left < term) return at;
         left -= term;
@@ -66,7 +47,7 @@ void Seeding::follow(uint8_t* labels) {
 void Seeding::locate(const int64_t* targets, int64_t m, int64_t* found) const {
     for (int64_t i = 0; i < m; ++i)
         if (targets[i] < 0 || targets[i] >= total_) throw std::invalid_argument("targets must lie below the total");
-    with_type(width_, [&](auto type) {
+    const auto find_all = [&](auto type) {
         using A = decltype(type);
         const A* now = (const A*)now_.data();
         if (rows_.duplicates_) return rows_.duplicates_->locate(now, targets, m, found);
@@ -76,7 +57,9 @@ void Seeding::locate(const int64_t* targets, int64_t m, int64_t* found) const {
             const int64_t row = s * kSuperRows, *copies = rows_.view_.copies;
             found[i] = row + find(now ? now + row : nullptr, copies ? copies + row : nullptr, left);
         }
-    });
+    };
+    if (width_ == 8) return find_all(uint64_t{});
+    with_codes(width_, find_all);
 }
 
 void Seeding::potentials(const char* candidates, int64_t m, int64_t* totals) {

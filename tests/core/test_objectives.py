@@ -44,13 +44,6 @@ def test_counts_scores_distances_and_loss_are_those_of_the_written_out_matrix():
         assert objective.loss(counts) == pytest.approx((dense.copies * own).sum(), abs=1e-9)
 
 
-@pytest.mark.parametrize(("p", "bits"), [(20, 26), (2000, 20)])
-def test_the_rounding_is_as_fine_as_promised(p, bits):
-    layout = Layout(np.full(p, 2), np.arange(p + 1) * 2)
-    counts = Counts.of_rows(np.zeros((2, p), np.uint8), layout)
-    assert fix_table(KMeansObjective(np.ones(p)).table(counts), layout).bits == bits
-
-
 def test_no_sum_of_scores_can_leave_int32():
     rng = np.random.default_rng(4)
     for _ in range(200):

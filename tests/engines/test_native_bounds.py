@@ -135,20 +135,6 @@ def test_labels_are_the_argmax_along_a_walk_of_tables(case):
     walk(*case)
 
 
-@pytest.mark.parametrize("bits", [0, 17])
-def test_bounds_of_rows_far_from_the_middle_are_used_up_slowly(bits):
-    """Twenty small steps towards the other side: a row must change exactly when the sums cross."""
-    rng = np.random.default_rng(bits)
-    ensemble = random_ensemble(rng, 700, [40, 70, 140, 9, 1], 0.1)
-    top = MOST // 5
-    values = rng.integers(-top, top + 1, size=(ensemble.n_codes, 2))
-    towards = values[:, ::-1] - values
-    steps = [t * 997 % 211 / 211 if t % 5 == 4 else t / 20 for t in range(21)]
-    walk(ensemble, None, as_tables([values + (towards * share).astype(int) for share in steps], bits))
-    few = [values + towards // 2 + t * towards // 10**6 for t in range(-9, 10)]
-    walk(ensemble, rng.integers(0, 3, size=700), as_tables(few, bits))
-
-
 def test_settled_rows_are_skipped_and_open_ones_are_not():
     """That bounds are used at all, and that of rows on either side only those near the middle are scored again."""
     codes = np.repeat(np.arange(4, dtype=np.uint8), 1000)[:, None]

@@ -7,8 +7,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble, natives
@@ -84,17 +82,6 @@ def test_rows_are_those_of_a_dict(n):
     again = np.concatenate([different, different[-1:], rng.permutation(different)])  # after the table has grown
     assert len(check(np.column_stack([np.zeros(len(again), np.uint32), again]))[0]) == n
     assert check(written(np.full(n, 7)))[1] == [n]
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 2**32 - 1), st.integers(0, 70), st.integers(1, 12), st.integers(1, 3), st.sampled_from(WIDTHS))
-def test_small_alphabets_and_limits(seed, n, p, most, width):
-    codes = np.random.default_rng(seed).integers(most, size=(n, p)).astype(width) * np.iinfo(width).max
-    truth = check(codes, threads=(1, 3))
-    assert len(truth[0]) == len(np.unique(codes, axis=0))
-    for limit in range(len(truth[0]) + 3):
-        found = kernels.distinct_rows(codes, limit, 2)
-        assert found is None if limit < len(truth[0]) else equal_groups(found, truth)
 
 
 def test_more_rows_than_the_limit_are_never_given():

@@ -11,7 +11,6 @@ import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, seeded_fits
-from coassoc.core.counts import ScoreTable
 from coassoc.core.objectives import KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
 from coassoc.engines.native import engine as _native
@@ -29,11 +28,11 @@ def facts(rows, fit):
     return labels, fit.losses, fit.stop, counts, fit.table.values.tolist(), fit.table.bits
 
 
-def fits_on(engine, data, v, k, max_iter, seed, labelling=None):
+def fits_on(engine, data, v, k, max_iter, seed):
     """One start for each (ensemble, copies), all in one call."""
     starts = [Start(engine.load(*one), np.random.default_rng([seed, at])) for at, one in enumerate(data)]
     weights = seeding_weights(v, starts[0].rows.whole_counts())
-    fits = seeded_fits(engine, starts, KMeansObjective(v), k, weights, max_iter, labelling)
+    fits = seeded_fits(engine, starts, KMeansObjective(v), k, weights, max_iter)
     draws = [int(start.rng.integers(1 << 60)) for start in starts]  # the same numbers were taken from the generators
     return [facts(start.rows, fit) for start, fit in zip(starts, fits, strict=True)], draws
 
@@ -144,30 +143,6 @@ def test_a_start_that_leaves_a_cluster_empty_is_carried_on(monkeypatch):
     assert resumed
 
 
-# -- one call ----------------------------------------------------------------------------------------------
-
-
-def test_reused_labelling_is_as_good_as_a_new_one():
-    rng = np.random.default_rng(6)
-    ensemble = make_ensemble(rng, 900, 6, 9, noise=0.6)
-    for engine in natives():
-        rows = engine.load(ensemble)
-        for k in (2, 5):
-            used = rows.labelling(k)
-            for seed, history in enumerate(("new", "fitted", "assigned", "relabelled")):
-                if history == "assigned":
-                    values = rng.integers(-1000, 1000, size=(ensemble.n_codes, k)).astype(np.int32)
-                    rows.assign(used, ScoreTable(values, 3))
-                elif history == "relabelled":
-                    rows.relabel(used, np.arange(300), np.zeros(300, np.int32))
-                for max_iter in (1, 20):
-                    (fresh,) = fits_on(engine, [(ensemble, None)], np.ones(6), k, max_iter, seed)[0]
-                    start = [Start(rows, np.random.default_rng([seed, 0]))]
-                    objective, ones = KMeansObjective(np.ones(6)), np.ones(6, int)
-                    (again,) = seeded_fits(engine, start, objective, k, ones, max_iter, used)
-                    assert again.labelling is used and facts(rows, again) == fresh
-
-
 # -- too few rows, wrong arguments -------------------------------------------------------------------------
 
 
@@ -186,20 +161,3 @@ def test_too_few_different_rows_are_named_and_spoil_no_other_start(different):
             assert f"n_clusters=6 is larger than the number of different label rows, {different};" in str(short)
         assert isinstance(fits[1], Fit) and (fits[1].counts.sizes > 0).all()
         assert seeded_fits(engine, [], objective, 6, ones, 50) == []
-
-
-def test_arguments_that_do_not_fit_are_refused():
-    rows = Native().load(Ensemble.from_codes(np.eye(3, dtype=np.uint8), [2, 2, 2]))
-    other = Native().load(Ensemble.from_codes(np.eye(4, dtype=np.uint8)[:, :3].copy(), [2, 2, 2]))
-    engine, start = Native(n_threads=2), Start(rows, np.random.default_rng(0))
-    ones, v = np.ones(3, int), np.ones(3)
-    for call in (
-        lambda: engine.kmeans_fits([start], 2, 2, ones[:2], v, 5),
-        lambda: engine.kmeans_fits([start], 2, 2, ones, v[:2], 5),
-        lambda: engine.kmeans_fits([start], 2, 0, ones, v, 5),
-        lambda: engine.kmeans_fits([start], 2, 2, ones, v, 5, other.labelling(2)),
-    ):
-        with pytest.raises(ValueError, match="do not fit the rows"):
-            call()
-    with pytest.raises(ValueError, match="negative"):
-        engine.kmeans_fits([start, Start(other, np.random.default_rng(1))], 2, 2, -ones, v, 5)

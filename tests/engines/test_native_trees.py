@@ -7,7 +7,6 @@ import pytest
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import bisecting as _bisecting
 from coassoc.engines import Numpy
 from coassoc.engines.native import engine as _native
 
@@ -53,21 +52,8 @@ def trees(seed):
     }
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """How many splits are tried together, for each call."""
-    calls, real = [], _bisecting._Grower._try
-
-    def watch(self, leaves):
-        calls.append(sum(not leaf.tried for leaf in leaves))
-        real(self, leaves)
-
-    monkeypatch.setattr(_bisecting._Grower, "_try", watch)
-    return calls
-
-
 @pytest.mark.parametrize("criterion", ["gain", "loss", "size"])
-def test_looking_ahead_changes_no_tree(criterion, calls, monkeypatch):
+def test_looking_ahead_changes_no_tree(criterion, monkeypatch):
     """Nor the passes: in the trees of seeds 6 and 25, a split that is only tried takes the most."""
     for seed in (0, 3, 5, 6, 9, 25):
         table, options = trees(seed)
@@ -79,13 +65,8 @@ def test_looking_ahead_changes_no_tree(criterion, calls, monkeypatch):
         truth = facts(first)
         case = oracle.Case(table, first.labels_, options["copies"], options["partition_weights"])
         assert first.loss_ == pytest.approx(oracle.loss(*case.repeated(), case.v))  # from the counts of the leaves
-        calls.clear()
-        assert facts(fitted(table, _native.Native(n_threads=1), **options)) == truth
-        assert max(calls) <= 2  # alone there is nothing to gain by looking ahead
-        for threads in (2, 5):
+        for threads in (1, 2, 5):
             assert facts(fitted(table, _native.Native(n_threads=threads), **options)) == truth, (seed, threads)
-        if options["max_leaves"] > 9 and criterion != "gain":
-            assert max(calls) > 2
         assert facts(fitted(table, _native.Native(n_threads=5, chunk_rows=64), **options)) == truth
         with monkeypatch.context() as patched:
             patched.setattr(_native, "_LARGE_ROWS", 20)  # where rows become large

@@ -15,9 +15,6 @@ import pytest
 
 import coassoc as ca
 from coassoc import engines
-from coassoc.consensus.lloyd import lloyd, seed_rows
-from coassoc.core.counts import Counts
-from coassoc.core.objectives import KMeansObjective
 from coassoc.engines.memory import anonymous_bytes
 from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
@@ -28,12 +25,6 @@ needs_kernels = pytest.mark.skipif(_native._kernels is None, reason="the kernels
 def make_rows(engine, n=20_000, seed=0):
     codes = np.random.default_rng(seed).integers(30, size=(n, 10)).astype(np.uint8)
     return engine.load(Ensemble.from_codes(codes, np.full(10, 30)))
-
-
-def fitted_labels(rows, seed=0):
-    start = seed_rows(rows, 8, np.ones(10, np.int64), np.random.default_rng(seed))
-    fit = lloyd(rows, KMeansObjective(np.ones(10)), Counts.of_rows(start, rows.layout), 15)
-    return rows.labels(fit.labelling).tolist()
 
 
 def run_python(code, **environment):
@@ -98,11 +89,14 @@ def test_kernels_refuse_what_does_not_fit():
     assert repr(engines.Native()) == "Native()"
     assert repr(engines.Native(n_threads=2, blocked_copy=False)) == "Native(n_threads=2, blocked_copy=False)"
     labelling, ids = rows.labelling(3), np.arange(100, dtype=np.uint32)
+    start, ones = engines.Start(rows, np.random.default_rng(0)), np.ones(10)
     for words, call in (
         ("shape", lambda: rows.core.assign(labelling.core, np.zeros((10, 3), np.int32), 0)),
         ("labelled", lambda: rows.counts(labelling)),
         ("the rows must be labelled first", lambda: rows.split(labelling)),
         ("weights", lambda: rows.seeding(np.ones(3, np.int64))),
+        ("do not fit", lambda: engines.Native().kmeans_fits([start], 2, 2, ones[:3], ones, 5)),
+        ("do not fit", lambda: engines.Native().kmeans_fits([start], 2, 0, ones, ones, 5)),
         ("targets", lambda: rows.seeding(np.ones(10, np.int64)).locate(np.array([100]))),
         ("not there", lambda: _native._kernels.scatter([ids, ids + 1], np.empty(100, np.int32), 3)),
         ("not there", lambda: _native._kernels.scatter([ids, ~ids], np.empty(100, np.int32), 3)),
@@ -194,25 +188,6 @@ def test_ctrl_c_stops_work_of_hours(call, arguments):
         assert "KeyboardInterrupt" in child.communicate(timeout=240)[1]
     finally:
         child.kill()
-
-
-@needs_kernels
-def test_labelling_survives_an_interrupted_pass():
-    rows = make_rows(engines.Native(n_threads=2, chunk_rows=64))
-    truth = fitted_labels(rows)
-    labelling = rows.labelling(8, np.array(truth))
-    counts = rows.counts(labelling)
-    flag = _native._kernels.StopFlag()
-    flag.stop()
-    _native._kernels.use_stop_flag(flag)
-    try:
-        table = engines.ScoreTable(np.ones((300, 8), np.int32), 0)
-        with pytest.raises(_native._kernels.Stopped):
-            rows.assign(labelling, table)
-    finally:
-        _native._kernels.use_stop_flag(None)
-    labelling.labels[:] = truth
-    assert np.array_equal(rows.counts(labelling).alpha, counts.alpha)
 
 
 @needs_kernels

@@ -108,6 +108,11 @@ def fixed_xlogx(x: np.ndarray, bits: int) -> np.ndarray:
     return np.rint(values * log * 2.0**bits).astype(np.int64)
 
 
+def _change(x: np.ndarray, by: Any, bits: int) -> np.ndarray:
+    """Change of x log x when x changes, to 0 at least."""
+    return fixed_xlogx(np.maximum(x + by, 0), bits) - fixed_xlogx(x, bits)
+
+
 # -- live states -------------------------------------------------------------------------------------------
 
 
@@ -185,17 +190,16 @@ class DensityState(LiveState):
 
     def values(self) -> np.ndarray:
         """|C| T / P of each cluster."""
-        return self._terms()[2]
+        return self._terms(self.squares, self.cells, self.sizes)[2]
 
-    def _terms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T, P and |C| T / P of each cluster."""
-        together = _sum_in_order(self.v[:, None] * (self.squares - self.cells))
-        observed = _sum_in_order(self.v[:, None] * (self.cells * (self.cells - 1)))
-        share = np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
-        return together, observed, self.sizes.astype(np.float64) * share
+    def _terms(self, squares, cells, sizes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """T, P and |C| T / P of clusters."""
+        together = _sum_in_order(self.v[:, None] * (squares - cells))
+        observed = _sum_in_order(self.v[:, None] * (cells * (cells - 1)))
+        return together, observed, sizes * _ratio(together, observed)
 
     def table(self) -> MoveTable:
-        together, observed, values = self._terms()
+        together, observed, values = self._terms(self.squares, self.cells, self.sizes)
         weighted = np.repeat(self.steps, self.layout.n_clusters)[:, None]
         counts = self.alpha * weighted, self.cells * self.steps[:, None]
         return self._frozen(*counts, values, steps=self.steps, unit=self.unit, together=together, observed=observed)
@@ -207,10 +211,7 @@ class DensityState(LiveState):
         squares, cells = self.squares[:, both], self.cells[:, both]
         squares[partitions] += step * (2 * self.alpha[np.ix_(columns, both)] + step)
         cells[partitions] += step
-        together = _sum_in_order(self.v[:, None] * (squares - cells))
-        observed = _sum_in_order(self.v[:, None] * (cells * (cells - 1)))
-        share = np.divide(together, observed, out=np.zeros(2), where=observed > 0)
-        new = (self.sizes[both] + step) * share
+        new = self._terms(squares, cells, self.sizes[both] + step)[2]
         changes = [(self.squares, np.s_[:, both], squares), (self.cells, np.s_[:, both], cells), (values, both, new)]
         return float((new[0] - values[source]) + (new[1] - values[target])), changes
 
@@ -236,15 +237,14 @@ class AgreementState(LiveState):
         return agreement_term(self.v, 2.0 * self.v, self.shared, self.entropy)
 
     def table(self) -> MoveTable:
-        here, cells = fixed_xlogx(self.alpha, self.bits), fixed_xlogx(self.cells, self.bits)
         return self._frozen(
             self.alpha.copy(),
             self.cells.copy(),
             self.values(),
-            enter=fixed_xlogx(self.alpha + 1, self.bits) - here,
-            leave=fixed_xlogx(np.maximum(self.alpha - 1, 0), self.bits) - here,
-            enter_cells=fixed_xlogx(self.cells + 1, self.bits) - cells,
-            leave_cells=fixed_xlogx(np.maximum(self.cells - 1, 0), self.bits) - cells,
+            enter=_change(self.alpha, 1, self.bits),
+            leave=_change(self.alpha, -1, self.bits),
+            enter_cells=_change(self.cells, 1, self.bits),
+            leave_cells=_change(self.cells, -1, self.bits),
             shared=self.shared.copy(),
             entropy=self.entropy.copy(),
             double=2.0 * self.v,
@@ -257,8 +257,7 @@ class AgreementState(LiveState):
         both, step = np.array([source, target]), np.array([-copies, copies])
         there, v = np.ix_(partitions, both), self.v[partitions]
         alpha, cells = self.alpha[np.ix_(columns, both)], self.cells[there]
-        joint = (fixed_xlogx(alpha + step, self.bits) - fixed_xlogx(alpha, self.bits)).sum(axis=1)
-        own = (fixed_xlogx(cells + step, self.bits) - fixed_xlogx(cells, self.bits)).sum(axis=1)
+        joint, own = (_change(counts, step, self.bits).sum(axis=1) for counts in (alpha, cells))
         shared, entropy = self.shared[partitions] + joint - own, self.entropy[partitions] - own
         terms = agreement_term(v, 2.0 * v, shared, entropy)
         changes = [(self.cells, there, cells + step), (values, partitions, terms)]
@@ -296,6 +295,11 @@ def may_move(source: int, target: int, copies: int, least: int, vanish: bool) ->
     """Whether the sizes of the two clusters allow the move."""
     left = source - copies
     return (left >= least or (left == 0 and vanish)) and (target > 0 or copies >= least)
+
+
+def _ratio(together: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """The quotients, 0 where nothing is observed."""
+    return np.divide(together, observed, out=np.zeros_like(together), where=observed > 0)
 
 
 def _sum_in_order(terms: np.ndarray) -> np.ndarray:
@@ -349,29 +353,21 @@ def propose_chunk(
 
 def _density_gains(columns, observed, labels, copies, table: MoveTable) -> tuple[np.ndarray, np.ndarray]:
     """Gain of entering each cluster (rows, k) and of leaving the own one (rows,)."""
-    rows, k = len(columns), len(table.sizes)
-    with_item = np.zeros((rows, k), dtype=np.int64)
-    pairs = np.zeros((rows, k), dtype=np.int64)
-    weight = np.zeros(rows, dtype=np.int64)
+    rows = len(columns)
+    with_item = np.zeros((rows, len(table.sizes)), dtype=np.int64)
     for j in range(columns.shape[1]):
-        seen = observed[:, j]
-        with_item += np.where(seen[:, None], table.alpha[columns[:, j]], 0)
-        pairs += np.where(seen[:, None], table.cells[j], 0)
-        weight += np.where(seen, table.steps[j], 0)
-    m = copies.astype(np.float64)
-    w = weight.astype(np.float64)
-    x, y = with_item.astype(np.float64), pairs.astype(np.float64)
+        with_item += np.where(observed[:, j, None], table.alpha[columns[:, j]], 0)
+    m, w = copies.astype(np.float64), (observed @ table.steps).astype(np.float64)
+    x, y = with_item.astype(np.float64), (observed.astype(np.int64) @ table.cells).astype(np.float64)
     more = (m - 1.0) * w
     num = table.together + (m[:, None] * (2.0 * x + more[:, None])) * table.unit
     den = table.observed + (m[:, None] * (2.0 * y + more[:, None])) * table.unit
-    share = np.divide(num, den, out=np.zeros_like(num), where=den > 0)
-    enter = (table.sizes.astype(np.float64) + m[:, None]) * share - table.values
+    enter = (table.sizes + m[:, None]) * _ratio(num, den) - table.values
     own = np.arange(rows), labels
     less = (m + 1.0) * w
     num = table.together[labels] - (m * (2.0 * x[own] - less)) * table.unit
     den = table.observed[labels] - (m * (2.0 * y[own] - less)) * table.unit
-    share = np.divide(num, den, out=np.zeros_like(num), where=den > 0)
-    leave = (table.sizes[labels].astype(np.float64) - m) * share - table.values[labels]
+    leave = (table.sizes[labels] - m) * _ratio(num, den) - table.values[labels]
     return enter, leave
 
 
@@ -380,21 +376,15 @@ def _agreement_gains(columns, observed, labels, copies, table: MoveTable) -> tup
     rows, k = len(columns), len(table.sizes)
     gain = np.zeros((rows, k))
     single = bool((copies == 1).all())
-    m = copies[:, None]
-    h = fixed_xlogx
+    m, bits = copies[:, None], table.bits
     for j in range(columns.shape[1]):
         f = columns[:, j]
         if single:
             joint = table.enter[f] + table.leave[f, labels][:, None]
             own = table.enter_cells[j] + table.leave_cells[j, labels][:, None]
-        else:
-            a, cells, bits = table.alpha[f], np.broadcast_to(table.cells[j], (rows, k)), table.bits
-            a_o, n_o = table.alpha[f, labels], table.cells[j, labels]
-            # rows that this partition does not label read its column 0 and are masked below
-            leaving = h(np.maximum(a_o - copies, 0), bits) - h(a_o, bits)
-            joint = (h(a + m, bits) - h(a, bits)) + leaving[:, None]
-            leaving = h(np.maximum(n_o - copies, 0), bits) - h(n_o, bits)
-            own = (h(cells + m, bits) - h(cells, bits)) + leaving[:, None]
+        else:  # rows that this partition does not label read its column 0 and are masked below
+            joint = _change(table.alpha[f], m, bits) + _change(table.alpha[f, labels], -copies, bits)[:, None]
+            own = _change(table.cells[j], m, bits) + _change(table.cells[j, labels], -copies, bits)[:, None]
         shared, entropy = table.shared[j] + joint - own, table.entropy[j] - own
         term = agreement_term(0.5 * table.double[j], table.double[j], shared, entropy) - table.values[j]
         gain += np.where(observed[:, j, None], term, 0.0)

@@ -19,7 +19,7 @@ from ...core.counts import Layout, ScoreTable, check_total_copies
 from ...core.moves import MoveTable
 from ..contract import Engine, Fit, Loadable, missing_in
 from ..stream.chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
-from ..stream.chunks import add_results, chunk_copies, chunk_labels, chunk_map_scores, chunk_renumbered, new_version
+from ..stream.chunks import add_results, chunk_copies, chunk_labels, chunk_renumbered, chunk_verb, new_version
 from .session import Session
 from .tasks import (
     fill_positions,
@@ -292,7 +292,7 @@ class DaskChunks(Chunks):
         return self._tasks(chunk_renumbered, lambda c: (*labelling.at(c), numbers))
 
     def scored(self, arguments: Arguments) -> tuple[Any, np.ndarray]:
-        both = self._tasks(chunk_map_scores, arguments)
+        both = self._tasks(chunk_verb, arguments)
         values, sums = (self.session.map(getitem, both, [part] * len(both)) for part in (0, slice(1, 2)))
         if self.distributed:
             return self._present(values, arguments(0)[-1]), self._added(sums)[0]

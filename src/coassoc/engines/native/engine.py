@@ -111,24 +111,19 @@ class Native(Engine):
         labelling: Labelling | None = None,
     ) -> list[Fit | int] | None:
         labellings: list[Any] = [start.rows.labelling(k) for start in starts] if labelling is None else [labelling]
-        parts = [(start.rows.core, own.core, start.rng.integers) for start, own in zip(starts, labellings)]
-        weights = np.ascontiguousarray(weights, dtype=np.float64)
-        seeding_weights = np.ascontiguousarray(seeding_weights, dtype=np.int64)
-        done: dict[int, Any] = {}
+        given = np.ascontiguousarray(seeding_weights, np.int64), np.ascontiguousarray(weights, np.float64)
+        done: dict[int, Fit | int] = {}
         large = [i for i, start in enumerate(starts) if start.rows.n_rows >= _LARGE_ROWS]
         small = [i for i in range(len(starts)) if i not in large]
         for group in [*([i] for i in large), small]:  # large starts one at a time, the others side by side
-            given = [parts[i] for i in group]
-            done |= zip(group, _kernels.kmeans_starts(given, seeding_weights, weights, n_candidates, max_iter))
-        fits: list[Fit | int] = []
-        for i, (start, own) in enumerate(zip(starts, labellings)):
-            n_seeds, losses, stop = done[i]
-            if n_seeds < k:
-                fits.append(n_seeds)
-            else:
-                table, counts = start.rows.last_table(own), start.rows.counts(own)
-                fits.append(Fit(table, counts, own, losses, _STOPS[stop]))
-        return fits
+            parts = [(starts[i].rows.core, labellings[i].core, starts[i].rng.integers) for i in group]
+            ends = _kernels.kmeans_starts(parts, *given, n_candidates, max_iter)
+            for i, (n_seeds, losses, stop) in zip(group, ends):
+                rows, own = starts[i].rows, labellings[i]
+                done[i] = n_seeds
+                if n_seeds == k:
+                    done[i] = Fit(rows.last_table(own), rows.counts(own), own, losses, _STOPS[stop])
+        return [done[i] for i in range(len(starts))]
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         """Results of independent tasks, in order. Small tasks keep to one thread each, large ones share all."""

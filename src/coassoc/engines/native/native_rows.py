@@ -118,9 +118,7 @@ class NativeRows(Rows):
 
     def _parts(self, labelling: Any, ids: bool) -> list[np.ndarray]:
         """The rows of each cluster: their ids, or their positions."""
-        parts = [np.empty(size, np.uint32) for size in self.core.split_sizes(labelling.core)]
-        self.core.split(labelling.core, parts, ids)
-        return parts
+        return self.core.split(labelling.core, ids)
 
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
         if any(leaf.ids is None for leaf in leaves):  # it was never split
@@ -132,20 +130,16 @@ class NativeRows(Rows):
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d = self.layout.n_codes
         total = np.empty((d, d), dtype=np.int64)
-        if shares is None:
-            self.core.overlap(total)
-        else:
-            self.core.weighted_overlap(np.ascontiguousarray(shares.units, np.int64), shares.bits, shares.most, total)
+        weighted = (None, 0, 0) if shares is None else (self.layout.pad(shares.units), shares.bits, shares.most)
+        self.core.overlap(*weighted, total)
         return total
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
         return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])
 
     def pair_counts(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pairs = np.ascontiguousarray(pairs if self.ids is None else self.ids[pairs], dtype=np.int64)
         together, observed = np.empty(len(pairs), np.int32), np.empty(len(pairs), np.int32)
-        shape = self.layout.n_clusters, self.missing
-        _kernels.pair_counts(self.codes, *shape, pairs, together, observed, self.settings["n_threads"])
+        self.core.pair_counts(np.ascontiguousarray(pairs, dtype=np.int64), together, observed)
         return together, observed
 
     def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:

@@ -23,13 +23,10 @@ from .chunks import (
     chunk_codes_at,
     chunk_counts,
     chunk_locate,
-    chunk_map_scores,
     chunk_overlap,
-    chunk_own_scores,
     chunk_potentials,
-    chunk_propose,
     chunk_renumbered,
-    chunk_worst,
+    chunk_verb,
     new_version,
 )
 
@@ -68,8 +65,8 @@ class Chunks(ABC):
         return self.each(chunk_renumbered, lambda c: (*labelling.at(c), numbers))
 
     def scored(self, arguments: Arguments) -> tuple[Any, np.ndarray]:
-        """What `chunk_map_scores` gives: one array of values, in the form returned to the user, and added sums."""
-        values, sums = zip(*self.each(chunk_map_scores, arguments))
+        """`map_scores` of every chunk: one array of values, in the form returned to the user, and added sums."""
+        values, sums = zip(*self.each(chunk_verb, arguments))
         return np.concatenate(values), np.sum(sums, axis=0)
 
     @abstractmethod
@@ -164,14 +161,14 @@ class ChunkedRows(Rows):
         begins, ends = np.maximum(start - firsts, 0), np.minimum(stop - firsts, sizes)
         which = np.flatnonzero(begins < ends).tolist()
         return self.chunks.rowwise(
-            chunk_own_scores, lambda c: (*labelling.at(c), table, int(begins[c]), int(ends[c])), which
+            chunk_verb, lambda c: (*labelling.at(c), "own_scores", table, int(begins[c]), int(ends[c])), which
         )
 
     def map_scores(self, labelling: Any, table: ScoreTable, function: Callable, dtype: Any) -> tuple[Any, np.ndarray]:
-        return self.chunks.scored(lambda c: (*labelling.at(c), table, function, dtype))
+        return self.chunks.scored(lambda c: (*labelling.at(c), "map_scores", table, function, dtype))
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        of_chunks = self.chunks.each(chunk_worst, lambda c: (*labelling.at(c), cost, m))
+        of_chunks = self.chunks.each(chunk_verb, lambda c: (*labelling.at(c), "worst_rows", cost, m))
         rows, costs = (np.concatenate(part) for part in zip(*of_chunks))
         # chunks come in row order and each is sorted, so that the lowest index is first among equals
         best = first_different(rows.__getitem__, costs, m)
@@ -196,8 +193,8 @@ class ChunkedRows(Rows):
         of_chunks, left, stop, first = [], limit, self.n_rows, 0
         for c, size in enumerate(self.chunks.sizes.tolist()):
             if start < first + size:
-                asked = (*labelling.at(c), table, max(start - first, 0), left)
-                moves = self.chunks.each(chunk_propose, {c: asked}.__getitem__, [c])[0]
+                asked = (*labelling.at(c), "propose_moves", table, max(start - first, 0), left)
+                moves = self.chunks.each(chunk_verb, {c: asked}.__getitem__, [c])[0]
                 of_chunks.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
                 left -= len(moves)
                 if left == 0:

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from ...core.counts import Layout, ScoreTable, smallest_unsigned
-from ...core.moves import Moves, MoveTable
 from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Loadable, Rows, Seeding
 from ..cuda.device import has_device
@@ -219,26 +218,10 @@ def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, wher
             rows.relabel(labelling, where, to)
 
 
-def chunk_own_scores(chunk: Chunk, key: str, k: int, past: Past, table: ScoreTable, start: int, stop: int):
+def chunk_verb(chunk: Chunk, key: str, k: int, past: Past, verb: str, *arguments: Any) -> Any:
+    """A verb of `Rows` that reads the labels: ``rows.verb(labelling, *arguments)``."""
     with chunk.labelled(key, k, past) as (rows, labelling):
-        return np.asarray(rows.own_scores(labelling, table, start, stop))
-
-
-def chunk_map_scores(
-    chunk: Chunk, key: str, k: int, past: Past, table: ScoreTable, function: Callable, dtype: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    with chunk.labelled(key, k, past) as (rows, labelling):
-        return rows.map_scores(labelling, table, function, dtype)
-
-
-def chunk_worst(chunk: Chunk, key: str, k: int, past: Past, cost: ScoreTable, m: int) -> tuple:
-    with chunk.labelled(key, k, past) as (rows, labelling):
-        return rows.worst_rows(labelling, cost, m)
-
-
-def chunk_propose(chunk: Chunk, key: str, k: int, past: Past, table: MoveTable, start: int, limit: int) -> Moves:
-    with chunk.labelled(key, k, past) as (rows, labelling):
-        return rows.propose_moves(labelling, table, start, limit)
+        return getattr(rows, verb)(labelling, *arguments)
 
 
 def chunk_potentials(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray, candidates: np.ndarray | None):
