@@ -96,7 +96,7 @@ class FileSource(Source):
     @cached_property
     def blocks(self) -> list[FileBlock]:  # type: ignore[override]
         assert self.table is not None
-        columns, options = tuple(self.names), self.table.settled()
+        columns, options = tuple(self.names), self.table.options
         return [FileBlock(self.kind, piece, columns, options) for piece in self.table.pieces()]
 
 
