@@ -11,8 +11,9 @@ import numpy as np
 
 from .generate import check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
 from .io.arrow import ParquetTable
-from .io.coding import batch_columns, batches_in, source_of
+from .io.coding import batch_columns, batches_in
 from .io.output import check_writable, replacing
+from .io.reading import features_in
 from .stored import StoredEnsemble
 
 
@@ -76,7 +77,7 @@ def make_ensemble_large(
     """
     import pyarrow as pa
 
-    source, target = source_of(features, columns), Path(output)
+    source, target = features_in(features, columns), Path(output)
     check_writable(target, force=force)
     if source.n_rows is None:
         raise ValueError(

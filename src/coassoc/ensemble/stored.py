@@ -16,7 +16,7 @@ from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble
-from .io.coding import Coding, DaskSource, Source, existing, is_dask
+from .io.coding import Coding, DaskSource, Source, is_dask
 from .io.reading import LabelFile
 from .io.roles import Choice
 from .io.table import Options, naming
@@ -87,7 +87,7 @@ class StoredEnsemble(Ensemble):
             if not isinstance(table, LabelFile):
                 choice = Choice(columns, exclude, id_column, class_column)
                 options = Options(delimiter, header, max_bytes, trusted)
-                table = LabelFile(existing(table, "partitions"), choice, format, options)
+                table = LabelFile(Path(table), choice, format, options)
             self._file = self.source = table
         self.missing, self.directory = missing, directory
         self.names = self.source.names
