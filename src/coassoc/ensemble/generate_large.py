@@ -11,9 +11,9 @@ import numpy as np
 
 from .generate import check_clusterers, check_finite, draw_partition, fit_model, partition_seeds, plan
 from .io.arrow import ParquetTable
-from .io.coding import batch_columns, batches_in
+from .io.coding import FileBlock, batches_in
+from .io.features import features_in, numbers_in
 from .io.output import check_writable, replacing
-from .io.reading import features_in
 from .stored import StoredEnsemble
 
 
@@ -102,29 +102,21 @@ def make_ensemble_large(
     with replacing(target, force=force) as partial, ParquetTable.writer(partial, schema) as writer:
         for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
             X = _features(block, start)
-            labels = [model.label(X, start) if len(X) else np.empty(0) for model in models]
+            labels = [model.label(X, start) for model in models]
             writer.write_table(pa.table([pa.array(own.astype(np.int32)) for own in labels], schema=schema))
             if progress is not None:
                 progress(done, len(starts))
     return StoredEnsemble(target)
 
 
-def _features(block: Any, start: int) -> np.ndarray:
+def _features(block: FileBlock, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    parts = []
-    for batch in batches_in(block):
-        if not isinstance(batch, np.ndarray):
-            names = batch.schema.names
-            columns = {name: np.asarray(pair[0]) for name, pair in zip(names, batch_columns(batch, names)[1])}
-            words = [name for name, part in columns.items() if part.dtype.kind not in "iufb"]
-            if words:
-                raise ValueError(f"features must be numbers, but column {words[0]!r} is not; leave it out.")
-            batch = np.column_stack(list(columns.values()))
-        parts.append(batch)
-    table = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    X = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
+    batches = batches_in(block)
+    parts = [part if isinstance(part, np.ndarray) else numbers_in(part, block.columns, block.path) for part in batches]
+    X = np.concatenate(parts)
+    X = np.ascontiguousarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
     check_finite(X, start, "features")
-    return np.ascontiguousarray(X)
+    return X
 
 
 def _between(rows: np.ndarray | None, start: int, size: int) -> np.ndarray | slice:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
-from .coding import FileBlock, Source, gather, ids_in, is_dask, named
+from .coding import FileBlock, Source, gather, ids_in, named
 from .formats import open_table
 from .roles import HEAD_ROWS, Choice
 from .table import Options, Table, naming
@@ -210,14 +210,6 @@ class LabelFile(Source):
         if name != self.roles.ids:
             return gather(batches, [name])[name].values()
         return check_ids(np.concatenate([ids_in(batch, name) for batch in batches]), self.path, name)
-
-
-def features_in(path: Any, columns: Sequence[str] | None = None) -> LabelFile:
-    """A file of features, or a folder of files, to be read by blocks; every column when `columns` is None."""
-    if is_dask(path):
-        raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
-    choice = Choice("*" if columns is None else columns, (), False, False)
-    return LabelFile(Path(path), choice, None, Options(trusted=True))
 
 
 def check_ids(ids: np.ndarray, path: Path, name: str) -> np.ndarray:
