@@ -167,7 +167,6 @@ class Content:
     n_rows: int
     item_ids: np.ndarray | None = None
     classes: np.ndarray | None = None
-    ensemble: Any = None  # for formats that store codes
     delimiter: str | None = None
 
     def table(self) -> dict[str, Any]:

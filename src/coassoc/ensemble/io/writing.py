@@ -71,7 +71,7 @@ def write_ensemble(
         raise ValueError(f"names must differ, got {listing(names)}; rename the partitions.")
     _check_ids(ensemble.item_ids)
     columns = {name: _column(ensemble, j, found) for j, name in enumerate(names)}
-    content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, ensemble, delimiter)
+    content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, delimiter)
     _write(path, found, force, lambda target: found.write(target, content))
 
 
