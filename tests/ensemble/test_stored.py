@@ -75,6 +75,7 @@ def test_npy_of_codes_is_mapped_as_it_is(tmp_path):
     stored = ca.Ensemble(tmp_path / "t.npy")
     assert_same_ensemble(stored, ca.Ensemble(table))
     assert str(stored.codes.filename).endswith("t.npy")
+    assert isinstance(ca.read_ensemble(tmp_path / "t.npy").codes, np.memmap)
 
 
 def test_fits_and_predictions_are_those_of_the_table(folder):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .ensemble import Ensemble, check_ensemble
-    from .generate import make_ensemble
-    from .generate_large import make_ensemble_large
+    from .generate import make_ensemble, make_ensemble_large
     from .io.reading import read_ensemble
     from .io.writing import write_ensemble, write_labels
     from .stored import StoredEnsemble
@@ -21,7 +20,7 @@ _MODULES = {
     "DeviceEnsemble": "gpu",  # Ensemble(array on a GPU) makes one
     "StoredEnsemble": "stored",  # Ensemble(path) makes one
     "make_ensemble": "generate",
-    "make_ensemble_large": "generate_large",
+    "make_ensemble_large": "generate",
     "read_ensemble": "io.reading",
     "write_ensemble": "io.writing",
     "write_labels": "io.writing",

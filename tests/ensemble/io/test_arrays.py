@@ -32,10 +32,3 @@ def test_archives_that_contradict_themselves_are_refused(tmp_path):
 def test_npz_of_named_vectors_is_one_partition_each(tmp_path):
     np.savez(tmp_path / "v.npz", first=[0, 0, 1], second=["x", "y", "y"])
     assert rows(ca.read_ensemble(tmp_path / "v.npz")) == [(0, "x"), (0, "y"), (1, "y")]
-
-
-def test_compact_npy_codes_are_mapped_not_copied(tmp_path):
-    codes = np.array([[0, 1], [1, 0], [2, 1]], dtype=np.uint8)
-    np.save(tmp_path / "codes.npy", codes)
-    read = ca.read_ensemble(tmp_path / "codes.npy")
-    assert isinstance(read.codes, np.memmap)

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...core.counts import smallest_unsigned
 from ..encode import Dictionary
-from .cells import cell_of
 from .table import Content, DamagedFile, Options, Piece, Table, arrow_array, pa, record_batch, row_ranges
+from .text import cell_of
 
 
 class NpyTable(Table):

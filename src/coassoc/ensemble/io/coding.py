@@ -18,9 +18,9 @@ from ...core.counts import smallest_unsigned
 from ..encode import Dictionary, as_objects, encode_column, no_label, sorted_labels
 from ..rows import Tally, code_integers, tally_integers
 from ..tables import Vocabulary, check_table_shape, column_values, columns_of
-from .cells import id_of, label_of
 from .formats import format_called, open_with
 from .table import CELLS, Options, Package, Piece, Table, arrow_array, naming, pa, record_batch
+from .text import id_of, label_of
 
 pc: Any = Package("pyarrow.compute")
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..encode import Dictionary
-from .cells import MISSING, is_number
 from .coding import batch_columns, ids_in, is_dask
 from .reading import LabelFile
 from .roles import Choice
 from .table import Options, naming
+from .text import MISSING, is_number
 
 _MISSING = {"?", *map(str.lower, MISSING)}
 MOST_CATEGORIES = 50  # different words of a column that becomes one feature per word

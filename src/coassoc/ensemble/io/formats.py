@@ -165,7 +165,6 @@ class FolderTable(Table):
                 )
         self.tables, self.names = tables, first.names
         self.n_rows = sum(table.n_rows or 0 for table in tables)
-        self.guess_ids, self.must_choose = first.guess_ids, first.must_choose
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         for table in self.tables:

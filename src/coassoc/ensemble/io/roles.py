@@ -92,12 +92,12 @@ class Choice:
     def _partitions(self, table: Table, aside: set[str | None]) -> list[str]:
         """Names of the partitions, in the order asked for."""
         names, file = table.names, table.path.name
-        if self.patterns is None and table.must_choose:
+        if self.patterns is None and table.guess == []:
             raise ValueError(
                 f"columns must say which columns of {file} are clusterings, for example columns='leiden*' "
                 f"(--columns 'leiden*'); it has {listing(names)}."
             )
-        found: list[str] = [] if self.patterns is not None else table.guess or names
+        found: list[str] = list(table.guess or names) if self.patterns is None else []
         known = set(names)
         for pattern in self.patterns or ():
             matches = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]

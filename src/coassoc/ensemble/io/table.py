@@ -106,8 +106,7 @@ class Table:
     id_name: str | None = None  # columns that the format itself defines as ids and classes; not among `names`
     class_name: str | None = None
     guess_ids = True  # whether a column may be taken for ids because of its name
-    must_choose = False  # whether the user has to name the partitions
-    guess: list[str] | None = None  # the partitions when the user names none; every column when None
+    guess: list[str] | None = None  # partitions when the user names none: every column when None; [] is an error
     inspect = True  # whether columns may turn out to be no clusterings
     notes: Sequence[str] = ()  # what the user should know, for warnings
     hint = ""  # what may be wrong with the columns, for errors
