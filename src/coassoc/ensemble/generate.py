@@ -247,9 +247,11 @@ def make_ensemble_large(
 
 def _features(block: FileBlock, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    batches = batches_in(block)
-    parts = [part if isinstance(part, np.ndarray) else numbers_in(part, block.columns, block.path) for part in batches]
-    X = np.concatenate(parts)
+    path = Path(block.file)
+    X = np.concatenate([
+        batch if isinstance(batch, np.ndarray) else numbers_in(batch, block.columns, path)
+        for batch in batches_in(block)
+    ])  # fmt: skip
     X = np.ascontiguousarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
     check_finite(X, start, "features")
     return X

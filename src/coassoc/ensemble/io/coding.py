@@ -19,7 +19,7 @@ from ..encode import Dictionary, as_objects, encode_column, no_label, sorted_lab
 from ..rows import Tally, code_integers, tally_integers
 from ..tables import Vocabulary, check_table_shape, column_values, columns_of
 from .formats import format_called, open_with
-from .table import CELLS, Options, Package, Piece, Table, arrow_array, naming, pa, record_batch
+from .table import CELLS, Options, Package, Table, naming, pa
 from .text import id_of, label_of
 
 pc: Any = Package("pyarrow.compute")
@@ -45,11 +45,12 @@ class Source:
         sizes: list[int] = []
         total: list[Tally] = []
         for block in blocks:
-            with naming(block.path) if isinstance(block, FileBlock) else nullcontext():
-                parts = [tally_batch(batch, names, missing) for batch in batches_in(block)]
-            sizes.append(sum(n_rows for n_rows, _ in parts))
-            for _, tallies in parts:
-                total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
+            sizes.append(0)
+            with naming(Path(block.file)) if isinstance(block, FileBlock) else nullcontext():
+                for batch in batches_in(block):
+                    sizes[-1] += len(batch)
+                    tallies = tally_batch(batch, names, missing)
+                    total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
         return sizes, total
 
     @staticmethod
@@ -64,23 +65,18 @@ class FileBlock:
     """Some rows of a file, which any process can read."""
 
     format: str
-    piece: Piece
     columns: tuple[str, ...]
     options: Options
-
-    @property
-    def path(self) -> Path:
-        return Path(self.piece.file)
-
-    @property
-    def rows(self) -> int:
-        return self.piece.rows
+    file: str
+    where: Any  # of a `Piece`
+    rows: int
 
     def read(self) -> list[Any]:
-        with naming(self.path):
-            table = open_with(format_called(self.format), [self.path], self.path, self.options)
+        path = Path(self.file)
+        with naming(path):
+            table = open_with(format_called(self.format), [path], path, self.options)
             try:
-                return list(table.batches(self.columns, where=self.piece.where))
+                return list(table.batches(self.columns, where=self.where))
             finally:
                 table.close()
 
@@ -122,21 +118,14 @@ def batches_in(block: Any) -> list[Any]:
     return [batch for batch in (block.read() if isinstance(block, FileBlock) else [block]) if len(batch)]
 
 
-def batch_columns(batch: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple[Any, np.ndarray | None]]]:
-    """Rows of a record batch, an array or a data frame, and (values, nulls) of each column."""
+def batch_columns(batch: Any, names: Sequence[str]) -> Iterable[tuple[Any, np.ndarray | None]]:
+    """(values, nulls) of each column of a record batch, an array or a data frame."""
     if hasattr(batch, "schema") and hasattr(batch, "num_rows"):
-        return batch.num_rows, (_labels_in(batch, batch.schema.get_field_index(name)) for name in names)
-    found, columns, n_rows = columns_of(batch)
+        return (_labels_in(batch, batch.schema.get_field_index(name)) for name in names)
+    found, columns, _ = columns_of(batch)
     if len(found) != len(names):
         raise ValueError(f"partitions: a block has {len(found)} columns, the table has {len(names)}.")
-    return n_rows, columns
-
-
-def named(batches: Iterable[Any], names: Sequence[str]) -> Iterator[Any]:
-    """Batches whose columns have names: arrays as record batches."""
-    for batch in batches:
-        is_array = isinstance(batch, np.ndarray)
-        yield record_batch(dict(zip(names, map(arrow_array, batch.T)))) if is_array else batch
+    return columns
 
 
 def _are_cells(batch: Any, j: int) -> bool:
@@ -158,12 +147,11 @@ def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictiona
     pieces: dict[str, list[Dictionary]] = {name: [] for name in columns}
     first_row = 0
     for batch in batches:
-        n_rows, pairs = batch_columns(batch, columns)
-        for name, (values, nulls) in zip(columns, pairs):
+        for name, (values, nulls) in zip(columns, batch_columns(batch, columns)):
             if not isinstance(values, Dictionary):
                 values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=first_row).dictionary()
             pieces[name].append(values)
-        first_row += n_rows
+        first_row += len(batch)
     return {name: Dictionary.join(pieces.pop(name)) for name in columns}
 
 
@@ -181,20 +169,19 @@ def ids_in(batch: Any, name: str) -> np.ndarray:
 # -- what labels there are -----------------------------------------------------------------------------------------
 
 
-def tally_batch(table: Any, names: Sequence[str], missing: str) -> tuple[int, list[Tally]]:
-    """Rows of a batch and the tally of each column."""
-    whole = tally_integers(table, missing != "nan")
+def tally_batch(batch: Any, names: Sequence[str], missing: str) -> list[Tally]:
+    """The tally of each column."""
+    whole = tally_integers(batch, missing != "nan")
     if whole is not None and len(names) == len(whole):
-        return len(table), whole
-    n_rows, columns = batch_columns(table, names)
+        return whole
     found = []
-    for name, (values, nulls) in zip(names, columns):
+    for name, (values, nulls) in zip(names, batch_columns(batch, names)):
         column = encode_column(values, nulls, name, "nan" if missing == "nan" else "negative", allow_empty=True)
         counts, labels = np.bincount(column.codes, minlength=column.n_clusters + 1), column.categories
         if labels.dtype.kind in "iu" and (not len(labels) or int(labels[-1]) < 1 << 63):
             labels = labels.astype(np.int64)  # so that blocks of other widths compare exactly
         found.append(Tally(labels, counts[: column.n_clusters], int(counts[-1])))
-    return n_rows, found
+    return found
 
 
 def _merged(tallies: Sequence[Tally]) -> Tally:
@@ -249,9 +236,8 @@ class Coding(Vocabulary):
             quickly = code_integers(table, self.labels, self.missing != "nan", self.dtype)
             if quickly is not None:
                 return quickly
-        n_rows, columns = batch_columns(table, self.names)
-        codes = np.empty((n_rows, len(self.names)), dtype=self.dtype)
-        for j, (values, nulls) in enumerate(columns):
+        codes = np.empty((len(table), len(self.names)), dtype=self.dtype)
+        for j, (values, nulls) in enumerate(batch_columns(table, self.names)):
             codes[:, j] = self.codes_of_column(j, values, nulls)
         return codes
 

@@ -101,13 +101,12 @@ def numbers_in(
 
     A cell that is no number is an error; with `words`, the name of its column is added to these instead.
     """
-    n_rows, columns = batch_columns(batch, names)
-    numbers = np.full((n_rows, len(names)), np.nan)
-    for j, (name, (values, nulls)) in enumerate(zip(names, columns)):
+    numbers = np.full((len(batch), len(names)), np.nan)
+    for j, (name, (values, nulls)) in enumerate(zip(names, batch_columns(batch, names))):
         if not isinstance(values, Dictionary) and values.dtype.kind in "fiub":
             numbers[:, j] = values if nulls is None else np.where(nulls, np.nan, values)
             continue
-        column = values if isinstance(values, Dictionary) else Dictionary(np.arange(n_rows), values)
+        column = values if isinstance(values, Dictionary) else Dictionary(np.arange(len(batch)), values)
         texts = ["" if label is None else str(label).strip() for label in column.labels.tolist()]
         wrong = [i for i, text in enumerate(texts) if not is_number(text) and text.lower() not in _MISSING]
         if wrong and words is None:

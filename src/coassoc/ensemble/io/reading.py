@@ -19,10 +19,10 @@ import numpy as np
 
 from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
-from .coding import FileBlock, Source, gather, ids_in, named
+from .coding import FileBlock, Source, gather, ids_in
 from .formats import open_table
 from .roles import HEAD_ROWS, Choice
-from .table import Options, Table, naming
+from .table import Options, Table, arrow_array, naming, record_batch
 
 
 def read_ensemble(
@@ -164,12 +164,14 @@ class LabelFile(Source):
     def blocks(self) -> list[FileBlock]:  # type: ignore[override]
         """The table in pieces that any process can read."""
         columns, options = tuple(self.names), self.table.options
-        return [FileBlock(self.format.name, piece, columns, options) for piece in self.table.pieces()]
+        return [FileBlock(self.format.name, columns, options, *piece) for piece in self.table.pieces()]
 
     def _read(self, columns: list[str]) -> Iterator[Any]:
         """Batches of some columns; columns of arrays get names where they play several parts."""
         batches = self.table.batches(columns, self.roles.ids)
-        return batches if columns == self.roles.partitions else named(batches, columns)
+        if self.table.array is None or columns == self.roles.partitions:
+            return batches
+        return (record_batch(dict(zip(columns, map(arrow_array, batch.T)))) for batch in batches)
 
     def batches(self, all_roles: bool = False) -> Iterator[Any]:
         """The partitions, or all columns: the first time from where looking at the first rows has left off."""

@@ -116,10 +116,9 @@ class Choice:
         values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
         left, name = HEAD_ROWS, table.path.name
         for batch in batches:
-            n_rows, columns = batch_columns(batch, roles.partitions)
-            for partition, column in zip(roles.partitions, columns):
+            for partition, column in zip(roles.partitions, batch_columns(batch, roles.partitions)):
                 values[partition] += _present(column, left)
-            left = max(0, left - n_rows)
+            left = max(0, left - len(batch))
         n_rows = table.n_rows or max(map(len, values.values()))
         if len(roles.partitions) >= max(_MANY_COLUMNS, 10 * n_rows):
             warnings.warn(

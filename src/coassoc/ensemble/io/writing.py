@@ -6,6 +6,7 @@ import gzip
 import io
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -288,7 +289,7 @@ def _ids_of_blocks(ensemble: Any, sizes: Sequence[int]) -> list[Any]:
         groups.append([])
         while end < stop:
             block = next(blocks)
-            groups[-1].append(FileBlock(block.format, block.piece, (name,), block.options))
+            groups[-1].append(replace(block, columns=(name,)))
             end += block.rows
     return [(name, group) for group in groups]
 
