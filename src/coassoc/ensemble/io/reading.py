@@ -217,15 +217,18 @@ class LabelFile(Source):
 def check_ids(ids: np.ndarray, path: Path, name: str) -> np.ndarray:
     """Ids; each names one item."""
     what = f"the ids of {path.name}" if name.startswith("\x00") else f"id_column {name!r} of {path.name}"
-    known: set[Any] = set()
-    for row, value in enumerate(ids.tolist(), 1):
+    values = ids.tolist()
+    known = set(values)
+    if len(known) == len(values) and not known & {None, ""}:  # the usual case, quickly
+        return ids
+    for row, value in enumerate(values, 1):
         if value is None or value == "":
             raise ValueError(f"{what}: empty in row {row}; give every item an id.")
-        if value in known:
+        if value not in known:
             raise ValueError(
                 f"{what} repeats {str(value)[:80]!r} (row {row}); ids must differ, or pass id_column=False (--no-id)."
             )
-        known.add(value)
+        known.remove(value)
     return ids
 
 
