@@ -77,13 +77,12 @@ def find_format(head: bytes, path: Path, wanted: str | None = None) -> Format:
     for what, magic in _FOREIGN.items():
         if head.startswith(magic):
             raise ValueError(f"{path.name} is {what}, not a label table; supported are {', '.join(format_names())}.")
-    text = next(known for known in formats() if known.is_text)
     if (promised is not None and promised.magic) or path.suffix.lower() in _FOREIGN_NAMES:
         raise ValueError(
             f"{path.name} is named {path.suffix} but holds something else, by its first bytes; if it is a text "
-            f"table, rename it to {text.suffixes[0]} or pass format={text.name!r} (--format {text.name})."
+            "table, rename it to .csv or pass format='csv' (--format csv)."
         )
-    return promised or text
+    return promised or TextTable
 
 
 def source_files(path: Path, format: str | None = None) -> tuple[list[Path], Format]:

@@ -57,12 +57,14 @@ class Choice:
     def roles(self, table: Table) -> Roles:
         """The parts that the columns of a table play, by their names."""
         guess = self.patterns is None and table.guess_ids
-        ids = self._aside(table, self.id_column, "id_column")
+        ids, classes = (name if isinstance(name, str) else None for name in (self.id_column, self.class_column))
+        for name, argument in ((ids, "id_column"), (classes, "class_column")):
+            if name is not None:
+                table.require(name, argument)
         if ids is None and self.id_column is not False:
             first = table.names[0] if table.guess_ids and table.names else None
             usual = first is not None and is_id_name(first) and first not in (self.patterns or ())
             ids = first if usual else table.id_name
-        classes = self._aside(table, self.class_column, "class_column")
         if classes is None and self.class_column is not False:
             usual_names = filter(is_class_name, table.names if guess else ())
             classes = next((name for name in usual_names if not self._excluded(name)), table.class_name)
@@ -77,14 +79,6 @@ class Choice:
             stacklevel=5,
         )
         return Roles(kept, ids, likely[0] if classes is None else classes)
-
-    @staticmethod
-    def _aside(table: Table, name: Any, argument: str) -> str | None:
-        """The column that the user named for ids or classes."""
-        if not isinstance(name, str):
-            return None
-        table.require(name, argument)
-        return name
 
     def _excluded(self, name: str) -> bool:
         return any(name == pattern or fnmatchcase(name, pattern) for pattern in self.exclude)
