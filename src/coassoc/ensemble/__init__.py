@@ -8,11 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .ensemble import Ensemble, check_ensemble
-    from .generate import make_ensemble, make_ensemble_large
-    from .io.reading import read_ensemble
-    from .io.writing import write_ensemble, write_labels
-    from .stored import StoredEnsemble
+    from .ensemble import Ensemble as Ensemble
+    from .ensemble import check_ensemble as check_ensemble
+    from .generate import make_ensemble as make_ensemble
+    from .generate import make_ensemble_large as make_ensemble_large
+    from .io.reading import read_ensemble as read_ensemble
+    from .io.writing import write_ensemble as write_ensemble
+    from .io.writing import write_labels as write_labels
+    from .stored import StoredEnsemble as StoredEnsemble
 
 _MODULES = {
     "Ensemble": "ensemble",
@@ -25,16 +28,6 @@ _MODULES = {
     "write_ensemble": "io.writing",
     "write_labels": "io.writing",
 }
-__all__ = [
-    "Ensemble",
-    "StoredEnsemble",
-    "check_ensemble",
-    "make_ensemble",
-    "make_ensemble_large",
-    "read_ensemble",
-    "write_ensemble",
-    "write_labels",
-]
 
 
 if not TYPE_CHECKING:

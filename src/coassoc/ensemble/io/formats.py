@@ -89,8 +89,6 @@ def source_files(path: Path, format: str | None = None) -> tuple[list[Path], For
     """The files that make one table (one, or those of a folder), and their format."""
     if format is not None:
         format_called(format)
-    if not path.exists():
-        raise FileNotFoundError(2, "no file or folder", str(path))
     if path.is_dir():
         return _folder_files(path, format)
     with open_file(path) as file:
