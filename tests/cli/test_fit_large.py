@@ -9,7 +9,7 @@ import pytest
 
 import coassoc as ca
 from coassoc.cli import main
-from coassoc.ensemble.io.parts import write_parts
+from coassoc.ensemble.io.writing import write_parts
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import coassoc as ca
@@ -105,11 +104,3 @@ def test_bad_communities_are_refused(given, settings, error, words):
 def test_other_constructors_name_this_one(make, given):
     with pytest.raises(TypeError, match=r"Ensemble.from_communities"):
         make(given)
-
-
-def test_the_consensus_of_communities_is_that_of_their_labels():
-    graph = nx.karate_club_graph()
-    runs = [nx.community.louvain_communities(graph, seed=seed) for seed in range(6)]
-    table = np.array([[next(c for c, members in enumerate(run) if v in members) for run in runs] for v in graph])
-    ours = ca.HBGF(3, random_state=0).fit(ca.Ensemble.from_communities(runs))
-    assert ours.labels_.tolist() == ca.HBGF(3, random_state=0).fit(table).labels_.tolist()

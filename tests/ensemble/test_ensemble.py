@@ -307,8 +307,3 @@ def test_lone_missing_items_are_never_met_again():
     assert not ens.has_missing
     assert ens.encode([[None, 1]]).tolist() == [[3, 0]]
     assert ens.encode(ens).tolist() == [[0, 0], [3, 0], [3, 1]]
-
-
-def test_the_text_of_an_ensemble_says_its_shape():
-    assert repr(ca.Ensemble(TABLE)) == "Ensemble(5 items, 2 clusterings of 2-3 clusters, uint8, some labels missing)"
-    assert repr(ca.Ensemble([[0, 1]])) == "Ensemble(1 items, 2 clusterings of 1 clusters, uint8)"

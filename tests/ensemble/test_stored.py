@@ -75,6 +75,7 @@ def test_npy_of_codes_is_mapped_as_it_is(tmp_path):
     stored = ca.Ensemble(tmp_path / "t.npy")
     assert_same_ensemble(stored, ca.Ensemble(table))
     assert str(stored.codes.filename).endswith("t.npy")
+    assert isinstance(ca.read_ensemble(tmp_path / "t.npy").codes, np.memmap)
 
 
 def test_fits_and_predictions_are_those_of_the_table(folder):
@@ -123,3 +124,10 @@ def test_bytes_whose_text_sorts_otherwise_keep_their_codes(tmp_path):
     for found in (ca.Ensemble(labels), ca.Ensemble(tmp_path / "labels.npy")):
         shown = found.categories[0][np.asarray(found.codes)[:, 0]]
         assert shown.tolist() == [str(label) for label in labels[:, 0].tolist()]
+
+
+def test_empty_blocks_of_a_dask_array_are_left_out():
+    da = pytest.importorskip("dask.array")
+    table = np.array([[9, 9], [9, 9], [0, 3], [1, 3], [1, 4]])
+    given = da.from_array(table, chunks=(2, 2))[da.from_array(table[:, 0] < 9, chunks=2)]  # of unknown sizes
+    assert (ca.Ensemble(given).codes == ca.Ensemble(table[2:]).codes).all()

@@ -11,8 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ..ensemble import Ensemble, make_ensemble, make_ensemble_large
-from ..ensemble.io.coding import source_of
-from ..ensemble.io.features import read_features
+from ..ensemble.io.features import features_in, read_features
 from ..ensemble.io.formats import endings
 from ..ensemble.io.writing import table_format, write_ensemble
 from ..report.plain_text import span
@@ -120,7 +119,7 @@ def _run_large(args: argparse.Namespace) -> int:
     for option, given in asked.items():
         if given:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
-    names = source_of(args.features).names
+    names = features_in(args.features).names
     columns = [name for name in names if name not in args.exclude] if args.exclude else None
     with common.Progress("blocks", args.quiet or args.json, every=5.0) as progress:
         ensemble = make_ensemble_large(

@@ -21,8 +21,7 @@ from ..ensemble import StoredEnsemble, write_labels
 from ..ensemble.io.coding import is_dask
 from ..ensemble.io.formats import format_called
 from ..ensemble.io.output import check_outputs
-from ..ensemble.io.parts import write_parts
-from ..ensemble.io.writing import joins_source, several, table_format
+from ..ensemble.io.writing import joins_source, several, table_format, write_parts
 from ..metrics import nmi
 from ..metrics.align import count_labels, ranks_by_size, ranks_of_counted
 from ..metrics.counting import mean_nmi

@@ -8,12 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .ensemble import Ensemble, check_ensemble
-    from .generate import make_ensemble
-    from .generate_large import make_ensemble_large
-    from .io.reading import read_ensemble
-    from .io.writing import write_ensemble, write_labels
-    from .stored import StoredEnsemble
+    from .ensemble import Ensemble as Ensemble
+    from .ensemble import check_ensemble as check_ensemble
+    from .generate import make_ensemble as make_ensemble
+    from .generate import make_ensemble_large as make_ensemble_large
+    from .io.reading import read_ensemble as read_ensemble
+    from .io.writing import write_ensemble as write_ensemble
+    from .io.writing import write_labels as write_labels
+    from .stored import StoredEnsemble as StoredEnsemble
 
 _MODULES = {
     "Ensemble": "ensemble",
@@ -21,21 +23,11 @@ _MODULES = {
     "DeviceEnsemble": "gpu",  # Ensemble(array on a GPU) makes one
     "StoredEnsemble": "stored",  # Ensemble(path) makes one
     "make_ensemble": "generate",
-    "make_ensemble_large": "generate_large",
+    "make_ensemble_large": "generate",
     "read_ensemble": "io.reading",
     "write_ensemble": "io.writing",
     "write_labels": "io.writing",
 }
-__all__ = [
-    "Ensemble",
-    "StoredEnsemble",
-    "check_ensemble",
-    "make_ensemble",
-    "make_ensemble_large",
-    "read_ensemble",
-    "write_ensemble",
-    "write_labels",
-]
 
 
 if not TYPE_CHECKING:

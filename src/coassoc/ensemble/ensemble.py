@@ -16,7 +16,7 @@ from .io.coding import Coding
 from .io.roles import warn_of_odd_columns
 from .memberships import check_no_memberships, drawn_labels, is_membership_matrix
 from .pairs import check_pairs, graph_shares, is_graph, pair_shares
-from .rows import count_codes, distinct_rows, row_chunks, tally_integers
+from .rows import count_values, distinct_rows, row_chunks, tally_integers
 from .tables import Vocabulary, check_table_shape, column_values, columns_of
 
 
@@ -335,7 +335,7 @@ class Ensemble(Loadable):
                     f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing label), "
                     f"got {highest}."
                 )
-        return count_codes(codes, int(n_clusters.max()) + 1)
+        return count_values(codes, np.zeros_like(n_clusters), n_clusters)
 
     def _store(self, codes, n_clusters, sizes, names, categories) -> None:
         self.codes = codes

@@ -48,13 +48,8 @@ def tally_integers(table: Any, negative_is_missing: bool) -> list[Tally] | None:
     ranges = ranges_of(table)
     if ranges is None:
         return None
-    low, high = ranges
-    counts = [np.zeros(b - a + 1, dtype=np.int64) for a, b in zip(low.tolist(), high.tolist())]
-    for _, columns in transposed_blocks(table, low):
-        for column, count in zip(columns, counts):
-            count += np.bincount(column, minlength=len(count))
     tallies = []
-    for first, count in zip(low.tolist(), counts):
+    for first, count in zip(ranges[0].tolist(), count_values(table, *ranges)):
         n_negative = min(max(-first, 0), len(count)) if negative_is_missing else 0
         used = np.flatnonzero(count[n_negative:])
         known = count[n_negative:][used]
@@ -102,10 +97,10 @@ def are_codes(table: np.ndarray, labels: Sequence[np.ndarray], dtype: Any) -> bo
     )
 
 
-def transposed_blocks(table: np.ndarray, low: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
+def transposed_blocks(table: np.ndarray, low: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """First row and transposed cells (p, rows) of each block, minus `low`, as indices; valid until the next block."""
     step = min(max(1, _BLOCK_CELLS // table.shape[1]), len(table))
-    shift = low[:, None] if low is not None and low.any() else None
+    shift = low[:, None] if low.any() else None
     buffer = np.empty((table.shape[1], step), dtype=np.intp)  # reused: allocating costs more than the work
     for start in range(0, len(table), step):
         block = table[start : start + step]
@@ -138,12 +133,10 @@ def row_chunks(codes: np.ndarray) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, len(codes))
 
 
-def count_codes(codes: np.ndarray, n_values: int) -> np.ndarray:
-    """How often each code value occurs in each column, shape (n_partitions, n_values)."""
-    longest = int(codes.max()) + 1 if codes.size else 0
-    counts = np.zeros((codes.shape[1], max(n_values, longest)), dtype=np.int64)
-    for _, columns in transposed_blocks(codes):
-        for j, column in enumerate(columns):
-            of_block = np.bincount(column)
-            counts[j, : len(of_block)] += of_block
+def count_values(table: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+    """How often each number from `low` to `high`, which no other exceeds, occurs in each column."""
+    counts = [np.zeros(size, dtype=np.int64) for size in (high - low + 1).tolist()]
+    for _, columns in transposed_blocks(table, low):
+        for column, count in zip(columns, counts):
+            count += np.bincount(column, minlength=len(count))
     return counts

@@ -16,7 +16,7 @@ from ..engines.memory import available_bytes, file_array
 from ..engines.stream.engine import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble
-from .io.coding import Coding, DaskSource, Source, existing, is_dask
+from .io.coding import Coding, DaskSource, Source, is_dask
 from .io.reading import LabelFile
 from .io.roles import Choice
 from .io.table import Options, naming
@@ -85,9 +85,11 @@ class StoredEnsemble(Ensemble):
             self.source: Source = DaskSource(table, columns)
         else:
             if not isinstance(table, LabelFile):
+                if not Path(table).exists():
+                    raise FileNotFoundError(2, "partitions: no file or folder", str(table))
                 choice = Choice(columns, exclude, id_column, class_column)
                 options = Options(delimiter, header, max_bytes, trusted)
-                table = LabelFile(existing(table, "partitions"), choice, format, options)
+                table = LabelFile(Path(table), choice, format, options)
             self._file = self.source = table
         self.missing, self.directory = missing, directory
         self.names = self.source.names
@@ -113,17 +115,12 @@ class StoredEnsemble(Ensemble):
                 self._block_sizes, tallies = counted
                 if sum(self._block_sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
-                self._known = Coding.of(tallies, self.names, self.missing)
-                if tally is None:
-                    self._use_file(self._known)
+                self._known = known = Coding.of(tallies, self.names, self.missing)
+                table = source.table
+                array = table.array if tally is None and table is not None and self.names == table.names else None
+                if array is not None and array.flags.c_contiguous and are_codes(array, known.labels, known.dtype):
+                    self._codes = array  # codes in a file are used as they are
         return self._known
-
-    def _use_file(self, coding: Coding) -> None:
-        """Use an array of codes in a file as it is."""
-        table = self.source.table
-        mapped = table.array if table is not None and self.names == table.names else None
-        if mapped is not None and mapped.flags.c_contiguous and are_codes(mapped, coding.labels, coding.dtype):
-            self._codes = mapped
 
     @property
     def is_coded(self) -> bool:
@@ -133,20 +130,14 @@ class StoredEnsemble(Ensemble):
     @property
     def codes(self) -> np.ndarray:  # type: ignore[override]
         """Codes, in a mapped file."""
+        coding = self.scan()
         if self._codes is None:
-            coding = self.scan()
-            if self._codes is None:
-                self._codes = self._write_codes(coding)
+            codes, start = file_array((self.n_samples, self.n_partitions), coding.dtype, self.directory), 0
+            for batch in self.source.batches():
+                codes[start : start + len(batch)] = coding.codes_of(batch)
+                start += len(batch)
+            self._codes = codes
         return self._codes
-
-    def _write_codes(self, coding: Coding) -> np.ndarray:
-        codes = file_array((self.n_samples, self.n_partitions), coding.dtype, self.directory)
-        start = 0
-        for batch in self.source.batches():
-            part = coding.codes_of(batch)
-            codes[start : start + len(part)] = part
-            start += len(part)
-        return codes
 
     @property
     def id_column(self) -> str | None:

@@ -108,21 +108,16 @@ def _from_pandas(series: Any) -> tuple[Any, np.ndarray | None]:
 def _from_polars(series: Any) -> tuple[Any, np.ndarray | None]:
     import polars as pl
 
-    nulls = _or_none(series.is_null().to_numpy())
-    if series.dtype.is_integer() or series.dtype == pl.Boolean:
-        filled = series if nulls is None else series.fill_null(False if series.dtype == pl.Boolean else 0)
-        return filled.to_numpy(), nulls
-    if series.dtype.is_float():
-        return (series if nulls is None else series.fill_null(float("nan"))).to_numpy(), None
-    if series.dtype in (pl.String, pl.Categorical) or isinstance(series.dtype, pl.Enum):
-        text = series.cast(pl.String)
-        labels = text.drop_nulls().unique(maintain_order=True)
-        if not len(labels):
-            return Dictionary(np.full(len(series), -1), np.empty(0, dtype=object)), None
-        places = pl.Series(range(len(labels)), dtype=pl.Int32)
-        indices = text.replace_strict(labels, places, default=-1, return_dtype=pl.Int32).fill_null(-1)
-        return Dictionary(indices.to_numpy(), np.array(labels.to_list(), dtype=object)), None
-    return as_objects(series.to_list()), nulls
+    kind = series.dtype
+    is_text = kind in (pl.String, pl.Categorical) or isinstance(kind, pl.Enum)
+    is_whole = kind.is_integer() or kind == pl.Boolean
+    if kind.is_float() or (is_whole and not series.null_count()):
+        return series.to_numpy(), None  # a null among floats is NaN
+    if not is_whole and not is_text:
+        return as_objects(series.to_list()), None
+    series = series.cast(pl.String) if is_text else series
+    indices = series.rank("dense").cast(pl.Int64).fill_null(0).to_numpy() - 1
+    return Dictionary(indices, as_objects(series.drop_nulls().unique().sort().to_list())), None
 
 
 def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
+from coassoc.ensemble import StoredEnsemble
 from oracle import label_rows as rows
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -34,8 +35,10 @@ def test_npz_of_named_vectors_is_one_partition_each(tmp_path):
     assert rows(ca.read_ensemble(tmp_path / "v.npz")) == [(0, "x"), (0, "y"), (1, "y")]
 
 
-def test_compact_npy_codes_are_mapped_not_copied(tmp_path):
-    codes = np.array([[0, 1], [1, 0], [2, 1]], dtype=np.uint8)
-    np.save(tmp_path / "codes.npy", codes)
-    read = ca.read_ensemble(tmp_path / "codes.npy")
-    assert isinstance(read.codes, np.memmap)
+def test_a_column_of_an_npy_file_may_hold_ids(tmp_path):
+    pytest.importorskip("pyarrow")
+    np.save(tmp_path / "t.npy", np.array([[7, 0, 1], [8, 0, 1], [9, 1, 0]]))
+    for read in (ca.read_ensemble, StoredEnsemble):
+        found = read(tmp_path / "t.npy", id_column="0", class_column="2")
+        assert found.item_ids.tolist() == [7, 8, 9] and found.classes.tolist() == [1, 1, 0]
+        assert rows(found) == [(0,), (0,), (1,)]

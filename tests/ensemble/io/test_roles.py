@@ -19,6 +19,12 @@ def test_a_first_column_with_a_name_for_ids_holds_ids(read, name):
     assert read(f"{name},a\n00,0\n01,1\n", id_column=False).names == [name, "a"]
 
 
+def test_a_column_that_the_file_lacks_is_told_by_its_argument(read):
+    for argument in ("id_column", "class_column"):
+        with pytest.raises(ValueError, match=f"{argument}: t.csv has no column 'z'; it has 'a', 'b'"):
+            read("a,b\n0,1\n1,0\n", **{argument: "z"})
+
+
 def test_a_column_without_repeated_values_is_left_out_with_a_warning(read):
     content = "customer,a,b\n" + "".join(f"{7 * i},{i % 3},{i % 2}\n" for i in range(30))
     with pytest.warns(UserWarning, match=r"left out 'customer' \(hardly any value.*clusterings are 'a', 'b'.*columns="):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import pickle
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
+from coassoc.ensemble import StoredEnsemble
 from oracle import label_rows as rows
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -152,6 +154,20 @@ def test_gzip_text_is_read_and_written(tmp_path):
     (tmp_path / "in.csv.gz").write_bytes(gzip.compress(b"id,a\nx,0\ny,1\n"))
     ca.write_labels(tmp_path / "out.csv.gz", [1, 0], source=tmp_path / "in.csv.gz")
     assert gzip.decompress((tmp_path / "out.csv.gz").read_bytes()) == b"id,a,consensus\nx,0,1\ny,1,0\n"
+
+
+@pytest.mark.parametrize("eol", ["\n", "\r\n"])
+def test_pieces_read_alone_as_on_a_cluster_give_the_codes_of_the_whole(tmp_path, monkeypatch, eol):
+    monkeypatch.setattr("coassoc.ensemble.io.text._BLOCK_BYTES", 500)
+    rows = [f'"x{eol}{i}";{i % 3};w{i % 4}' for i in range(300)]
+    (tmp_path / "t.csv").write_bytes(eol.join(["id;a;b", *rows, "", ""]).encode())
+    expected, stored = ca.read_ensemble(tmp_path / "t.csv"), StoredEnsemble(tmp_path / "t.csv")
+    blocks = pickle.loads(pickle.dumps(stored.source.blocks))
+    assert len(blocks) > 5 and sum(block.rows for block in blocks) == 300
+    sizes, _ = stored.source.tally(blocks, stored.names, "negative")
+    assert sizes == [block.rows for block in blocks]
+    assert (stored.scan().codes_of_blocks(blocks) == expected.codes).all()
+    assert stored.item_ids.tolist() == expected.item_ids.tolist() == [f"x{eol}{i}" for i in range(300)]
 
 
 cells = st.one_of(st.integers(-3, 12).map(str), st.sampled_from(["", "NA", "a", "b c", 'q"', "x,y", "é"]))

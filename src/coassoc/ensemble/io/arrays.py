@@ -10,8 +10,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .cells import cell_of
+from ...core.counts import smallest_unsigned
+from ..encode import Dictionary
 from .table import Content, DamagedFile, Options, Piece, Table, arrow_array, pa, record_batch, row_ranges
+from .text import cell_of
 
 
 class NpyTable(Table):
@@ -47,9 +49,10 @@ class NpyTable(Table):
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:
-        (first, *_), ensemble = content.columns.values(), content.ensemble
+        columns = list(content.columns.values())
         with open(target, "wb") as out:
-            np.save(out, first if ensemble is None else _integers(ensemble), allow_pickle=False)
+            is_array = isinstance(columns[0], np.ndarray)
+            np.save(out, columns[0] if is_array else _integers(columns), allow_pickle=False)
 
 
 def _checked(array: np.ndarray, name: str) -> np.ndarray:
@@ -161,13 +164,15 @@ class NpzTable(Table):
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:
-        arrays, ensemble = dict(content.columns), content.ensemble
-        if ensemble is not None:
-            arrays = {"codes": ensemble.codes, "n_clusters": ensemble.n_clusters, "names": _texts(ensemble.names)}
-            plain = [np.arange(k) for k in ensemble.n_clusters]
-            labels = [known if len(known) == len(own) else own for known, own in zip(ensemble.categories, plain)]
-            if not all(map(np.array_equal, labels, plain)):
-                arrays["labels"] = _texts([cell_of(label) for known in labels for label in known.tolist()])
+        arrays, columns = dict(content.columns), list(content.columns.values())
+        if isinstance(columns[0], Dictionary):
+            counts = [len(column.labels) for column in columns]
+            codes = [np.where(column.indices < 0, k, column.indices) for column, k in zip(columns, counts)]
+            arrays = {"codes": np.column_stack(codes).astype(smallest_unsigned(max(counts) + 1))}
+            arrays |= {"n_clusters": np.array(counts), "names": _texts(content.columns)}
+            labels = [label for column in columns for label in column.labels.tolist()]
+            if labels != [code for k in counts for code in range(k)]:
+                arrays["labels"] = _texts(map(cell_of, labels))
         if content.item_ids is not None:
             arrays["item_ids"] = _texts(content.item_ids)
         if content.classes is not None:
@@ -176,17 +181,12 @@ class NpzTable(Table):
             np.savez_compressed(out, allow_pickle=False, **arrays)
 
 
-def _integers(ensemble: Any) -> np.ndarray:
+def _integers(columns: list[Dictionary]) -> np.ndarray:
     """Labels as the smallest integers that hold them, −1 where missing; codes where labels are no such integers."""
-    plain = all(
-        labels.dtype.kind in "iu" and (labels >= 0).all() and len(labels) == k
-        for labels, k in zip(ensemble.categories, ensemble.n_clusters)
-    )
-    columns = []
-    for j in range(ensemble.n_partitions):
-        codes = ensemble.partition(j)
-        columns.append(np.append(ensemble.categories[j].astype(object), -1)[codes] if plain else codes)
-    table = np.column_stack(columns)
+    plain = all(column.labels.dtype.kind in "iu" and (column.labels >= 0).all() for column in columns)
+    table = np.column_stack([
+        np.append(column.labels.astype(object), -1)[column.indices] if plain else column.indices for column in columns
+    ])  # fmt: skip
     low, high = int(table.min()), int(table.max())
     return table.astype(np.min_scalar_type(high) if low >= 0 else np.min_scalar_type(-1 - high))
 

@@ -18,7 +18,7 @@ from typing import Any
 from .formats import format_called, open_here
 from .table import Options, TooLarge, naming, pa
 
-_DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "must_choose", "guess", "inspect", "notes")
+_DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "guess", "inspect", "notes")
 
 
 def serve(source: Any, out: Any) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ from ...core.counts import smallest_unsigned
 from ..encode import Dictionary, as_objects, encode_column, no_label, sorted_labels
 from ..rows import Tally, code_integers, tally_integers
 from ..tables import Vocabulary, check_table_shape, column_values, columns_of
-from .cells import id_of, label_of
-from .formats import format_called, open_table, open_with
-from .table import CELLS, Format, Options, Package, Piece, Table, arrow_array, naming, pa, record_batch
+from .formats import format_called, open_with
+from .table import CELLS, Options, Package, Table, naming, pa
+from .text import id_of, label_of
 
 pc: Any = Package("pyarrow.compute")
 
@@ -31,7 +30,7 @@ class Source:
 
     names: list[str]
     n_rows: int | None
-    kind: str  # name of the file format, or "dask"
+    kind: str  # "file" or "dask"
     what: str  # for messages
     blocks: Sequence[Any]  # in row order
     table: Table | None = None  # of a file
@@ -46,17 +45,19 @@ class Source:
         sizes: list[int] = []
         total: list[Tally] = []
         for block in blocks:
-            with naming(block.path) if isinstance(block, FileBlock) else nullcontext():
-                parts = [tally_batch(batch, names, missing) for batch in batches_in(block)]
-            sizes.append(sum(n_rows for n_rows, _ in parts))
-            for _, tallies in parts:
-                total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
+            sizes.append(0)
+            with naming(Path(block.file)) if isinstance(block, FileBlock) else nullcontext():
+                for batch in batches_in(block):
+                    sizes[-1] += len(batch)
+                    tallies = tally_batch(batch, names, missing)
+                    total = [_merged(pair) for pair in zip(total, tallies)] if total else tallies
         return sizes, total
 
     @staticmethod
     def merge(parts: Sequence[tuple[list[int], list[Tally]]]) -> tuple[list[int], list[Tally]]:
         """Rows of all blocks and the tallies of all of them together."""
-        return [size for part in parts for size in part[0]], [_merged(one) for one in zip(*(part[1] for part in parts))]
+        tallies = [part[1] for part in parts if part[1]]  # empty blocks have none
+        return [size for part in parts for size in part[0]], [_merged(one) for one in zip(*tallies)]
 
 
 @dataclass(frozen=True)
@@ -64,40 +65,20 @@ class FileBlock:
     """Some rows of a file, which any process can read."""
 
     format: str
-    piece: Piece
     columns: tuple[str, ...]
     options: Options
-
-    @property
-    def path(self) -> Path:
-        return Path(self.piece.file)
-
-    @property
-    def rows(self) -> int:
-        return self.piece.rows
+    file: str
+    where: Any  # of a `Piece`
+    rows: int
 
     def read(self) -> list[Any]:
-        with naming(self.path):
-            table = open_with(format_called(self.format), [self.path], self.path, self.options)
+        path = Path(self.file)
+        with naming(path):
+            table = open_with(format_called(self.format), [path], path, self.options)
             try:
-                return list(table.batches(self.columns, where=self.piece.where))
+                return list(table.batches(self.columns, where=self.where))
             finally:
                 table.close()
-
-
-class FileSource(Source):
-    """Columns of an open table."""
-
-    def __init__(self, table: Table, known: Format, names: list[str]):
-        check_table_shape((1 if table.n_rows is None else table.n_rows, len(names)))
-        self.table, self.kind, self.names = table, known.name, names
-        self.n_rows, self.what = table.n_rows, table.path.name
-
-    @cached_property
-    def blocks(self) -> list[FileBlock]:  # type: ignore[override]
-        assert self.table is not None
-        columns, options = tuple(self.names), self.table.settled()
-        return [FileBlock(self.kind, piece, columns, options) for piece in self.table.pieces()]
 
 
 class DaskSource(Source):
@@ -120,7 +101,7 @@ class DaskSource(Source):
         check_table_shape((1 if self.n_rows is None else self.n_rows, len(self.names)))
 
     def batches(self) -> Iterator[Any]:
-        return (block.compute() for block in self.blocks)
+        return (batch for block in self.blocks if len(batch := block.compute()))
 
 
 def is_dask(table: Any) -> bool:
@@ -129,52 +110,22 @@ def is_dask(table: Any) -> bool:
     return module in ("dask", "dask_expr") and hasattr(table, "to_delayed") and hasattr(table, "ndim")
 
 
-def source_of(table: Any, columns: Sequence[str] | None = None) -> FileSource:
-    """Blocks of a file of features, or of a folder of files; every column when `columns` is None."""
-    if is_dask(table):
-        raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
-    path = existing(table, "features")
-    with naming(path):
-        opened, known = open_table(path, None, Options(trusted=True))
-        wanted = opened.names if columns is None else list(columns)
-        for name in wanted:
-            opened.require(name, "columns")
-        return FileSource(opened, known, wanted)
-
-
-def existing(table: Any, name: str) -> Path:
-    """The path given as argument `name`, which exists."""
-    path = Path(table)
-    if not path.exists():
-        raise FileNotFoundError(2, f"{name}: no file or folder", str(path))
-    return path
-
-
 # -- what a batch holds --------------------------------------------------------------------------------------------
 
 
 def batches_in(block: Any) -> list[Any]:
-    """The tables in a block, which a cluster may have computed already."""
-    return block.read() if isinstance(block, FileBlock) else [block]
+    """The tables with rows in a block, which a cluster may have computed already."""
+    return [batch for batch in (block.read() if isinstance(block, FileBlock) else [block]) if len(batch)]
 
 
-def batch_columns(batch: Any, names: Sequence[str]) -> tuple[int, Iterable[tuple[Any, np.ndarray | None]]]:
-    """Rows of a record batch, an array or a data frame, and (values, nulls) of each column."""
+def batch_columns(batch: Any, names: Sequence[str]) -> Iterable[tuple[Any, np.ndarray | None]]:
+    """(values, nulls) of each column of a record batch, an array or a data frame."""
     if hasattr(batch, "schema") and hasattr(batch, "num_rows"):
-        return batch.num_rows, (_labels_in(batch, batch.schema.get_field_index(name)) for name in names)
-    if len(batch) == 0:  # an empty partition of a collection
-        return 0, [(None, None)] * len(names)
-    found, columns, n_rows = columns_of(batch)
+        return (_labels_in(batch, batch.schema.get_field_index(name)) for name in names)
+    found, columns, _ = columns_of(batch)
     if len(found) != len(names):
         raise ValueError(f"partitions: a block has {len(found)} columns, the table has {len(names)}.")
-    return n_rows, columns
-
-
-def named(batches: Iterable[Any], names: Sequence[str]) -> Iterator[Any]:
-    """Batches whose columns have names: arrays as record batches."""
-    for batch in batches:
-        is_array = isinstance(batch, np.ndarray)
-        yield record_batch(dict(zip(names, map(arrow_array, batch.T)))) if is_array else batch
+    return columns
 
 
 def _are_cells(batch: Any, j: int) -> bool:
@@ -196,12 +147,11 @@ def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictiona
     pieces: dict[str, list[Dictionary]] = {name: [] for name in columns}
     first_row = 0
     for batch in batches:
-        n_rows, pairs = batch_columns(batch, columns)
-        for name, (values, nulls) in zip(columns, pairs):
+        for name, (values, nulls) in zip(columns, batch_columns(batch, columns)):
             if not isinstance(values, Dictionary):
                 values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=first_row).dictionary()
             pieces[name].append(values)
-        first_row += n_rows
+        first_row += len(batch)
     return {name: Dictionary.join(pieces.pop(name)) for name in columns}
 
 
@@ -219,23 +169,19 @@ def ids_in(batch: Any, name: str) -> np.ndarray:
 # -- what labels there are -----------------------------------------------------------------------------------------
 
 
-def tally_batch(table: Any, names: Sequence[str], missing: str) -> tuple[int, list[Tally]]:
-    """Rows of a batch and the tally of each column."""
-    whole = tally_integers(table, missing != "nan")
+def tally_batch(batch: Any, names: Sequence[str], missing: str) -> list[Tally]:
+    """The tally of each column."""
+    whole = tally_integers(batch, missing != "nan")
     if whole is not None and len(names) == len(whole):
-        return len(table), whole
-    n_rows, columns = batch_columns(table, names)
+        return whole
     found = []
-    for name, (values, nulls) in zip(names, columns):
-        if n_rows == 0:
-            found.append(Tally(np.empty(0, np.int64), np.empty(0, np.int64), 0))
-            continue
+    for name, (values, nulls) in zip(names, batch_columns(batch, names)):
         column = encode_column(values, nulls, name, "nan" if missing == "nan" else "negative", allow_empty=True)
         counts, labels = np.bincount(column.codes, minlength=column.n_clusters + 1), column.categories
         if labels.dtype.kind in "iu" and (not len(labels) or int(labels[-1]) < 1 << 63):
             labels = labels.astype(np.int64)  # so that blocks of other widths compare exactly
         found.append(Tally(labels, counts[: column.n_clusters], int(counts[-1])))
-    return n_rows, found
+    return found
 
 
 def _merged(tallies: Sequence[Tally]) -> Tally:
@@ -290,14 +236,12 @@ class Coding(Vocabulary):
             quickly = code_integers(table, self.labels, self.missing != "nan", self.dtype)
             if quickly is not None:
                 return quickly
-        n_rows, columns = batch_columns(table, self.names)
-        codes = np.empty((n_rows, len(self.names)), dtype=self.dtype)
-        for j, (values, nulls) in enumerate(columns):
-            if n_rows:
-                codes[:, j] = self.codes_of_column(j, values, nulls)
+        codes = np.empty((len(table), len(self.names)), dtype=self.dtype)
+        for j, (values, nulls) in enumerate(batch_columns(table, self.names)):
+            codes[:, j] = self.codes_of_column(j, values, nulls)
         return codes
 
     def codes_of_blocks(self, blocks: Sequence[Any]) -> np.ndarray:
         """Codes of neighbouring blocks."""
         parts = [self.codes_of(batch) for block in blocks for batch in batches_in(block)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, len(self.names)), self.dtype), *parts])

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..encode import Dictionary
-from .cells import cell_of, id_cell_of, name_of
 from .table import Content, DamagedFile, Options, Package, Table, pa, record_batch
+from .text import cell_of, id_cell_of, name_of
 
 openpyxl: Any = Package("openpyxl")
 _LONGEST_CELL, _MOST_ROWS = 32_767, 1_048_576

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..encode import Dictionary
-from .cells import is_number
-from .coding import batch_columns, ids_in, named
-from .formats import open_table
-from .roles import is_id_name
-from .table import Options, Table, naming
+from .coding import batch_columns, ids_in, is_dask
+from .reading import LabelFile
+from .roles import Choice
+from .table import Options, naming
+from .text import MISSING, is_number
 
-MISSING = ("", "?", "na", "n/a", "nan", "null", "none", "<na>")
+_MISSING = {"?", *map(str.lower, MISSING)}
 MOST_CATEGORIES = 50  # different words of a column that becomes one feature per word
 _WAY_OUT = "leave it out with --exclude {}, or code it as numbers"
-
-
-class NotANumber(ValueError):
-    """A cell of a column of features is a word."""
 
 
 class Features(NamedTuple):
@@ -51,83 +46,89 @@ def read_features(
     """
     path = Path(path)
     with naming(path):
-        table, known = open_table(path, None, Options(header=True, trusted=True))
-        if known.is_text and all(is_number(name) for name in table.names):
+        file = _opened(path, "*", exclude, id_column, class_column)
+        table, names = file.table, file.names
+        if file.format.is_text and all(is_number(name) for name in table.names):
             raise ValueError(f"{path.name}: the first line holds numbers only; a header must come first.")
-        left = [name for name in table.names if not any(fnmatchcase(name, pattern) for pattern in exclude)]
-        if id_column is None and left and left[0] == table.names[0] and is_id_name(left[0]):
-            id_column = left[0]
-        aside = [name for name in (id_column, class_column) if name is not None]
-        for name in aside:
-            table.require(name, "features")
-        names = [name for name in left if name not in aside]
-        if not names:
-            raise ValueError(f"{path.name} has no feature column left.")
-        ids, classes = (None if name is None else _texts(table, name) for name in (id_column, class_column))
-        if table.array is None or names != table.names:
-            return Features(*_matrix(table, names, categories), ids, classes)
-        if table.array.dtype.kind not in "fiub":
-            raise ValueError(f"{path.name} must hold a table of numbers, got {table.array.dtype}.")
-        return Features(table.array, names)
+        if table.array is not None and names == table.names:
+            if table.array.dtype.kind not in "fiub":
+                raise ValueError(f"{path.name} must hold a table of numbers, got {table.array.dtype}.")
+            return Features(table.array, names)
+        batches = list(file.batches(all_roles=True))
+        aside = file.roles.ids, file.roles.classes
+        ids, classes = (None if name is None else _texts(batches, name) for name in aside)
+        return Features(*_matrix(batches, names, path, categories), ids, classes)
 
 
-def _texts(table: Table, name: str) -> np.ndarray:
-    batches = named(table.batches([name], name), [name])
+def features_in(path: Any, columns: Sequence[str] | None = None) -> LabelFile:
+    """A file of features, or a folder of files, to be read by blocks; every column when `columns` is None."""
+    if is_dask(path):
+        raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
+    return _opened(Path(path), columns or "*", (), False, None)
+
+
+def _opened(path: Path, columns: Any, exclude: Any, id_column: Any, class_column: Any) -> LabelFile:
+    choice = Choice(columns, exclude, id_column, False if class_column is None else class_column)
+    return LabelFile(path, choice, None, Options(header=True, trusted=True))
+
+
+def _texts(batches: Sequence[Any], name: str) -> np.ndarray:
     return np.concatenate([ids_in(batch, name).astype(str) for batch in batches])
 
 
-def _matrix(table: Table, names: list[str], categories: bool) -> tuple[np.ndarray, list[str]]:
+def _matrix(batches: list[Any], names: list[str], path: Path, categories: bool) -> tuple[np.ndarray, list[str]]:
     """The features and their names."""
-    parts, start, words = [], 0, set()
-    for batch in table.batches(names):
-        n_rows, given = batch_columns(batch, names)
-        part = np.zeros((n_rows, len(names)))
-        for j, (name, (values, nulls)) in enumerate(zip(names, given)):
-            try:
-                part[:, j] = _numbers(values, nulls, name, table, start)
-            except NotANumber:
-                if not categories:
-                    raise
-                words.add(name)
-        parts.append(part)
-        start += n_rows
+    parts, start = [], 0
+    words: set[str] | None = set() if categories else None
+    for batch in batches:
+        parts.append(numbers_in(batch, names, path, start, words))
+        start += len(batch)
     X = np.concatenate(parts)
     if not words:
         return X, names
     columns: dict[str, np.ndarray] = {}
     for j, name in enumerate(names):
-        columns |= _one_hot(table, name) if name in words else {name: X[:, j]}
+        columns |= _one_hot(_texts(batches, name), name, path) if name in words else {name: X[:, j]}
     if not columns:
-        raise ValueError(f"{table.path.name} has no feature column left.")
+        raise ValueError(f"{path.name} has no feature column left.")
     return np.column_stack(list(columns.values())), list(columns)
 
 
-def _one_hot(table: Table, name: str) -> dict[str, np.ndarray]:
+def numbers_in(
+    batch: Any, names: Sequence[str], path: Path, start: int = 0, words: set[str] | None = None
+) -> np.ndarray:
+    """Columns of a batch, the first row of which is row `start`, as numbers, NaN where missing.
+
+    A cell that is no number is an error; with `words`, the name of its column is added to these instead.
+    """
+    numbers = np.full((len(batch), len(names)), np.nan)
+    for j, (name, (values, nulls)) in enumerate(zip(names, batch_columns(batch, names))):
+        if not isinstance(values, Dictionary) and values.dtype.kind in "fiub":
+            numbers[:, j] = values if nulls is None else np.where(nulls, np.nan, values)
+            continue
+        column = values if isinstance(values, Dictionary) else Dictionary(np.arange(len(batch)), values)
+        texts = ["" if label is None else str(label).strip() for label in column.labels.tolist()]
+        wrong = [i for i, text in enumerate(texts) if not is_number(text) and text.lower() not in _MISSING]
+        if wrong and words is None:
+            row = start + int(np.flatnonzero(column.indices == wrong[0])[0]) + 1
+            raise ValueError(f"{path.name}: column {name!r}, row {row} is {texts[wrong[0]]!r}, not a number; "
+                             f"{_WAY_OUT.format(name)}.")  # fmt: skip
+        if wrong:
+            words.add(name)  # type: ignore[union-attr]
+            continue
+        found = [float(text) if is_number(text) else np.nan for text in texts]
+        numbers[:, j] = np.array([*found, np.nan])[column.indices]  # the last entry serves index −1
+    return numbers
+
+
+def _one_hot(texts: np.ndarray, name: str, path: Path) -> dict[str, np.ndarray]:
     """A feature of 0 and 1 for each word of a column; none for a column of ids."""
-    texts = np.char.strip(_texts(table, name))
-    words = [word for word in np.unique(texts).tolist() if word.lower() not in MISSING]
+    texts = np.char.strip(texts)
+    words = [word for word in np.unique(texts).tolist() if word.lower() not in _MISSING]
     if len(words) == len(texts):
-        warnings.warn(f"{table.path.name}: left out column {name!r}, whose values all differ, as ids do.", stacklevel=6)
+        warnings.warn(f"{path.name}: left out column {name!r}, whose values all differ, as ids do.", stacklevel=6)
         return {}
     if len(words) > MOST_CATEGORIES:
-        raise ValueError(f"{table.path.name}: column {name!r} has {len(words)} different words, more than "
+        raise ValueError(f"{path.name}: column {name!r} has {len(words)} different words, more than "
                          f"{MOST_CATEGORIES}; {_WAY_OUT.format(name)}.")  # fmt: skip
     return {f"{name}={word}": (texts == word).astype(np.float64) for word in words}
-
-
-def _numbers(values: Any, nulls: np.ndarray | None, name: str, table: Table, start: int) -> np.ndarray:
-    """A column as float64, or an error that names the cell that is not a number."""
-    if not isinstance(values, Dictionary):
-        if values.dtype.kind in "fiub":
-            return np.where(nulls, np.nan, values) if nulls is not None else values.astype(np.float64)
-        values = Dictionary(np.arange(len(values)), values)
-    numbers = np.full(len(values.labels) + 1, np.nan)  # the last entry serves index −1
-    for i, label in enumerate(values.labels.tolist()):
-        word = "" if label is None else str(label).strip()
-        if is_number(word):
-            numbers[i] = float(word)
-        elif word.lower() not in MISSING:
-            row = start + int(np.flatnonzero(values.indices == i)[0]) + 1
-            raise NotANumber(f"{table.path.name}: column {name!r}, row {row} is {word!r}, not a number; "
-                             f"{_WAY_OUT.format(name)}.")  # fmt: skip
-    return numbers[values.indices]

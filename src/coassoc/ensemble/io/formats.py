@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ...core.plugins import loaded
 from .arrays import NpyTable, NpzTable
@@ -15,7 +14,7 @@ from .excel import ExcelTable
 from .guard import GuardedTable
 from .h5ad import H5adTable
 from .mat import MatTable
-from .table import Format, Options, Piece, Table, naming
+from .table import Format, Options, Piece, Table, naming, open_file
 from .text import TextTable, TsvTable
 
 # a zip archive is a workbook where it holds one, so Excel comes before NPZ
@@ -26,9 +25,6 @@ FORMATS: list[Format] = [
 _FOREIGN = {
     "a zip archive": (b"PK\x03\x04",),
     "a pickle": (b"\x80\x04", b"\x80\x05"),
-    "a data frame of an old version (write it with a present pandas)": (b"FEA1",),
-    "a PDF document": (b"%PDF",),
-    "a picture": (b"\x89PNG", b"\xff\xd8\xff"),
     "an old Excel or Word file": (b"\xd0\xcf\x11\xe0",),
     "a compressed archive": (b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"),
     "UTF-16 text (save it as UTF-8)": (b"\xff\xfe", b"\xfe\xff"),
@@ -81,29 +77,18 @@ def find_format(head: bytes, path: Path, wanted: str | None = None) -> Format:
     for what, magic in _FOREIGN.items():
         if head.startswith(magic):
             raise ValueError(f"{path.name} is {what}, not a label table; supported are {', '.join(format_names())}.")
-    text = next(known for known in formats() if known.is_text)
     if (promised is not None and promised.magic) or path.suffix.lower() in _FOREIGN_NAMES:
         raise ValueError(
             f"{path.name} is named {path.suffix} but holds something else, by its first bytes; if it is a text "
-            f"table, rename it to {text.suffixes[0]} or pass format={text.name!r} (--format {text.name})."
+            "table, rename it to .csv or pass format='csv' (--format csv)."
         )
-    return promised or text
-
-
-def open_file(path: Path) -> BinaryIO:
-    """A regular file, open for reading."""
-    if path.is_dir():
-        raise IsADirectoryError(21, "is a folder", str(path))
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(
-            f"{path.name} is a pipe or a device, which has no end or cannot be read twice; write it to a file, or send "
-            "it to standard input (-)."
-        )
-    return open(path, "rb")
+    return promised or TextTable
 
 
 def source_files(path: Path, format: str | None = None) -> tuple[list[Path], Format]:
     """The files that make one table (one, or those of a folder), and their format."""
+    if format is not None:
+        format_called(format)
     if path.is_dir():
         return _folder_files(path, format)
     with open_file(path) as file:
@@ -112,22 +97,8 @@ def source_files(path: Path, format: str | None = None) -> tuple[list[Path], For
 
 def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, Format]:
     """The table in a file, or in the files of a folder, and its format."""
-    options = options or Options()
-    if format is not None:
-        format_called(format)
-    if path.is_dir():
-        files, known = _folder_files(path, format)
-        table = open_with(known, files, path, options)
-    else:
-        with naming(path):
-            file = open_file(path)
-            try:
-                known = find_format(file.read(64), path, format)
-                file.seek(0)
-                table = open_with(known, [path], path, options, file)
-            except BaseException:
-                file.close()
-                raise
+    files, known = source_files(path, format)
+    table = open_with(known, files, path, options or Options())
     twice = next((name for name, count in Counter(table.names).items() if count > 1), None)
     if twice is not None:
         raise ValueError(
@@ -139,26 +110,19 @@ def open_table(path: Path, format: str | None = None, options: Options | None = 
     return table, known
 
 
-def open_with(
-    known: Format, files: Sequence[Path], path: Path, options: Options, file: BinaryIO | None = None
-) -> Table:
+def open_with(known: Format, files: Sequence[Path], path: Path, options: Options) -> Table:
     """The table in some files of one format: read by a child process, or here when the format or the user says so."""
     known.check_packages()
-    if known.guarded and not options.trusted:
-        if file is not None:
-            file.close()
-        return GuardedTable(known, files, path, options)
-    return open_here(known, files, path, options, file)
+    opened = GuardedTable if known.guarded and not options.trusted else open_here
+    return opened(known, files, path, options)
 
 
-def open_here(
-    known: Format, files: Sequence[Path], path: Path, options: Options, file: BinaryIO | None = None
-) -> Table:
+def open_here(known: Format, files: Sequence[Path], path: Path, options: Options) -> Table:
     """The table in some files of one format, read by this process."""
     tables = []
     for name in files:
         with naming(name):
-            tables.append(known(file or open_file(name), name, options))
+            tables.append(known(open_file(name), name, options))
     return FolderTable(path, tables) if path.is_dir() else tables[0]
 
 
@@ -198,7 +162,6 @@ class FolderTable(Table):
                 )
         self.tables, self.names = tables, first.names
         self.n_rows = sum(table.n_rows or 0 for table in tables)
-        self.guess_ids, self.must_choose = first.guess_ids, first.must_choose
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         for table in self.tables:

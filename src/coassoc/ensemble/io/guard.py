@@ -53,7 +53,7 @@ class GuardedTable(Table):
         return self._pieces
 
 
-def append_guarded(known: Format, files: Sequence[Path], target: Path, columns: Any, force: bool, options: Options):
+def append_guarded(known: Format, files: Sequence[Path], target: Path, columns: Any, options: Options, force: bool):
     """`Format.append`, done by a child, which gets the new columns as an Arrow stream."""
     with contextlib.closing(Child(known, files, files[0].parent if len(files) > 1 else files[0], options)) as child:
         child.answer()

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..encode import Dictionary, as_objects, encode_column
-from .cells import label_of
 from .table import Content, DamagedFile, Options, Piece, Table, arrow_array, h5py, pa, record_batch, row_ranges
+from .text import label_of
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
@@ -27,7 +27,7 @@ class H5adTable(Table):
 
     name, suffixes, magic = "h5ad", (".h5ad",), (b"\x89HDF\r\n\x1a\n",)
     packages, extra, replaces = ("h5py", "pyarrow"), "anndata", True
-    id_name, guess_ids, must_choose = _IDS, False, True
+    id_name, guess_ids, guess = _IDS, False, []
 
     def __init__(self, file: BinaryIO, path: Path, options: Options):
         file.close()

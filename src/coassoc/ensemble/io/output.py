@@ -12,13 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-_KINDS = {
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
-
 
 def check_outputs(
     outputs: Mapping[str, Any], inputs: Iterable[Any] = (), *, force: bool = False, folders: Collection[str] = ()
@@ -100,7 +93,8 @@ def check_writable(path: Any, *, force: bool = False) -> None:
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(target))
         if not stat.S_ISREG(found.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "not a regular file")
+            kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+            kind = kinds.get(stat.S_IFMT(found.st_mode), "a device")
             raise ValueError(f"{target} is {kind}; name a regular file, or - for standard output.")
         if not force:
             raise FileExistsError(

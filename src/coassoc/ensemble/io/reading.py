@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +19,10 @@ import numpy as np
 
 from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
-from .coding import FileSource, gather, ids_in, named
+from .coding import FileBlock, Source, gather, ids_in
 from .formats import open_table
 from .roles import HEAD_ROWS, Choice
-from .table import Options, Table, naming
+from .table import Options, Table, arrow_array, naming, record_batch
 
 
 def read_ensemble(
@@ -136,15 +137,15 @@ def _ensemble(part: _Part, missing: str) -> Ensemble:
     return ensemble
 
 
-class LabelFile(FileSource):
+class LabelFile(Source):
     """An open label file (or folder of files) and the parts that its columns play."""
 
     table: Table
 
-    def __init__(self, path: Path, choice: Choice, format: str | None, options: Options):
+    def __init__(self, path: Path, choice: Choice, format: str | None = None, options: Options | None = None):
         self.path = path
         with naming(path):
-            self.table, known = open_table(path, format, options)
+            self.table, self.format = open_table(path, format, options)
             for note in self.table.notes:
                 warnings.warn(note, stacklevel=4)
             self.roles = choice.roles(self.table)
@@ -153,18 +154,24 @@ class LabelFile(FileSource):
             while sum(map(len, first)) < HEAD_ROWS and (batch := next(batches, None)) is not None:
                 first.append(batch)
             roles = choice.look(self.roles, self.table, first)
-            self._started: Iterator[Any] | None = None
-            if roles == self.roles:
-                self._started = chain(first, batches)
-            else:
+            self._started: Iterator[Any] | None = chain(first, batches)
+            if roles != self.roles:
                 batches.close()  # type: ignore[attr-defined]
-            self.roles = roles
-            super().__init__(self.table, known, roles.partitions)
+                self.roles, self._started = roles, None
+        self.kind, self.what, self.names, self.n_rows = "file", path.name, roles.partitions, self.table.n_rows
+
+    @cached_property
+    def blocks(self) -> list[FileBlock]:  # type: ignore[override]
+        """The table in pieces that any process can read."""
+        columns, options = tuple(self.names), self.table.options
+        return [FileBlock(self.format.name, columns, options, *piece) for piece in self.table.pieces()]
 
     def _read(self, columns: list[str]) -> Iterator[Any]:
         """Batches of some columns; columns of arrays get names where they play several parts."""
         batches = self.table.batches(columns, self.roles.ids)
-        return batches if columns == self.roles.partitions else named(batches, columns)
+        if self.table.array is None or columns == self.roles.partitions:
+            return batches
+        return (record_batch(dict(zip(columns, map(arrow_array, batch.T)))) for batch in batches)
 
     def batches(self, all_roles: bool = False) -> Iterator[Any]:
         """The partitions, or all columns: the first time from where looking at the first rows has left off."""
@@ -188,30 +195,23 @@ class LabelFile(FileSource):
 
     def read(self) -> _Part:
         """What the file says."""
-        roles, ids = self.roles, []
-
-        def noting(batches: Iterator[Any]) -> Iterator[Any]:
-            for batch in batches:
-                if roles.ids is not None:
-                    ids.append(ids_in(batch, roles.ids))
-                yield batch
-
         with naming(self.path):
-            wanted = [*roles.partitions, *([] if roles.classes is None else [roles.classes])]
-            columns = gather(noting(self.batches(all_roles=True)), wanted)
+            batches = list(self.batches(all_roles=True))
             self.table.close()
-            names = None if roles.ids is None else check_ids(np.concatenate(ids), self.path, roles.ids)
-            return _Part(columns, names, None if roles.classes is None else columns.pop(roles.classes).values())
+            columns = gather(batches, self.roles.partitions)
+            return _Part(columns, self._aside(self.roles.ids, batches), self._aside(self.roles.classes, batches))
 
     def aside(self, name: str | None) -> np.ndarray | None:
         """The column of ids or of classes, read alone."""
+        with naming(self.path):
+            return None if name is None else self._aside(name, self._read([name]))
+
+    def _aside(self, name: str | None, batches: Iterable[Any]) -> np.ndarray | None:
         if name is None:
             return None
-        with naming(self.path):
-            batches = self._read([name])
-            if name != self.roles.ids:
-                return gather(batches, [name])[name].values()
-            return check_ids(np.concatenate([ids_in(batch, name) for batch in batches]), self.path, name)
+        if name != self.roles.ids:
+            return gather(batches, [name])[name].values()
+        return check_ids(np.concatenate([ids_in(batch, name) for batch in batches]), self.path, name)
 
 
 def check_ids(ids: np.ndarray, path: Path, name: str) -> np.ndarray:
@@ -219,16 +219,16 @@ def check_ids(ids: np.ndarray, path: Path, name: str) -> np.ndarray:
     what = f"the ids of {path.name}" if name.startswith("\x00") else f"id_column {name!r} of {path.name}"
     values = ids.tolist()
     known = set(values)
-    if len(known) == len(values) and None not in known and "" not in known:
+    if len(known) == len(values) and not known & {None, ""}:  # the usual case, quickly
         return ids
-    first: dict[Any, int] = {}
-    for i, value in enumerate(values):
+    for row, value in enumerate(values, 1):
         if value is None or value == "":
-            raise ValueError(f"{what}: empty in row {i + 1}; give every item an id.")
-        if first.setdefault(value, i) != i:
+            raise ValueError(f"{what}: empty in row {row}; give every item an id.")
+        if value not in known:
             raise ValueError(
-                f"{what} repeats {str(value)[:80]!r} (row {i + 1}); ids must differ, or pass id_column=False (--no-id)."
+                f"{what} repeats {str(value)[:80]!r} (row {row}); ids must differ, or pass id_column=False (--no-id)."
             )
+        known.remove(value)
     return ids
 
 

@@ -57,12 +57,14 @@ class Choice:
     def roles(self, table: Table) -> Roles:
         """The parts that the columns of a table play, by their names."""
         guess = self.patterns is None and table.guess_ids
-        ids = self._aside(table, self.id_column, "id_column")
+        ids, classes = (name if isinstance(name, str) else None for name in (self.id_column, self.class_column))
+        for name, argument in ((ids, "id_column"), (classes, "class_column")):
+            if name is not None:
+                table.require(name, argument)
         if ids is None and self.id_column is not False:
             first = table.names[0] if table.guess_ids and table.names else None
             usual = first is not None and is_id_name(first) and first not in (self.patterns or ())
             ids = first if usual else table.id_name
-        classes = self._aside(table, self.class_column, "class_column")
         if classes is None and self.class_column is not False:
             usual_names = filter(is_class_name, table.names if guess else ())
             classes = next((name for name in usual_names if not self._excluded(name)), table.class_name)
@@ -78,26 +80,18 @@ class Choice:
         )
         return Roles(kept, ids, likely[0] if classes is None else classes)
 
-    @staticmethod
-    def _aside(table: Table, name: Any, argument: str) -> str | None:
-        """The column that the user named for ids or classes."""
-        if not isinstance(name, str):
-            return None
-        table.require(name, argument)
-        return name
-
     def _excluded(self, name: str) -> bool:
         return any(name == pattern or fnmatchcase(name, pattern) for pattern in self.exclude)
 
     def _partitions(self, table: Table, aside: set[str | None]) -> list[str]:
         """Names of the partitions, in the order asked for."""
         names, file = table.names, table.path.name
-        if self.patterns is None and table.must_choose:
+        if self.patterns is None and table.guess == []:
             raise ValueError(
                 f"columns must say which columns of {file} are clusterings, for example columns='leiden*' "
                 f"(--columns 'leiden*'); it has {listing(names)}."
             )
-        found: list[str] = [] if self.patterns is not None else table.guess or names
+        found: list[str] = list(table.guess or names) if self.patterns is None else []
         known = set(names)
         for pattern in self.patterns or ():
             matches = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
@@ -116,10 +110,9 @@ class Choice:
         values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
         left, name = HEAD_ROWS, table.path.name
         for batch in batches:
-            n_rows, columns = batch_columns(batch, roles.partitions)
-            for partition, column in zip(roles.partitions, columns):
+            for partition, column in zip(roles.partitions, batch_columns(batch, roles.partitions)):
                 values[partition] += _present(column, left)
-            left = max(0, left - n_rows)
+            left = max(0, left - len(batch))
         n_rows = table.n_rows or max(map(len, values.values()))
         if len(roles.partitions) >= max(_MANY_COLUMNS, 10 * n_rows):
             warnings.warn(

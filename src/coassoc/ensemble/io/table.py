@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -105,8 +106,7 @@ class Table:
     id_name: str | None = None  # columns that the format itself defines as ids and classes; not among `names`
     class_name: str | None = None
     guess_ids = True  # whether a column may be taken for ids because of its name
-    must_choose = False  # whether the user has to name the partitions
-    guess: list[str] | None = None  # the partitions when the user names none; every column when None
+    guess: list[str] | None = None  # partitions when the user names none: every column when None; [] is an error
     inspect = True  # whether columns may turn out to be no clusterings
     notes: Sequence[str] = ()  # what the user should know, for warnings
     hint = ""  # what may be wrong with the columns, for errors
@@ -114,7 +114,8 @@ class Table:
     file: Any = None  # what `close` closes
 
     def __init__(self, file: Any, path: Path, options: Options):
-        self.file, self.path, self.options = file, path, options
+        self.file, self.path = file, path
+        self.options = options  # also for reading a piece alone, so what was found by looking at the whole is added
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         """The columns named as Arrow record batches (or arrays), in row order: all rows, or those of a piece.
@@ -127,10 +128,6 @@ class Table:
     def pieces(self) -> list[Piece]:
         """The table in pieces that can be read alone and in other processes; one by default."""
         return [Piece(str(self.path), None, self.n_rows or 0)]
-
-    def settled(self) -> Options:
-        """The options with which a piece of this file is read; what was found by looking at the whole included."""
-        return self.options
 
     def close(self) -> None:
         """Let go of the file."""
@@ -169,7 +166,6 @@ class Content:
     n_rows: int
     item_ids: np.ndarray | None = None
     classes: np.ndarray | None = None
-    ensemble: Any = None  # for formats that store codes
     delimiter: str | None = None
 
     def table(self) -> dict[str, Any]:
@@ -221,6 +217,18 @@ def row_ranges(n_rows: int) -> Iterator[tuple[int, int]]:
     """(start, length) of pieces of `BLOCK_ROWS` rows."""
     for start in range(0, n_rows, BLOCK_ROWS):
         yield start, min(BLOCK_ROWS, n_rows - start)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A regular file, open for reading."""
+    if path.is_dir():
+        raise IsADirectoryError(21, "is a folder", str(path))
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(
+            f"{path.name} is a pipe or a device, which has no end or cannot be read twice; write it to a file, or send "
+            "it to standard input (-)."
+        )
+    return open(path, "rb")
 
 
 @contextmanager

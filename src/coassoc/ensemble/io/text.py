@@ -1,4 +1,11 @@
-"""CSV and TSV, by pyarrow: columns as dictionaries of their different texts; rows are added to without being parsed."""
+"""Text: what a cell means, and CSV and TSV files.
+
+A cell is missing when it is empty or one of `MISSING`, a number when it is written as a whole number is usually
+written, and text otherwise. `cell_of` marks text that would be read as something else with an apostrophe in front, as
+spreadsheets do; `label_of` removes the mark where it was needed and nowhere else.
+
+Files are read by pyarrow, columns as dictionaries of their different texts; rows are added to without being parsed.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +22,31 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..encode import Dictionary
-from .cells import MISSING, cell_of, id_cell_of, is_number, label_of, name_of, quoted
-from .table import CELLS, Content, Options, Package, Piece, Table, TooLarge, arrow_array, check_new, check_rows, pa
+from .table import (
+    Content,
+    Options,
+    Package,
+    Piece,
+    Table,
+    TooLarge,
+    arrow_array,
+    check_new,
+    check_rows,
+    open_file,
+    pa,
+    record_batch,
+)
 
 pc: Any = Package("pyarrow.compute")
 pacsv: Any = Package("pyarrow.csv")
+MISSING = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"))
+MARK = "'"
+# 01, +1, 1_0, 1e3 and digits of other scripts are text; 1.0 is how many programs write 1 when a label is missing
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0+)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)", re.IGNORECASE)
+_FORMULA = re.compile(r"[=@]|[+-](?![0-9.]*$)")
+_QUOTED = re.compile('[\ufeff"\r\n,;|\t]')  # with every mark that may separate cells
+_SPACE = " \t"
 LONGEST_CELL = 131_072  # characters; the limit of Python's csv module
 _LONGEST_HEADER = 1 << 20
 _BATCH_BYTES = 1 << 22  # text parsed at a time
@@ -29,38 +56,99 @@ _SNIFFED = ",\t;|"  # those that are found by looking
 _SPECIAL = "^['=@+-]|[\x00\ufeff\"\r\n,;|\t ]|^$"  # an id without these is written as it is
 
 
-class _Stream:
-    """The text of a file, unpacked when it is compressed; counts what it hands out."""
+def is_number(text: str) -> bool:
+    """Whether a text is a number in any usual notation."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def label_of(cell: str) -> int | float | str | None:
+    """The label in a cell: None when missing, an integer, or text; a number that is not whole, which is no label."""
+    if cell[:1] == MARK and _needs_mark(cell[1:]):
+        return cell[1:]
+    cell = cell.strip(_SPACE)
+    if cell in MISSING:
+        return None
+    whole = _WHOLE.fullmatch(cell)
+    if whole is not None and len(cell) < 40 and -(1 << 63) <= (number := int(whole[1])) < 1 << 63:
+        return number
+    return float(cell) if is_number(cell) and not float(cell).is_integer() else cell
+
+
+def name_of(cell: str) -> str:
+    """The text in a cell of the header."""
+    return cell[1:] if cell[:1] == MARK and _needs_mark(cell[1:]) else cell.strip(_SPACE)
+
+
+def id_of(cell: str) -> str:
+    """The id in a cell: its text as it is."""
+    return cell[1:] if cell[:1] == MARK and _is_formula(cell[1:]) else cell
+
+
+def cell_of(label: Any) -> str:
+    """What `label_of` reads as `label`."""
+    if label is None or label != label:
+        return ""
+    return MARK + label if isinstance(label, str) and _needs_mark(label) else str(label)
+
+
+def id_cell_of(item: Any) -> str:
+    """What `id_of` reads as `item`."""
+    text = str(item)
+    return MARK + text if _is_formula(text) else text
+
+
+def quoted(cell: str, delimiter: str, alone: bool = False) -> str:
+    """A cell as it is written; an empty cell that is `alone` in its row must not look like a blank line."""
+    if "\x00" in cell:
+        raise ValueError(f"text files cannot hold NUL characters, got {cell!r}; rename it.")
+    if delimiter in cell or _QUOTED.search(cell) or (alone and not cell.strip(_SPACE)):
+        return '"' + cell.replace('"', '""') + '"'
+    return cell
+
+
+def _needs_mark(text: str) -> bool:
+    """Whether text would not be read back as itself, or would be run by a spreadsheet."""
+    text = text[len(text) - len(text.lstrip(MARK)) :] if text[:1] == MARK else text
+    return text in MISSING or text != text.strip(_SPACE) or is_number(text) or _FORMULA.match(text) is not None
+
+
+def _is_formula(text: str) -> bool:
+    return _FORMULA.match(text.lstrip(MARK)) is not None
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+class _Text:
+    """The text of a file from one byte to another, unpacked when it is compressed; counts what it hands out."""
 
     closed = False
 
-    def __init__(self, file: BinaryIO, path: Path, allowed: int):
-        packed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        self.file: Any = gzip.GzipFile(fileobj=file) if packed else file
-        self.raw, self.path, self.allowed = file, path, allowed if packed else 1 << 62
-        self.total = self.quotes = 0
-        self.left: int | None = None
-
-    def start(self, start: int, stop: int | None = None) -> _Stream:
-        """Go on from a byte of the text, to another one."""
+    def __init__(self, table: TextTable, start: int = 0, stop: int | None = None):
+        self.raw, self.path = open_file(table.path), table.path
+        self.is_packed = self.raw.read(2) == b"\x1f\x8b"
+        self.raw.seek(0)
+        self.file: Any = gzip.GzipFile(fileobj=self.raw) if self.is_packed else self.raw
         self.file.seek(start)
-        self.quotes, self.left = 0, None if stop is None else stop - start
-        self.total = start
-        return self
+        self.allowed = table.options.allowed([table.path]) if self.is_packed else None
+        self.at, self.stop, self.quotes = start, stop, 0
 
     def read(self, size: int) -> bytes:
-        size = size if self.left is None else min(size, self.left)
         try:
-            data = self.file.read(size)
+            data = self.file.read(size if self.stop is None else min(size, self.stop - self.at))
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{self.path.name} is a damaged gzip archive ({error}); fetch it again.") from None
-        self.total += len(data)
+        self.at += len(data)
         self.quotes += data.count(b'"')
-        self.left = None if self.left is None else self.left - len(data)
-        if self.total > self.allowed:
+        if self.allowed is not None and self.at > self.allowed:
             raise TooLarge(self.path, self.allowed)
         return data
+
+    def __enter__(self) -> _Text:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.raw.close()
 
 
 class TextTable(Table):
@@ -71,8 +159,7 @@ class TextTable(Table):
 
     def __init__(self, file: BinaryIO, path: Path, options: Options):
         super().__init__(file, path, options)
-        self.allowed, self.fresh = options.allowed([path]), True
-        self.stream = _Stream(file, path, self.allowed)
+        self.close()  # every pass opens it anew
         line, rest = self._first_line()
         self.eol = "\r\n" if line.endswith("\r\n") else line[-1:] if line[-1:] in ("\r", "\n") else "\n"
         self.delimiter = options.delimiter or (_delimiter(line) if self.sniffed else self.usual)
@@ -91,48 +178,35 @@ class TextTable(Table):
         self.names = names[:-1] if self.padded else names
         if "" in self.names[1:]:
             raise ValueError(f"column {self.names.index('', 1) + 1} has no name; name every column in the first row.")
-
-    def _text(self, *where: int) -> _Stream:
-        """The text from a byte on, to another one; of a file opened anew after the first time."""
-        if not self.fresh:  # what reads ahead for an earlier call must not move this one
-            self.file.close()
-            self.file = open(self.path, "rb")  # noqa: SIM115 - closed with the table
-            self.stream = _Stream(self.file, self.path, self.allowed)
-        self.fresh = False
-        return self.stream.start(*where)
-
-    def settled(self) -> Options:
-        return replace(self.options, delimiter=self.delimiter, header=self.has_header)
+        self.options = replace(options, delimiter=self.delimiter, header=self.has_header)  # for its pieces
 
     # -- the first row ---------------------------------------------------------------------------------------------
 
     def _first_line(self) -> tuple[str, list[str]]:
         """The first row, and some that follow; notes where they begin."""
-        data, end, name = b"", -1, self.path.name
-        while end < 0 and (more := self.stream.read(1 << 16)):
-            data += more
-            ends = (m.end() for m in re.finditer(rb"\r\n?|\n", data) if data.count(b'"', 0, m.start()) % 2 == 0)
-            end = next((one for one in ends if one < len(data) or data.endswith(b"\n")), -1)
-            if end < 0 and len(data) > _LONGEST_HEADER:
-                raise ValueError(f"the first line of {name} is over {_LONGEST_HEADER:,} bytes long; is it a table?")
+        name = self.path.name
+        with _Text(self) as text:
+            data = text.read(_LONGEST_HEADER)
+        found = re.match(rb'(?:[^"\r\n]++|"[^"]*+")*+(\r\n?|\n)', data)  # possessive, so that it takes linear time
+        end = len(data) if found is None else found.end()
+        if end == _LONGEST_HEADER:
+            raise ValueError(f"the first line of {name} is over {_LONGEST_HEADER:,} bytes long; is it a table?")
         if b"\x00" in data:
             raise ValueError(f"{name} is not text (it holds NUL bytes); save the table as UTF-8 text.")
         if data.startswith((b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")):
             raise ValueError(f"{name} is a web page or XML, not a table; download the data file itself.")
         if re.match(rb'\s*(\{|\[\s*\{?)\s*"', data):
             raise ValueError(f"{name} looks like JSON, not a table; save it as text with a header.")
-        mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
-        end = end if end >= 0 else len(data)
+        self.mark, self.after_first = 3 if data.startswith(b"\xef\xbb\xbf") else 0, end
         try:
-            line = data[mark:end].decode()
+            line = data[self.mark : end].decode()
         except UnicodeDecodeError as error:
             what = f"0x{error.object[error.start]:02x} in its first row"
             raise ValueError(f"{name} is not UTF-8 text ({what}); save it as UTF-8.") from None
         if not line.strip(" \t\r\n"):
             blank = "starts with a blank line; remove it" if data.strip() else "holds blank lines only"
             raise ValueError(f"{name} {blank}; a label table needs a header and at least one row.")
-        self.mark, self.after_first = mark, end
-        return line, data[end:].decode(errors="replace").splitlines()[:-1][:20]
+        return line, data[end : end + (1 << 16)].decode(errors="replace").splitlines()[:-1][:20]
 
     def _is_header(self, cells: list[str]) -> bool:
         """Whether the first row names the columns.
@@ -143,12 +217,11 @@ class TextTable(Table):
         texts = [cell.strip() for cell in cells]
         if not all(is_number(text) or text in MISSING for text in texts) or not any(map(is_number, texts)):
             return True
-        count = [str(j) for j in range(len(texts))]
+        self.names = count = [str(j) for j in range(len(texts))]
         if len(texts) > 2 and texts == ["", *count[:-1]]:
             return True  # columns without names of their own, written by pandas with the index
         if len(set(texts)) < len(texts) or any(text in MISSING for text in texts[1:]):
             return False
-        self.names = count
         for batch in self.batches(count):
             for text, column in zip(texts, batch.columns):
                 if text and label_of(text) in map(label_of, column.dictionary.to_pylist()):
@@ -172,44 +245,43 @@ class TextTable(Table):
             wrong.append(row)
             return "error"
 
-        text = pa.dictionary(pa.int32(), pa.string())
-        places = [str(self.names.index(name)) for name in columns]
-        kinds = dict.fromkeys(places, text) | {places[columns.index(ids)]: pa.string() for _ in [0] if ids in columns}
-        pad = {str(self.width - 1): text} if self.padded else {}
+        coded = pa.dictionary(pa.int32(), pa.string())
+        places = {name: str(self.names.index(name)) for name in columns}
+        kinds = {place: pa.string() if name == ids else coded for name, place in places.items()}
+        if self.padded:
+            kinds[str(self.width - 1)] = coded
         alone = self.width == 1  # then a blank line is a cell, told from "" by being null
-        schema = pa.schema([pa.field(name, kinds[place], metadata=CELLS) for name, place in zip(columns, places)])
-        n_rows, blank, last = 0, False, None
-        stream = self._text(*(where or (self.start,)))
-        try:
-            for batch in pacsv.open_csv(
-                pa.PythonFile(stream, mode="r"),
-                pacsv.ReadOptions(column_names=[str(j) for j in range(self.width)], block_size=_BATCH_BYTES,
-                                  use_threads=False),
-                pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not alone,
-                                   invalid_row_handler=refuse),
-                pacsv.ConvertOptions(column_types=kinds | pad, include_columns=[*kinds, *pad], null_values=[""],
-                                     strings_can_be_null=alone, quoted_strings_can_be_null=False),
-            ):  # fmt: skip
-                if pad and any(cell.strip() for cell in batch.columns[-1].dictionary.to_pylist()):
-                    raise ValueError(f"{self.path.name}: column {self.width} has no name; name every column.")
-                found = [batch.column(place) for place in places]
-                if alone and (found[0].null_count or blank):
-                    nulls = found[0].is_null().to_numpy(zero_copy_only=False)
-                    full = len(nulls) - int(np.argmin(nulls[::-1])) if not nulls.all() else 0
-                    if full and (blank or nulls[:full].any()):
-                        row = n_rows + 1 + self.has_header + (0 if blank else int(np.argmax(nulls)))
-                        raise ValueError(f'row {row} of {self.path.name} is blank; write NA or "" for a missing label, '
-                                         "or remove the line.")  # fmt: skip
-                    blank, found = full < len(nulls), [found[0].slice(0, full)]
-                for name, column in zip(columns, found):
-                    self._check_cells(column.dictionary if hasattr(column, "dictionary") else column, name)
-                n_rows += len(found[0])
-                last = found[-1][-1:] if len(found[-1]) else last
-                yield pa.RecordBatch.from_arrays(found, schema=schema)
-        except pa.ArrowInvalid as error:
-            if "Empty CSV file" not in str(error):
-                raise ValueError(self._why_not(str(error), wrong)) from None
-        if stream.quotes % 2 and last is not None and "\n" in str(last[0].as_py()):
+        n_rows, n_blank, last = 0, 0, ""
+        with _Text(self, *(where or (self.start,))) as text:
+            try:
+                for batch in pacsv.open_csv(
+                    pa.PythonFile(text, mode="r"),
+                    pacsv.ReadOptions(column_names=[str(j) for j in range(self.width)], block_size=_BATCH_BYTES,
+                                      use_threads=False),
+                    pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not alone,
+                                       invalid_row_handler=refuse),
+                    pacsv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=[""],
+                                         strings_can_be_null=alone, quoted_strings_can_be_null=False),
+                ):  # fmt: skip
+                    if self.padded and any(cell.strip() for cell in batch.columns[-1].dictionary.to_pylist()):
+                        raise ValueError(f"{self.path.name}: column {self.width} has no name; name every column.")
+                    found = [batch.column(place) for place in places.values()]
+                    if alone:
+                        full = found[0].is_valid().to_numpy(zero_copy_only=False)
+                        if full.any() and (n_blank or not full[: int(full.sum())].all()):
+                            row = n_rows + 1 + self.has_header + (0 if n_blank else int(np.argmin(full)))
+                            raise ValueError(f'row {row} of {self.path.name} is blank; write NA or "" for a missing '
+                                             "label, or remove the line.")  # fmt: skip
+                        n_blank, found = n_blank + int((~full).sum()), [found[0].drop_null()]
+                    for name, column in zip(columns, found):
+                        self._check_cells(column.dictionary if hasattr(column, "dictionary") else column, name)
+                    n_rows += len(found[0])
+                    last = found[-1][-1].as_py() if len(found[-1]) else last
+                    yield record_batch(dict(zip(columns, found)), columns)
+            except pa.ArrowInvalid as error:
+                if "Empty CSV file" not in str(error):
+                    raise ValueError(self._why_not(str(error), wrong)) from None
+        if text.quotes % 2 and "\n" in (last or ""):
             raise ValueError(f"{self.path.name} is not a well-formed table: a quote is opened and never closed.")
         if n_rows == 0 and where is None:
             raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
@@ -239,40 +311,36 @@ class TextTable(Table):
     def pieces(self) -> list[Piece]:
         """Pieces of about `_BLOCK_BYTES`, cut where a row ends; an archive is one piece."""
         found, at = [], self.start
-        for data, ends in self.rows(self.start):
-            lines = np.diff(ends, prepend=0) > len(self.eol)
-            found.append(Piece(str(self.path), [at, at + len(data)], int(lines.sum())))
-            at += len(data)
-        if self.stream.file is not self.stream.raw:
-            return [Piece(str(self.path), None, sum(piece.rows for piece in found))]
-        return found
+        for size, lines in self._rows():
+            found.append(Piece(str(self.path), [at, at + size], len(lines)))
+            at += size
+        with _Text(self) as text:
+            return [Piece(str(self.path), None, sum(piece.rows for piece in found))] if text.is_packed else found
 
-    def rows(self, start: int) -> Iterator[tuple[bytes, np.ndarray]]:
-        """The text of whole rows, and where each ends: at a line end with an even number of quotes before it."""
-        stream, left, more = self._text(start), b"", True
-        while more:
-            data = left + (new := stream.read(_BLOCK_BYTES))
-            more = bool(new)
-            text = np.frombuffer(data, np.uint8)
-            ends = np.flatnonzero(text == ord(self.eol[-1])) + 1
-            if b'"' in data:
-                ends = ends[np.searchsorted(np.flatnonzero(text == ord('"')), ends) % 2 == 0]
-            if not more and (not len(ends) or ends[-1] < len(data)):
-                ends = np.append(ends, len(data))
-            cut = int(ends[-1]) if len(ends) else 0
-            if cut:
-                yield data[:cut], ends
-            left = data[cut:]
+    def _rows(self) -> Iterator[tuple[int, Any]]:
+        """Bytes of some whole rows, and their texts as an Arrow array, without blank lines, line ends and padding.
 
-    def lines(self, rows: tuple[bytes, np.ndarray]) -> list[Any]:
-        """Rows as texts without line ends, in one Arrow array; blank ones are left out."""
-        data, ends = rows
-        offsets = pa.py_buffer(np.concatenate([[0], ends]).astype(np.int32))
-        texts = pc.ascii_rtrim(
-            pa.Array.from_buffers(pa.string(), len(ends), [None, offsets, pa.py_buffer(data)]), "\r\n"
-        )
-        texts = texts.filter(pc.greater(pc.binary_length(texts), 0))
-        return [pc.replace_substring_regex(texts, f"{re.escape(self.delimiter)}[ \t]*$", "") if self.padded else texts]
+        A row ends at a line end with an even number of quotes before it.
+        """
+        left, more = b"", True
+        with _Text(self, self.start) as stream:
+            while more:
+                data = left + (new := stream.read(_BLOCK_BYTES))
+                more, text = bool(new), np.frombuffer(data, np.uint8)
+                ends = np.flatnonzero(text == ord(self.eol[-1])) + 1
+                if b'"' in data:
+                    ends = ends[np.searchsorted(np.flatnonzero(text == ord('"')), ends) % 2 == 0]
+                if not more and data:
+                    ends = np.union1d(ends, len(data))
+                cut = int(ends[-1]) if len(ends) else 0
+                left = data[cut:]
+                if cut:
+                    offsets = pa.py_buffer(np.append(0, ends).astype(np.int32))
+                    lines = pa.Array.from_buffers(pa.string(), len(ends), [None, offsets, pa.py_buffer(data)])
+                    lines = pc.ascii_rtrim(lines, "\r\n")
+                    lines = lines.filter(pc.greater(pc.binary_length(lines), 0))
+                    pad = f"{re.escape(self.delimiter)}[ \t]*$"
+                    yield cut, pc.replace_substring_regex(lines, pad, "") if self.padded else lines
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:
@@ -286,30 +354,27 @@ class TextTable(Table):
     def append(cls, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
         """The rows of the source as they are, with more cells."""
         (path,) = source
-        with open(path, "rb") as file:
-            table = TextTable(file, path, options)
-            check_new(columns.column_names, table.names if table.has_header else [], path)
-            # another separator only where the name of the output promises one
-            mark = table.delimiter if cls.sniffed or options.delimiter else cls.usual
-            names = [quoted(cell_of(name), mark) for name in columns.column_names]
-            new = [cells_of(column, mark) for column in columns.columns]
-            if mark != table.delimiter:
-                head = mark.join(quoted(cell_of(name), mark) for name in table.names)
-                batches = table.batches(table.names)
-                parts: Any = ([_quoted(column, mark) for column in batch.columns] for batch in batches)
-            else:
-                head = ("\ufeff" if table.mark else "") + table.first_row
-                parts = map(table.lines, table.rows(table.start))
-            if table.has_header:
-                end = "" if table.padded and mark == table.delimiter else mark
-                target.write((head + end + mark.join(names) + table.eol).encode())
-            n_rows = 0
-            for old in parts:
-                cells = [column.slice(n_rows, len(old[0])) for column in new]
-                n_rows += len(old[0])
-                if n_rows <= len(columns):
-                    write_rows(target, [*old, *cells], mark, table.eol)
-            check_rows(n_rows, len(columns), path)
+        table = TextTable(open_file(path), path, options)
+        check_new(columns.column_names, table.names if table.has_header else [], path)
+        # another separator only where the name of the output promises one
+        mark = table.delimiter if cls.sniffed or options.delimiter else cls.usual
+        if mark != table.delimiter:
+            head = mark.join(quoted(cell_of(name), mark) for name in table.names) + mark
+            batches = table.batches(table.names)
+            parts: Any = ([_quoted(column, mark) for column in batch.columns] for batch in batches)
+        else:
+            head = ("\ufeff" if table.mark else "") + table.first_row + ("" if table.padded else mark)
+            parts = ([lines] for _, lines in table._rows())
+        if table.has_header:
+            names = mark.join(quoted(cell_of(name), mark) for name in columns.column_names)
+            target.write((head + names + table.eol).encode())
+        new, n_rows = [cells_of(column, mark) for column in columns.columns], 0
+        for old in parts:
+            cells = [column.slice(n_rows, len(old[0])) for column in new]
+            n_rows += len(old[0])
+            if n_rows <= len(columns):
+                write_rows(target, [*old, *cells], mark, table.eol)
+        check_rows(n_rows, len(columns), path)
 
 
 class TsvTable(TextTable):

@@ -1,4 +1,4 @@
-"""Ensembles and consensus labels -> files, written under another name first: whole or absent."""
+"""Ensembles and consensus labels -> files, and on a cluster folders, written under another name first."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...engines.dask.session import on_blocks
 from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
+from .coding import FileBlock, batches_in, ids_in, is_dask
 from .formats import endings, format_called, formats, source_files, suffix_format
 from .guard import append_guarded
-from .output import replacing
+from .output import new_folder, replacing
 from .roles import class_names, is_class_name, is_id_name
-from .table import Content, Format, Options, arrow_array, listing, naming, pa
-from .text import LONGEST_CELL
+from .table import Content, Format, Options, Package, arrow_array, listing, naming, pa
+from .text import LONGEST_CELL, TextTable
+
+pq: Any = Package("pyarrow.parquet")
 
 
 def write_ensemble(
@@ -67,7 +72,7 @@ def write_ensemble(
         raise ValueError(f"names must differ, got {listing(names)}; rename the partitions.")
     _check_ids(ensemble.item_ids)
     columns = {name: _column(ensemble, j, found) for j, name in enumerate(names)}
-    content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, ensemble, delimiter)
+    content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, delimiter)
     _write(path, found, force, lambda target: found.write(target, content))
 
 
@@ -134,8 +139,13 @@ def write_labels(
         raise ValueError(f"labels: {found.name} files hold one column; end the name in one of {endings(several())}.")
     if joins_source(path, source, format):
         files, origin = source_files(Path(source))
+        if origin.is_text and delimiter is None and not origin.sniffed:  # type: ignore[attr-defined]
+            delimiter = origin.usual  # type: ignore[attr-defined]
+        options = Options(delimiter, header, None, trusted)
+        new = pa.table({key: arrow_array(column) for key, column in columns.items()})
+        append = partial(append_guarded, found) if origin.guarded and not trusted else found.append
         with naming(Path(source)):
-            _append(path, found, files, origin, columns, Options(delimiter, header, None, trusted), force)
+            _write(path, found, force, lambda target: append(files, target, new, options, force))
         return
     item_ids = None if ids is None else np.asarray(ids)
     if item_ids is not None and len(item_ids) != n_rows:
@@ -145,11 +155,13 @@ def write_labels(
     _write(path, found, force, lambda target: found.write(target, content))
 
 
+# -- how it is written ---------------------------------------------------------------------------------------------
+
+
 def table_format(path: Any, format: str | None = None) -> Format:
     """The format to write: `format`, or what the name of the file says."""
     able = [known for known in formats() if known.write]
-    text = next(known for known in able if known.is_text)
-    found = format_called(format) if format is not None else text if str(path) == "-" else suffix_format(Path(path))
+    found = format_called(format) if format else TextTable if str(path) == "-" else suffix_format(Path(path))
     if found not in able:
         what = f"the name {Path(path).name!r} does not say which format to write" if found is None else (
             f"{found.name} files are read, not written"
@@ -172,29 +184,11 @@ def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
     return found.append is not None and (found is origin or (found.is_text and origin.is_text))
 
 
-def _append(
-    path: Any, found: Format, files: Sequence[Path], origin: Format, labels: dict, options: Options, force: bool
-) -> None:
-    """The files with more columns, written by a child process where one reads them."""
-    columns = pa.table({name: arrow_array(np.asarray(column)) for name, column in labels.items()})
-    if origin.is_text and options.delimiter is None and not origin.sniffed:  # type: ignore[attr-defined]
-        options = replace(options, delimiter=origin.usual)  # type: ignore[attr-defined]
-
-    def write(target: Any) -> None:
-        if origin.guarded and not options.trusted:
-            append_guarded(found, files, target, columns, force, options)
-        else:
-            found.append(files, target, columns, options, force)
-
-    _write(path, found, force, write)
-
-
 def _write(path: Any, found: Format, force: bool, write: Callable[[Any], None]) -> None:
     """Write to a file (text is compressed when its name ends in .gz) or to standard output."""
     if str(path) == "-":
         if not found.is_text:
-            able = " or ".join(known.name for known in formats() if known.is_text)
-            raise ValueError(f"{found.name} cannot go to standard output; name a file, or choose {able}.")
+            raise ValueError(f"{found.name} cannot go to standard output; name a file, or choose csv or tsv.")
         text = io.BytesIO()
         write(text)
         sys.stdout.write(text.getvalue().decode())
@@ -256,3 +250,59 @@ def _column(ensemble: Ensemble, j: int, found: Format) -> Dictionary:
     codes = ensemble.codes[:, j].astype(np.int32)
     codes[ensemble.partition(j) < 0] = -1
     return Dictionary(codes, labels)
+
+
+# -- by the workers of a cluster -----------------------------------------------------------------------------------
+
+
+def write_parts(folder: Any, columns: dict[str, Any], ensemble: Any) -> None:
+    """Write the columns, one file for each block of rows, in row order; fractions are rounded to 4 digits.
+
+    Columns are Dask arrays. The ids of an ensemble in a file are read again by the workers. An array in this process
+    is sent. Each worker must see `folder` under this name.
+    """
+    sizes = next((column.chunks for column in columns.values() if is_dask(column)), (tuple(ensemble.block_sizes),))
+    ids, ends = _ids_of_blocks(ensemble, sizes[0]), np.cumsum(sizes[0])[:-1]
+    blocks = [
+        column.rechunk(sizes).to_delayed().tolist() if is_dask(column) else np.split(column, ends)
+        for column in columns.values()
+    ]
+    with new_folder(folder) as partial:
+        paths = [partial.resolve() / f"part-{i:05}.parquet" for i in range(len(ids))]
+        on_blocks(_write_part, map(str, paths), [list(columns)] * len(ids), ids, *blocks)
+        absent = [path.name for path in paths if not path.exists()]
+        if absent:
+            raise FileNotFoundError(
+                f"the workers did not write {absent[0]} where this program sees {str(folder)!r}; name a folder that "
+                "all workers share with it."
+            )
+
+
+def _ids_of_blocks(ensemble: Any, sizes: Sequence[int]) -> list[Any]:
+    """The name of the column of ids and the blocks of the file that hold those of each block of labels, or None."""
+    source, name = ensemble.source, ensemble.id_column
+    if name is None:
+        return [None] * len(sizes)
+    blocks, end = iter(source.blocks), 0
+    groups: list[list[FileBlock]] = []
+    for stop in np.cumsum(sizes).tolist():
+        groups.append([])
+        while end < stop:
+            block = next(blocks)
+            groups[-1].append(replace(block, columns=(name,)))
+            end += block.rows
+    return [(name, group) for group in groups]
+
+
+def _write_part(path: str, names: Sequence[str], ids: Any, *values: np.ndarray) -> None:
+    rounded = [value.astype(float).round(4) if value.dtype.kind == "f" else value for value in values]
+    columns = dict(zip(names, map(arrow_array, rounded)))
+    if ids is not None:
+        name, blocks = ids
+        texts = np.concatenate([ids_in(batch, name) for block in blocks for batch in batches_in(block)])
+        columns = {name: pa.array(texts), **columns}
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(
+            f"a worker cannot see the folder {Path(path).parent.parent}; all workers must share it."
+        )
+    pq.write_table(pa.table(columns), path)
