@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,37 +52,7 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     with common.Progress("clustering the digits") as progress:
         ensemble = make_ensemble(X, args.partitions, n_classes=10, n_init=1, random_state=args.seed, progress=progress)
-    making = time.perf_counter() - start
-    rows, labels = _fits(args, ensemble, digits)
-    truth = np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)])
-    _, by_nmi, by_density = support_and_scores(ensemble, args.engine)
-    single = {"density": by_density, "ensemble_nmi": by_nmi, "digits_nmi": ZeroEffort.of(truth)}
-    result = {
-        "items": ensemble.n_samples,
-        "partitions": ensemble.n_partitions,
-        "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
-        "seconds_making_the_ensemble": making,
-        "clusters": args.clusters,
-        "results": rows,
-        "zero_effort": {w: {name: getattr(of, w) for name, of in single.items()} for w in ("mean", "best")},
-        "files": {name: str(path) for name, path in files.items()},
-    }
-    write_labels(files["labels"], {"digit": digits, **labels}, force=args.force)
-    if "picture" in files:
-        save_drawing(plot_coassociation(ensemble, labels["consensus"], max_blocks=300), files["picture"],
-                     force=args.force)  # fmt: skip
-    common.tell(args, result, _text)
-    return 0
-
-
-def _free_folder(name: str, force: bool) -> Path:
-    """The first numbered folder that does not exist, so that a second demo neither fails nor overwrites the first."""
-    numbered = (Path(name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
-    return Path(name) if force else next(path for path in numbered if not path.exists())
-
-
-def _fits(args: argparse.Namespace, ensemble: Any, digits: np.ndarray) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Three consensuses: their scores, and their labels as columns of a table."""
+    making, verdict = time.perf_counter() - start, ""
     rows, labels = [], {}
     settings = {"random_state": args.seed, "engine": args.engine}
     for name, column, model in (
@@ -93,21 +62,45 @@ def _fits(args: argparse.Namespace, ensemble: Any, digits: np.ndarray) -> tuple[
     ):
         start = time.perf_counter()
         model.fit(ensemble)
-        scored = MethodScores(name, seconds=time.perf_counter() - start)
-        row = asdict(score(scored, ensemble, model.labels_, digits, args.engine))
-        shown = {key: row[key] for key in ("method", "clusters", "density", "ensemble_nmi", "seconds")}
-        rows.append({**shown, "digits_nmi": row["class_nmi"], "verdict": getattr(model, "verdict_", None)})
+        row = MethodScores(name, seconds=time.perf_counter() - start)
+        rows.append(score(row, ensemble, model.labels_, digits, args.engine))
         labels[column] = order_by_size(model.labels_)
-    return rows, labels
+        verdict = getattr(model, "verdict_", verdict)
+    of_digits = ZeroEffort.of(np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)]))
+    _, by_nmi, by_density = support_and_scores(ensemble, args.engine)
+    for i, name in enumerate(("one clustering, on average", "one clustering, the best")):
+        rows.append(MethodScores(name, density=by_density[i], ensemble_nmi=by_nmi[i], class_nmi=of_digits[i]))
+    shown = ("method", "clusters", "density", "ensemble_nmi", "class_nmi", "seconds")
+    result = {
+        "items": ensemble.n_samples,
+        "partitions": ensemble.n_partitions,
+        "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
+        "seconds_making_the_ensemble": making,
+        "results": [{name: getattr(row, name) for name in shown} for row in rows],
+        "verdict": verdict,
+        "files": {name: str(path) for name, path in files.items()},
+    }
+    write_labels(files["labels"], {"digit": digits, **labels}, force=args.force)
+    if "picture" in files:
+        save_drawing(plot_coassociation(ensemble, labels["consensus"], max_blocks=300), files["picture"],
+                     force=args.force)  # fmt: skip
+    common.tell(args, result, _text(result))
+    return 0
+
+
+def _free_folder(name: str, force: bool) -> Path:
+    """The first numbered folder that does not exist, so that a second demo neither fails nor overwrites the first."""
+    numbered = (Path(name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
+    return Path(name) if force else next(path for path in numbered if not path.exists())
 
 
 def _text(result: dict[str, Any]) -> str:
     low, high = result["base_clusters"]
-    lines = [(row["method"], row["clusters"], row, plain_text.seconds(row["seconds"])) for row in result["results"]]
-    for name, text in (("mean", "one clustering, on average"), ("best", "one clustering, the best")):
-        lines.append((text, f"{low}–{high}", result["zero_effort"][name], ""))
-    names = ("density", "ensemble_nmi", "digits_nmi")
-    rows = [[text, k, *(plain_text.number(scores[name]) for name in names), spent] for text, k, scores, spent in lines]
+    rows = []
+    for row in result["results"]:
+        scores = [plain_text.number(row[name]) for name in ("density", "ensemble_nmi", "class_nmi")]
+        spent = plain_text.seconds(row["seconds"])
+        rows.append([row["method"], row["clusters"] or f"{low}–{high}", *scores, spent])
     table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "NMI with digits", "time"], rows)
     made = plain_text.seconds(result["seconds_making_the_ensemble"])
     what = f"{result['items']} handwritten digits, clustered {result['partitions']} times by k-means"
@@ -116,7 +109,7 @@ def _text(result: dict[str, Any]) -> str:
 
 {table}
 
-{result["results"][0]["verdict"]}
+{result["verdict"]}
 
 density          how often two items of one cluster are together in the clusterings (0 to 1); more
                  clusters are denser, so only rows with equally many can be compared

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -104,12 +103,7 @@ def run(args: argparse.Namespace) -> int:
         result["engine"] = repr(engine)
     if result["chance"] is not None and not result["chance"]["exceeded"]:
         common.note(result["chance"]["warning"], "warning")
-    if args.json and args.output == "-":  # standard output holds the labels
-        common.say_json(result, file=sys.stderr, indent=None)
-    elif args.json:
-        common.say_json(result)
-    elif args.output != "-":
-        common.say(_text(result))
+    common.tell(args, result, _text(result), args.output)
     return 0
 
 

@@ -53,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
             progress.step("writing")
             result["items_file"] = args.items
             write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
-    if args.json or args.items != "-":
-        common.tell(args, result, _text)
+    common.tell(args, result, _text(result), args.items)
     return 0
 
 

@@ -68,5 +68,5 @@ def run(args: argparse.Namespace) -> int:
         from ..report.displays import plot_select_k
 
         save_drawing(plot_select_k(selection)[0], args.plot, force=args.force)
-    common.tell(args, selection.to_dict(), lambda _: str(selection))
+    common.tell(args, selection.to_dict(), str(selection))
     return 0
