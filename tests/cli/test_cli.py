@@ -58,7 +58,9 @@ def test_no_command_is_a_usage_error_with_help(capsys):
     assert main([]) == 2
     assert "commands (each has --help" in capsys.readouterr().err
     for option in ("-V", "--version"):
-        assert main([option]) == 0
+        with pytest.raises(SystemExit) as stop:
+            main([option])
+        assert stop.value.code == 0
         assert re.match(r"coassoc \S+\n", capsys.readouterr().out)
 
 

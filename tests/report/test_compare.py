@@ -129,7 +129,7 @@ def test_command_prints_a_table_or_json_and_draws(labels_file, tmp_path, capsys)
     assert cli.main(["compare", str(labels_file), "-k", "4", "-m", "kmeans,eac", "--class-column", "class"]) == 0
     out = capsys.readouterr().out
     assert "120 items, 8 clusterings, 4 clusters asked for" in out
-    assert "kmeans" in out and "eac " in out and "class ARI" in out and "one clustering, best" in out
+    assert "kmeans" in out and "eac " in out and "class ARI" in out and "one clustering, the best" in out
     picture = tmp_path / "compare.png"
     words = ["compare", str(labels_file), "-k", "4", "--exclude", "class", "-m", "kmeans,sec", "--json"]
     assert cli.main([*words, "--plot", str(picture)]) == 0

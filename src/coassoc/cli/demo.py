@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -63,20 +64,19 @@ def run(args: argparse.Namespace) -> int:
         start = time.perf_counter()
         model.fit(ensemble)
         row = MethodScores(name, seconds=time.perf_counter() - start)
-        rows.append(score(row, ensemble, model.labels_, digits, args.engine))
+        rows.append(asdict(score(row, ensemble, model.labels_, digits, args.engine)))
         labels[column] = order_by_size(model.labels_)
         verdict = getattr(model, "verdict_", verdict)
     of_digits = ZeroEffort.of(np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)]))
     _, by_nmi, by_density = support_and_scores(ensemble, args.engine)
-    for i, name in enumerate(("one clustering, on average", "one clustering, the best")):
-        rows.append(MethodScores(name, density=by_density[i], ensemble_nmi=by_nmi[i], class_nmi=of_digits[i]))
-    shown = ("method", "clusters", "density", "ensemble_nmi", "class_nmi", "seconds")
+    single = {"density": by_density, "ensemble_nmi": by_nmi, "class_nmi": of_digits}
     result = {
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
         "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
         "seconds_making_the_ensemble": making,
-        "results": [{name: getattr(row, name) for name in shown} for row in rows],
+        "results": rows,
+        "zero_effort": {name: of._asdict() for name, of in single.items()},
         "verdict": verdict,
         "files": {name: str(path) for name, path in files.items()},
     }
@@ -96,12 +96,7 @@ def _free_folder(name: str, force: bool) -> Path:
 
 def _text(result: dict[str, Any]) -> str:
     low, high = result["base_clusters"]
-    rows = []
-    for row in result["results"]:
-        scores = [plain_text.number(row[name]) for name in ("density", "ensemble_nmi", "class_nmi")]
-        spent = plain_text.seconds(row["seconds"])
-        rows.append([row["method"], row["clusters"] or f"{low}–{high}", *scores, spent])
-    table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "NMI with digits", "time"], rows)
+    table = plain_text.scores_table(result["results"], result["zero_effort"], f"{low}–{high}")
     made = plain_text.seconds(result["seconds_making_the_ensemble"])
     what = f"{result['items']} handwritten digits, clustered {result['partitions']} times by k-means"
     return f"""\
@@ -111,10 +106,10 @@ def _text(result: dict[str, Any]) -> str:
 
 {result["verdict"]}
 
-density          how often two items of one cluster are together in the clusterings (0 to 1); more
-                 clusters are denser, so only rows with equally many can be compared
-ensemble NMI     agreement with the clusterings; lower for a consensus with fewer clusters than they have
-NMI with digits  agreement with what was written, which no method here was told or aims at
+density       how often two items of one cluster are together in the clusterings (0 to 1); more
+              clusters are denser, so only rows with equally many can be compared
+ensemble NMI  agreement with the clusterings; lower for a consensus with fewer clusters than they have
+class NMI     agreement with what was written (class ARI: adjusted Rand index), which no method was told
 
 Labels:  {result["files"]["labels"]}
 Picture: {result["files"].get("picture", "needs matplotlib")} (who is clustered with whom)

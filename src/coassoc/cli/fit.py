@@ -316,19 +316,15 @@ def _text(result: dict[str, Any]) -> str:
         ", some labels missing" if result["missing_labels"] else ""
     )
     base = f"{low}" if low == high else f"{low}–{high}"
-    number, zero_density, zero_nmi = plain_text.number, scores["zero_effort_density"], scores["zero_effort_nmi"]
-    spent = plain_text.seconds(result["seconds"]["fit"])
-    rows = [
-        [result["method"], result["clusters"], number(scores["density"]), number(scores["ensemble_nmi"]), spent],
-        ["one clustering, on average", base, number(zero_density["mean"]), number(zero_nmi["mean"]), ""],
-        ["one clustering, the best", base, number(zero_density["best"]), number(zero_nmi["best"]), ""],
-    ]
-    table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows)
+    row = {name: result[name] for name in ("method", "clusters")} | {"seconds": result["seconds"]["fit"]}
+    row |= {name: scores[name] for name in ("density", "ensemble_nmi")}
+    single = {"density": scores["zero_effort_density"], "ensemble_nmi": scores["zero_effort_nmi"]}
+    table = plain_text.scores_table([row], single, base)
     names = ", ".join(result["columns"][:8])
     more = f" and {len(result['columns']) - 8} more" if len(result["columns"]) > 8 else ""
     used = f"clusterings: {names}{more} (choose others with --columns, --exclude)"
     lines = [head, used, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
-    if scores["ensemble_nmi"] < zero_nmi["best"] and result.get("supported", True):
+    if scores["ensemble_nmi"] < scores["zero_effort_nmi"]["best"] and result.get("supported", True):
         fewer = result["clusters"] < low
         lines.append(
             "The best single clustering agrees more with the others than this consensus does"

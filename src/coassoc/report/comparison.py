@@ -161,22 +161,13 @@ class Comparison:
 
     def to_text(self) -> str:
         """The table as plain text."""
-        classes = any(row.class_nmi is not None for row in self.rows)
-        head = ["method", "density", "ensemble NMI", "NMI left out", *(["class ARI", "class NMI"] if classes else [])]
-        head += ["clusters", "time", "peak memory"]
-        body = []
-        for row in self.rows:
-            scores = [row.density, row.ensemble_nmi, row.left_out_nmi, *((row.class_ari, row.class_nmi) * classes)]
-            cells = [row.method, *map(plain_text.number, scores)]
-            cells += ["–" if row.clusters is None else str(row.clusters)]
-            cells += [plain_text.seconds(row.seconds), "–" if row.peak_bytes is None else format_size(row.peak_bytes)]
-            body.append(cells)
-        blank = [""] * (len(head) - 4)
-        for name in ("mean", "best"):
-            zero = [f"one clustering, {name}", plain_text.number(self.zero_effort_density[name]), ""]
-            body.append([*zero, plain_text.number(self.zero_effort_nmi[name]), *blank])
+        single = {"density": self.zero_effort_density, "ensemble_nmi": self.zero_effort_nmi}
+        rows = [asdict(row) for row in self.rows]
+        for row in rows:
+            row["peak_bytes"] = None if row["peak_bytes"] is None else format_size(row["peak_bytes"])
+        table = plain_text.scores_table(rows, single)
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
-        return "\n".join([title, "", plain_text.text_table(head, body), "", *self.notes()]).rstrip()
+        return "\n".join([title, "", table, "", *self.notes()]).rstrip()
 
     __repr__ = to_text
 
