@@ -36,7 +36,7 @@ class Meter:
 
 
 def in_own_process(module: str, *words: str, timeout: float | None = None) -> tuple[dict[str, Any], str]:
-    """The row that ``python -m MODULE WORDS`` prints, so that peak memory is its own; or nothing, and what it failed on."""
+    """The row that ``python -m MODULE WORDS`` prints last; or an empty one, and what it failed on."""
     command = [sys.executable, "-m", module, *words]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout)

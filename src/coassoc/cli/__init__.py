@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from .. import __version__
-from .terminal import check_streams, discard_output, messages, say, sentence
+from .terminal import check_streams, discard_output, messages, sentence
 
 # command -> what the list of commands says about it. Its module has DESCRIPTION, EPILOG, add_arguments and run.
 COMMANDS = {
@@ -149,7 +149,8 @@ def load(name: str) -> ModuleType:
 def command_parser(name: str) -> Parser:
     """The parser of one command, with the options every command has."""
     module = load(name)
-    parser = Parser(prog=f"coassoc {name}", description=module.DESCRIPTION, epilog=module.EPILOG, formatter_class=_FORMAT)
+    texts = {"description": module.DESCRIPTION, "epilog": module.EPILOG}
+    parser = Parser(prog=f"coassoc {name}", formatter_class=_FORMAT, **texts)
     module.add_arguments(parser)
     return _with_common(parser)
 

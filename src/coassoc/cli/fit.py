@@ -23,7 +23,7 @@ from ..ensemble.io.output import check_outputs
 from ..ensemble.io.parts import write_parts
 from ..ensemble.io.writing import joins_source, several, table_format
 from ..metrics import nmi
-from ..metrics.align import count_labels, ranks_by_size, ranks_of_counted
+from ..metrics.align import count_labels, ranks_by_size
 from ..metrics.counting import mean_nmi
 from ..metrics.labels import check_labels
 from ..report import plain_text
@@ -212,9 +212,9 @@ def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
         ranks = np.append(np.arange(k, dtype=np.int32), -1)
     elif is_dask(fitted):  # counted by the workers
         blocks = fitted.to_delayed()
-        ranks = ranks_of_counted(on_blocks(count_labels, blocks, [k] * len(blocks)), k)
+        ranks = ranks_by_size(on_blocks(count_labels, blocks, [k] * len(blocks)), k)
     else:
-        ranks = ranks_by_size(_parts(fitted), k)
+        ranks = ranks_by_size((count_labels(part, k) for part in _parts(fitted)), k)
     back = np.argsort(ranks[:-1], kind="stable")[np.count_nonzero(ranks[:-1] < 0) :]
     if is_dask(fitted):
         return look_up(ranks, fitted), back
