@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import shlex
 import shutil
@@ -15,12 +14,10 @@ import pytest
 from coassoc.cli import COMMANDS, command_parser, load, main, sentence
 from coassoc.cli.terminal import printable, say
 
-ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-
 
 def coassoc(*words: str, **settings):
     return subprocess.run(
-        [sys.executable, "-m", "coassoc", *words], capture_output=True, text=True, env=ENV, **settings
+        [sys.executable, "-m", "coassoc", *words], capture_output=True, text=True, **settings
     )
 
 
@@ -34,7 +31,7 @@ def test_help_lists_every_command_and_imports_nothing_heavy():
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
         "print('HEAVY', [m for m in ('numpy', 'scipy', 'sklearn', 'pandas', 'matplotlib') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENV, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "HEAVY []" in done.stdout
 
 
@@ -86,7 +83,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("a,b\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(60_000)))
     command = f'"{sys.executable}" -m coassoc fit "{path}" -k 3 --engine numpy --n-init 1 -o - | head -1'
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENV)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stdout == "a,b,consensus\n"
     assert "Traceback" not in done.stderr
 

@@ -114,12 +114,6 @@ def test_partition_nmi_with_and_without_labels():
     assert ca.partition_nmi(ens) == pytest.approx((pairs.sum(axis=1) - 1) / 4)
 
 
-def test_best_member_is_the_medoid():
-    ens, _ = case(6)
-    scores = ca.partition_nmi(ens)
-    assert ca.best_member(ens).tolist() == ens.partition(int(np.argmax(scores))).tolist()
-
-
 @pytest.mark.parametrize("method", ["KMeansConsensus", "HBGF"])
 def test_transform_is_the_mean_coassociation_with_each_cluster(method):
     ens, _ = case(8)
