@@ -206,24 +206,12 @@ def _kmeans_members(X, y, rng, low: int, high: int, p: int = 20) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def _kmeans_fine(X, y, rng):
-    k = int(y.max()) + 1
-    return _kmeans_members(X, y, rng, k, max(k + 1, min(100, round(len(X) ** 0.5))))
+def _kmeans_between(bounds: Callable) -> Callable:
+    """Single-start k-means members; `bounds` gives the least and the most clusters for k classes of n items."""
+    return lambda X, y, rng: _kmeans_members(X, y, rng, *bounds(int(y.max()) + 1, len(X)))
 
 
-def _kmeans_finer(X, y, rng):
-    k = int(y.max()) + 1
-    return _kmeans_members(X, y, rng, 2 * k, 5 * k)
-
-
-def _kmeans_equal(X, y, rng):
-    k = int(y.max()) + 1
-    return _kmeans_members(X, y, rng, k, k)
-
-
-def _kmeans_coarser(X, y, rng):
-    k = int(y.max()) + 1
-    return _kmeans_members(X, y, rng, 2, max(2, k - 1))
+_kmeans_fine = _kmeans_between(lambda k, n: (k, max(k + 1, min(100, round(n**0.5)))))
 
 
 def _algorithms_same(X, y, rng):
@@ -247,9 +235,9 @@ FAMILIES: dict[str, tuple[Callable, tuple[str, ...], int]] = {  # how members ar
     "uci-mixed-k": (_algorithms_mixed, UCI, 2),
     "shapes-same-k": (_algorithms_same, SHAPES, 1),
     "shapes-mixed-k": (_algorithms_mixed, SHAPES, 2),
-    "finer": (_kmeans_finer, UCI + SHAPES, 1),
-    "equal": (_kmeans_equal, UCI + SHAPES, 1),
-    "coarser": (_kmeans_coarser, UCI + SHAPES, 1),
+    "finer": (_kmeans_between(lambda k, n: (2 * k, 5 * k)), UCI + SHAPES, 1),
+    "equal": (_kmeans_between(lambda k, n: (k, k)), UCI + SHAPES, 1),
+    "coarser": (_kmeans_between(lambda k, n: (2, max(2, k - 1))), UCI + SHAPES, 1),
     "scenes-kmeans": (_kmeans_fine, SCENES, 1),
     "scenes-same-k": (_algorithms_same, SCENES, 1),
     "scenes-mixed-k": (_algorithms_mixed, SCENES, 1),

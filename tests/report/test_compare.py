@@ -12,7 +12,7 @@ import coassoc as ca
 import oracle
 from coassoc import cli
 from coassoc.consensus.registry import compared_methods
-from coassoc.report.comparison import compare, left_out_nmi, sampled, sampled_rows
+from coassoc.report.comparison import compare, left_out_nmi, sampled_rows
 
 QUICK = ["kmeans", "sec", "ecc", "mcla", "cspa", "eac-average", "eac-single", "eac-micro"]
 
@@ -76,10 +76,8 @@ def test_the_answer_of_a_half_does_not_know_the_other():
 
 def test_many_items_are_sampled(monkeypatch):
     monkeypatch.setattr("coassoc.report.comparison.MOST_COMPARED", 50)
-    sample = sampled(ca.Ensemble(_table()), 1)
     rows = sampled_rows(120, 1)
-    assert sample.n_samples == 50 == len(set(rows.tolist())) and (np.diff(rows) > 0).all()
-    assert all((sample.partition(j) == ca.Ensemble(_table()).partition(j)[rows]).all() for j in range(8))
+    assert len(rows) == 50 and (np.diff(rows) > 0).all()
     assert 0 < compare(_table(), 4, ["kmeans"], engine="numpy")["kmeans"].left_out_nmi < 1
 
 

@@ -102,9 +102,9 @@ def rows_of_items(ensemble: Any, ids: Any, n_rows: int, name: str, option: str) 
     return np.array([row_of.get(str(item), -1) for item in ensemble.item_ids.tolist()])
 
 
-def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any) -> None:
+def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any, **settings: Any) -> None:
     """Check the output files of a command, by option, against its inputs and each other, before any work."""
-    check_outputs(outputs, [*getattr(args, "labels", []), *inputs], force=args.force)
+    check_outputs(outputs, [*getattr(args, "labels", []), *inputs], force=args.force, **settings)
 
 
 @contextmanager
@@ -120,8 +120,10 @@ def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
 
 def tell(args: argparse.Namespace, result: dict[str, Any], text: str, output: Any = None) -> None:
     """Print a result as JSON or as text. Standard output may be the `output`: then only JSON, on standard error."""
-    if args.json:
-        say_json(result, **({"file": sys.stderr, "indent": None} if output == "-" else {}))
+    if args.json and output == "-":
+        say_json(result, file=sys.stderr, indent=None)
+    elif args.json:
+        say_json(result)
     elif output != "-":
         say(text)
 

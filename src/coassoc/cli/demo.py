@@ -18,7 +18,7 @@ from ..ensemble import make_ensemble, write_labels
 from ..metrics import ZeroEffort, nmi, order_by_size
 from ..report import plain_text
 from ..report.axes import save_drawing
-from ..report.comparison import MethodScores, score
+from ..report.comparison import score, timed_fit
 from ..report.displays import plot_coassociation
 from . import common
 
@@ -61,9 +61,7 @@ def run(args: argparse.Namespace) -> int:
         ("k-means consensus", "kmeans", KMeansConsensus(args.clusters, **settings)),
         ("bisecting consensus", "bisecting", BisectingConsensus(args.clusters, **settings)),
     ):
-        start = time.perf_counter()
-        model.fit(ensemble)
-        row = MethodScores(name, seconds=time.perf_counter() - start)
+        row = timed_fit(name, model, ensemble)
         rows.append(asdict(score(row, ensemble, model.labels_, digits, args.engine)))
         labels[column] = order_by_size(model.labels_)
         verdict = getattr(model, "verdict_", verdict)

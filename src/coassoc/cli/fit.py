@@ -19,7 +19,6 @@ from ..engines.memory import available_bytes, file_array
 from ..ensemble import StoredEnsemble, write_labels
 from ..ensemble.io.coding import is_dask
 from ..ensemble.io.formats import format_called
-from ..ensemble.io.output import check_outputs
 from ..ensemble.io.parts import write_parts
 from ..ensemble.io.writing import joins_source, several, table_format
 from ..metrics import nmi
@@ -111,7 +110,7 @@ def _check_outputs(args: argparse.Namespace) -> None:
     from ..consensus.persist import check_model_path
 
     folder = writes_folder(args)
-    check_outputs({"-o": args.output, "--save": args.save}, args.labels, force=args.force, folders=["-o"] * folder)
+    common.check_paths(args, {"-o": args.output, "--save": args.save}, folders=["-o"] * folder)
     if args.output is not None and not folder and table_format(args.output).one_array and args.confidence:
         able = ", ".join(known.name for known in several())
         raise ValueError(f"--confidence needs an output of several columns ({able}), got {args.output}.")
@@ -312,9 +311,8 @@ def _answer_facts(model: Any) -> dict[str, Any]:
 def _text(result: dict[str, Any]) -> str:
     scores = result["scores"]
     low, high = result["base_clusters"]
-    head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters" + (
-        ", some labels missing" if result["missing_labels"] else ""
-    )
+    head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters"
+    head += ", some labels missing" if result["missing_labels"] else ""
     base = f"{low}" if low == high else f"{low}–{high}"
     row = {name: result[name] for name in ("method", "clusters")} | {"seconds": result["seconds"]["fit"]}
     row |= {name: scores[name] for name in ("density", "ensemble_nmi")}

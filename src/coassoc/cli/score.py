@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..consensus.auto.chance import support_and_scores
 from ..ensemble import write_labels
 from ..ensemble.io.formats import endings
 from ..ensemble.io.writing import several, table_format
 from ..metrics import kmeans_loss
-from ..report import plain_text
+from ..report import comparison, plain_text
+from ..report.tidy import item_table
 from . import common
 
 DESCRIPTION = """score a partition against an ensemble: density, agreement with the clusterings, and with known classes.
@@ -48,8 +50,6 @@ def run(args: argparse.Namespace) -> int:
         progress.step("scoring")
         result = score(ensemble, labels, args.engine)
         if args.items is not None:
-            from ..report import item_table
-
             progress.step("writing")
             result["items_file"] = args.items
             write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
@@ -59,11 +59,8 @@ def run(args: argparse.Namespace) -> int:
 
 def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
     """Every score of a partition, as plain numbers."""
-    from ..consensus.auto.chance import support_and_scores
-    from ..report.comparison import MethodScores, known_classes
-    from ..report.comparison import score as scored
-
-    row = scored(MethodScores("this partition"), ensemble, labels, known_classes(ensemble), engine)
+    known = comparison.known_classes(ensemble)
+    row = comparison.score(comparison.MethodScores("this partition"), ensemble, labels, known, engine)
     _, zero_nmi, zero_density = support_and_scores(ensemble, engine)
     classes = {} if row.class_nmi is None else {"class_nmi": row.class_nmi, "class_ari": row.class_ari}
     return {
