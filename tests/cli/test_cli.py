@@ -90,7 +90,6 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
 
 def test_sentences_are_one_line():
     assert sentence(ValueError("two\n lines")) == "two lines"
-    assert sentence(FileNotFoundError(2, "x", "a.csv")) == "there is no file 'a.csv'; check the path."
     assert sentence(MemoryError()).startswith("not enough memory")
     assert "no permission" in sentence(PermissionError(13, "x", "a.csv"))
     assert sentence(OSError(28, "No space left on device", "a.csv")) == "'a.csv': No space left on device."

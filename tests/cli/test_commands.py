@@ -228,15 +228,10 @@ def test_report_takes_categories_and_ids_of_features_and_excludes_their_columns(
 
 def test_random_partitions_are_no_more_than_chance(tmp_path, capsys):
     pytest.importorskip("jinja2")
-    for n_partitions in (2, 6):
-        np.save(tmp_path / "noise.npy", np.random.default_rng(3).integers(0, 5, size=(200, n_partitions)))
-        told = json.loads(run(capsys, "fit", tmp_path / "noise.npy", "-k", 5, "--json"))
-        assert told["chance"]["exceeded"] is False
-    page = tmp_path / "report.html"
-    assert main(["report", str(tmp_path / "noise.npy"), "-k", "5", "-o", str(page)]) == 0
+    np.save(tmp_path / "noise.npy", np.random.default_rng(3).integers(0, 5, size=(200, 6)))
+    assert json.loads(run(capsys, "fit", tmp_path / "noise.npy", "-k", 5, "--json"))["chance"]["exceeded"] is False
+    assert main(["report", str(tmp_path / "noise.npy"), "-k", "5", "-o", str(tmp_path / "report.html")]) == 0
     assert "coassoc: warning: the clusterings agree no more than chance" in capsys.readouterr().err
-    text = page.read_text()
-    assert "No consensus: the 6 clusterings agree no more than chance" in text and "surely placed" not in text
 
 
 def test_select_k_compares_labels_with_permuted_ones_and_features_with_gaussian_data(labels, tmp_path, capsys):

@@ -14,7 +14,7 @@ import pytest
 
 import coassoc as ca
 from coassoc.cli import main
-from coassoc.ensemble.io.output import check_outputs, replacing
+from coassoc.ensemble.io.output import replacing
 
 resource = pytest.importorskip("resource", reason="files, modes and limits of POSIX")
 RNG = np.random.default_rng(0)
@@ -120,12 +120,6 @@ def test_a_file_made_meanwhile_is_not_overwritten(folder):
         Path("out.csv").write_text("theirs")
     assert Path("out.csv").read_text() == "theirs"
     assert not list(folder.glob(".coassoc*"))
-
-
-def test_different_files_pass(folder):
-    check_outputs({"-o": "out.csv", "--save": "out.npz", "--plot": None, "--items": "-"}, ["labels.csv", None, "-"])
-    if not os.path.exists("LABELS.csv"):  # the file system distinguishes case
-        check_outputs({"-o": "LABELS.csv"}, ["labels.csv"])
 
 
 @contextmanager
