@@ -218,15 +218,15 @@ def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
     if is_dask(fitted):
         return look_up(ranks, fitted), back
     labels = file_array(fitted.shape, np.int32) if stored else np.empty(fitted.shape, np.int32)
-    _fill(labels, (ranks[part] for part in _parts(fitted)))
-    return labels, back
+    return _filled(labels, (ranks[part] for part in _parts(fitted))), back
 
 
-def _fill(labels: np.ndarray, parts: Iterable[np.ndarray]) -> None:
+def _filled(labels: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
     start = 0
     for part in parts:
         labels[start : start + len(part)] = part
         start += len(part)
+    return labels
 
 
 def _parts(labels: Any) -> Iterator[Any]:
@@ -246,8 +246,7 @@ def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any,
         write_parts(args.output, columns, ensemble)
         return
     if is_dask(labels):
-        on_cluster, labels = labels, file_array(labels.shape, np.int32)
-        _fill(labels, _parts(on_cluster))
+        labels = _filled(file_array(labels.shape, np.int32), _parts(labels))
     source = paths[0] if len(paths) == 1 else None
     kind = args.format if args.output == "-" and args.format and format_called(args.format).is_text else None
     columns = {args.name: labels}
@@ -297,14 +296,16 @@ def _answer_facts(model: Any) -> dict[str, Any]:
     """What `Consensus` says beyond the labels."""
     if not hasattr(model, "verdict_"):
         return {}
-    shown = {"clusters": "n_clusters", "method": "method", "agreement": "agreement", "stability": "stability",
-             "distance": "distance"}  # fmt: skip
+    shown = ("method", "agreement", "stability", "distance")
     return {
         "verdict": model.verdict_,
         "supported": model.supported_,
         "chosen_method": model.method_,
         "partition_weights": model.partition_weights_.tolist(),
-        "alternatives": [{key: getattr(a, name) for key, name in shown.items()} for a in model.alternatives_],
+        "alternatives": [
+            {"clusters": other.n_clusters, **{name: getattr(other, name) for name in shown}}
+            for other in model.alternatives_
+        ],
     }
 
 

@@ -80,12 +80,8 @@ class ProfileMixin:
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or AnnData of shape (n_samples, n_features)
-            Features of the items of `fit`, in their order.
-        feature_names : list of str, optional
-            Names of the features; by default those of `X`.
-        n_features : int or None, default=5
-            Features per cluster; None is all.
+        X, feature_names, n_features
+            As for :func:`coassoc.profile`; the items of `fit`, in their order.
 
         Returns
         -------
