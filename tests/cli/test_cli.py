@@ -8,11 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coassoc.cli import COMMANDS, command_parser, load, main, sentence
-from coassoc.cli.terminal import printable, say
+from coassoc.cli.terminal import printable, say, say_json
 
 
 def coassoc(*words: str, **settings):
@@ -44,9 +46,10 @@ def test_every_command_documents_itself_with_examples_that_parse(name, capsys):
     assert lines, "an example to copy and paste"
     for line in lines:
         parser.parse_args(shlex.split(line.split(" > ")[0], comments=True))
-    with pytest.raises(SystemExit) as stop:
-        main([name, "--help"])
-    assert stop.value.code == 0
+    for words in ([name, "--help"], ["help", name]):
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 0
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("example", "--json", "--debug"))
 
@@ -113,6 +116,11 @@ def test_names_from_files_reach_the_terminal_escaped(tmp_path, capsys):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     say("a – b", file=stream)
     assert stream.buffer.getvalue() == b"a \\u2013 b\n"
+
+
+def test_json_has_no_nan(capsys):
+    say_json({"a": np.float64("nan"), "b": [np.arange(2), np.float32(0.5)], "c": Path("x")}, indent=None)
+    assert capsys.readouterr().out == '{"a": null, "b": [[0, 1], 0.5], "c": "x"}\n'
 
 
 # -- completion ------------------------------------------------------------------------------------------------
