@@ -18,9 +18,7 @@ from coassoc.cli.terminal import printable, say, say_json
 
 
 def coassoc(*words: str, **settings):
-    return subprocess.run(
-        [sys.executable, "-m", "coassoc", *words], capture_output=True, text=True, **settings
-    )
+    return subprocess.run([sys.executable, "-m", "coassoc", *words], capture_output=True, text=True, **settings)
 
 
 def test_help_lists_every_command_and_imports_nothing_heavy():

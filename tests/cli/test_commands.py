@@ -273,9 +273,7 @@ def test_progress_shows_on_a_terminal(labels):
     pty = pytest.importorskip("pty")
     words = ["fit", str(labels), "-k", "3", "--exclude", "kind"]
     leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "coassoc", *words], stdout=subprocess.PIPE, stderr=follower
-    )
+    process = subprocess.Popen([sys.executable, "-m", "coassoc", *words], stdout=subprocess.PIPE, stderr=follower)
     process.stdout.read()
     process.stdout.close()
     assert process.wait() == 0
