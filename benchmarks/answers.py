@@ -2,7 +2,6 @@
 
     COASSOC_DATA=<folder> python -m benchmarks.answers run --cache <folder> --out answers.jsonl
     python -m benchmarks.answers table answers.jsonl --also docs/results/rows.jsonl.gz
-    python -m benchmarks.answers scale
 
 `run` adds one row per (data set, repeat, method, number of clusters) and skips rows it has already, so it can be
 stopped and continued. Density and ensemble NMI are taken at k = 20, agreement with the classes at their true number.
@@ -12,25 +11,20 @@ Base ensembles are those of the published evaluation (20 k-means partitions, k d
 from __future__ import annotations
 
 import argparse
-import math
-import os
-import resource
 import sys
 import time
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
 import coassoc as ca
 
 from .datasets import load
-from .generate import voronoi_ensemble
 from .json_lines import append, read
-from .markdown import table
 from .paper.protocol import PAPER_SETS, Protocol, base_ensemble, method_seed, scaling_of
 from .paper.store import read_rows
+from .truth import print_means, print_pairs, set_means
 
 METHODS = {
     "KM": lambda k, seed: ca.KMeansConsensus(k, n_init=10, random_state=seed),
@@ -71,11 +65,8 @@ def main(argv: list[str] | None = None) -> int:
     two = commands.add_parser("table", help="tables from the rows of a run")
     two.add_argument("rows", type=Path, help="what `run` wrote, as .jsonl or .jsonl.gz")
     two.add_argument("--also", type=Path, help="rows.jsonl.gz of `benchmarks.paper`: methods `run` did not make")
-    three = commands.add_parser("scale", help="time and memory of the linear methods on many items")
-    three.add_argument("--items", type=int, default=1_000_000)
-    three.add_argument("--methods", nargs="+", default=["KM", "HBGF", "LWGP", "ECPCS", "Density", "Agreement"])
     args = parser.parse_args(argv)
-    return {"run": run, "table": tables, "scale": scale}[args.command](args)
+    return {"run": run, "table": tables}[args.command](args)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -136,29 +127,6 @@ def read_paper_rows(path: Path, rows: list[dict]) -> list[dict]:
     return found
 
 
-def scale(args: argparse.Namespace) -> int:
-    """Each method on one large ensemble, one after the other; times relative to k-means with 10 restarts."""
-    codes = voronoi_ensemble(args.items)
-    ensemble = ca.Ensemble.from_codes(codes, codes.max(axis=0).astype(int) + 1)
-    print(f"{ensemble}, {codes.nbytes / 2**20:.0f} MiB of codes, load {os.getloadavg()[0]:.1f}")
-    base = None
-    for method in args.methods:
-        before = resource.getrusage(resource.RUSAGE_SELF)
-        start = time.perf_counter()
-        labels = METHODS[method](20, 0).fit(ensemble).labels_
-        seconds = time.perf_counter() - start
-        after = resource.getrusage(resource.RUSAGE_SELF)
-        base = seconds if base is None else base
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        print(
-            f"{method:10} {seconds:8.1f} s ({seconds / base:5.2f} x {args.methods[0]}), cpu {cpu:7.1f} s, peak so far "
-            f"{after.ru_maxrss / 1024:.0f} MiB, S {100 * ca.density(ensemble, labels):.2f}, "
-            f"NMI {100 * ca.ensemble_nmi(ensemble, labels):.2f}",
-            flush=True,
-        )
-    return 0
-
-
 # -- tables --------------------------------------------------------------------------------------------------------
 
 
@@ -166,75 +134,24 @@ def tables(args: argparse.Namespace) -> int:
     rows = read(args.rows)
     if args.also is not None:
         rows += read_paper_rows(args.also, rows)
-    for score, against, title, ours in (
-        ("density", "ensemble", "density S at k = 20", "Density"),
-        ("nmi", "ensemble", "ensemble NMI at k = 20", "Agreement"),
-        ("classes", "classes", "NMI with the classes at their true number", None),
+    for score, against, title, leaders in (
+        ("density", "ensemble", "density S at k = 20", ("Density",)),
+        ("nmi", "ensemble", "ensemble NMI at k = 20", ("Agreement",)),
+        ("classes", "classes", "NMI with the classes at their true number", ("LWGP", "HBGF")),
     ):
-        chosen = [row for row in rows if row["against"] == against]
+        means = by_set([row for row in rows if row["against"] == against], score)
+        methods = [method for method in METHODS if any(method in of for of in means.values())]
         print(f"\n## {title}, percent, mean over repeats\n")
-        print_means(chosen, score)
-        if ours is not None:
-            print(f"\n### {ours} against each method: paired differences in points\n")
-            print_pairs(chosen, score, ours)
-        else:
-            for leader in ("LWGP", "HBGF"):
-                print(f"\n### {leader} against each method: paired differences in points\n")
-                print_pairs(chosen, score, leader)
+        print_means(means, methods)
+        for leader in leaders:
+            print("\n### Paired differences, with 95 % intervals over repeats\n")
+            print_pairs(means, methods, leader)
     return 0
 
 
 def by_set(rows: list[dict], score: str) -> dict[str, dict[str, dict[int, float]]]:
     """set -> method -> repeat -> score in percent."""
-    found: dict = defaultdict(lambda: defaultdict(dict))
-    for row in rows:
-        found[row["set"]][row["method"]][row["repeat"]] = 100.0 * row[score]
-    return found
-
-
-def print_means(rows: list[dict], score: str) -> None:
-    found = by_set(rows, score)
-    methods = [m for m in METHODS if any(m in of for of in found.values())]
-    rows = []
-    for name in PAPER_SETS:
-        if name not in found:
-            continue
-        means = {m: np.mean(list(found[name][m].values())) for m in methods if found[name].get(m)}
-        best = max(means.values())
-        cells = [
-            "" if m not in means else f"**{means[m]:.2f}**" if means[m] == best else f"{means[m]:.2f}" for m in methods
-        ]
-        rows.append((name, *cells))
-    print(table(("set", *methods), rows))
-
-
-def print_pairs(rows: list[dict], score: str, ours: str) -> None:
-    """Per other method: sets where ours has the higher mean, mean difference with its interval over sets and runs."""
-    found = by_set(rows, score)
-    head = ("against", "sets ahead", "ensembles at least equal", "mean difference (95 % interval over sets)", "p, sets")
-    lines = []
-    for other in METHODS:
-        per_set, per_run = [], []
-        for name in found:
-            mine, theirs = found[name].get(ours, {}), found[name].get(other, {})
-            both = sorted(set(mine) & set(theirs))
-            if both and other != ours:
-                differences = [mine[r] - theirs[r] for r in both]
-                per_set.append(float(np.mean(differences)))
-                per_run += differences
-        if not per_set:
-            continue
-        mean = float(np.mean(per_set))
-        ahead = sum(d > 0 for d in per_set)
-        equal = sum(d >= -1e-9 for d in per_run)
-        if len(per_set) > 1 and np.ptp(per_set) > 0:
-            half = stats.t.ppf(0.975, len(per_set) - 1) * np.std(per_set, ddof=1) / math.sqrt(len(per_set))
-            p = stats.wilcoxon(per_set).pvalue
-            text, chance = f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})", f"{p:.2g}"
-        else:
-            text, chance = f"{mean:+.2f}", ""
-        lines.append((other, f"{ahead} of {len(per_set)}", f"{equal} of {len(per_run)}", text, chance))
-    print(table(head, lines))
+    return set_means([{**row, "family": row["set"], "set": row["repeat"]} for row in rows], score)
 
 
 if __name__ == "__main__":

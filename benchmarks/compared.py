@@ -16,6 +16,7 @@ import numpy as np
 import coassoc as ca
 
 from .datasets import load
+from .markdown import table
 from .paper.protocol import Protocol, base_ensemble
 
 SETS = ("glass", "ecoli", "ionosphere", "user_knowledge", "breastcancer")
@@ -114,23 +115,23 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("cache/ensembles"))
     args = parser.parse_args()
     result = run(args.repeats, args.cache)
-    print(f"| column | {' | '.join(SETS)} |\n| --- |{' --- |' * len(SETS)}")
+    lines = []
     for column, (printed, tolerance) in PRINTED.items():
         cells = []
         for name, figure in zip(SETS, printed):
             miss = gap(result, column, name)
             mark = "**" if abs(miss) > tolerance else ""
             cells.append(f"{figure + miss:.1f} ({mark}{miss:+.1f}{mark})")
-        print(f"| {column} | {' | '.join(cells)} |")
-    print("| SEC k-means++ | " + " | ".join(f"{result[name]['SEC k-means++'].mean():.1f}" for name in SETS) + " |")
+        lines.append([column, *cells])
+    lines.append(["SEC k-means++", *(f"{result[name]['SEC k-means++'].mean():.1f}" for name in SETS)])
     for number, (start, smoothing) in enumerate(ECC_READINGS):
         cells = []
         for name, nmi, density in zip(SETS, PRINTED["ECC"][0], ECC_DENSITY):
             found, dense = (result[name][f"ECC {number}{score}"].mean() for score in ("", ", density"))
             cells.append(f"{found:.1f} ({found - nmi:+.1f}; {dense - density:+.1f})")
-        print(f"| ECC, {start}, {' '.join(map(str, smoothing.values()))} | {' | '.join(cells)} |")
-    print("| micro − exact average linkage | ", end="")
-    print(" | ".join(f"{(result[n]['micro'] - result[n]['R-AL']).mean():+.2f}" for n in SETS), "|")
+        lines.append([f"ECC, {start}, {' '.join(map(str, smoothing.values()))}", *cells])
+    micro = [f"{(result[n]['micro'] - result[n]['R-AL']).mean():+.2f}" for n in SETS]
+    print(table(["column", *SETS], [*lines, ["micro − exact average linkage", *micro]]))
 
 
 if __name__ == "__main__":

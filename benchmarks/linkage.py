@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
-import subprocess
 import sys
-import time
 
 import numpy as np
+
+from .measure import Meter, in_own_process
 
 
 def table(kind: str, n: int, p: int = 20, k: int = 60, seed: int = 0) -> np.ndarray:
@@ -57,61 +56,38 @@ def run_scipy(codes: np.ndarray, linkage: str) -> dict:
     return {"merges": len(hierarchy.linkage(condensed, linkage))}
 
 
-def run_micro(codes: np.ndarray, _: str) -> dict:
+def run_model(codes: np.ndarray, way: str) -> dict:
     import coassoc as ca
 
-    model = ca.EAC(20, micro_clusters=100, random_state=0).fit(codes)
+    starts = {"kmeans": 10, "kmeans1": 1}
+    model = ca.KMeansConsensus(20, n_init=starts[way]) if way in starts else ca.EAC(20, micro_clusters=100)
+    model.set_params(random_state=0).fit(codes)
     return {"nmi": ca.ensemble_nmi(codes, model.labels_), "density": model.density_}
 
 
-def run_kmeans(codes: np.ndarray, _: str) -> dict:
-    import coassoc as ca
-
-    model = ca.KMeansConsensus(20, random_state=0).fit(codes)
-    return {"nmi": ca.ensemble_nmi(codes, model.labels_), "density": model.density_}
-
-
-def run_kmeans_once(codes: np.ndarray, _: str) -> dict:
-    import coassoc as ca
-
-    model = ca.KMeansConsensus(20, n_init=1, random_state=0).fit(codes)
-    return {"nmi": ca.ensemble_nmi(codes, model.labels_), "density": model.density_}
-
-
-WAYS = {
-    "kmeans1": run_kmeans_once,
-    "eac": run_eac,
-    "numpy": run_eac,  # without the compiled kernels, see `one`
-    "scipy": run_scipy,
-    "micro": run_micro,
-    "kmeans": run_kmeans,
-}
+def run(way: str, codes: np.ndarray, linkage: str) -> dict:
+    """The facts of one run; "numpy" is "eac" without the compiled kernels, see `one`."""
+    if way in ("eac", "numpy"):
+        return run_eac(codes, linkage)
+    return run_scipy(codes, linkage) if way == "scipy" else run_model(codes, way)
 
 
 def measure(way: str, kind: str, n: int, linkage: str) -> dict:
     """One run in a fresh process: seconds, and the peak memory above what the imports and the table hold."""
-    words = [sys.executable, __file__, "one", way, kind, str(n), linkage]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    figures, error = in_own_process("benchmarks.linkage", "one", way, kind, str(n), linkage)
+    if error:
+        raise SystemExit(error)
+    return figures
 
 
 def one(way: str, kind: str, n: int, linkage: str) -> None:
-    import scipy.cluster.hierarchy
-    import scipy.sparse  # noqa: F401
-
     if way == "numpy":
         sys.modules["coassoc._kernels"] = None  # type: ignore[assignment]  # its import now fails
-    import coassoc as ca
-
     codes = table(kind, n)
-    WAYS[way](codes[:200].copy(), linkage)  # load what is loaded lazily
-    ca.Ensemble(codes)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
-    facts = WAYS[way](codes, linkage)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps({"seconds": seconds, "peak_mb": peak / 1024, **facts}))
+    run(way, codes[:200].copy(), linkage)  # load what is loaded lazily
+    with Meter() as meter:
+        facts = run(way, codes, linkage)
+    print(json.dumps({"seconds": meter.seconds, "peak_mb": meter.extra_mib * 1.048576, **facts}))
 
 
 def exact(n: int, repeats: int, way: str, kinds: list[str], linkages: list[str]) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from coassoc.engines.memory import proc_bytes
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Meter:
@@ -28,6 +33,18 @@ class Meter:
         self.seconds = time.perf_counter() - self.start
         peak = proc_bytes("self/status", "VmHWM") or 0
         self.peak_mib, self.extra_mib = peak / 2**20, max(0, peak - self.before) / 2**20
+
+
+def in_own_process(module: str, *words: str, timeout: float | None = None) -> tuple[dict[str, Any], str]:
+    """The row that ``python -m MODULE WORDS`` prints last; or an empty one, and what it failed on."""
+    command = [sys.executable, "-m", module, *words]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return {}, f"not finished after {timeout:.0f} s"
+    if done.returncode:
+        return {}, (done.stderr.strip().splitlines() or ["killed"])[-1][:200]
+    return json.loads(done.stdout.splitlines()[-1]), ""
 
 
 def machine() -> str:

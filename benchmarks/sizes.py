@@ -18,7 +18,6 @@ import argparse
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -30,9 +29,9 @@ from .datasets import DatasetUnavailable, list_datasets, load
 from .generate import voronoi_ensemble
 from .json_lines import append, read
 from .markdown import table as markdown_table
+from .measure import in_own_process
 from .paper.protocol import features
 
-ROOT = Path(__file__).resolve().parents[1]
 K = 20
 METHODS = {
     "kmeans": "KMeansConsensus(20, n_init=10)",
@@ -108,15 +107,10 @@ def one(ca, method: str, table, engine) -> int | None:
 def run(args: argparse.Namespace) -> int:
     for engine in args.engines:
         for method in args.methods:
-            command = [sys.executable, "-m", "benchmarks.sizes", "worker", method, engine, "--memory", args.memory]
-            command.append(str(Path(args.path).resolve()))
+            words = ["worker", method, engine, str(Path(args.path).resolve()), "--memory", args.memory]
             row = {"method": method, "engine": engine, "memory": args.memory if engine == "stream" else None}
-            try:
-                done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=args.timeout)
-                ended = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
-                row.update(ended or {"failed": done.stderr.strip().splitlines()[-1][:200]})
-            except subprocess.TimeoutExpired:
-                row["failed"] = f"not finished after {args.timeout:.0f} s"
+            figures, error = in_own_process("benchmarks.sizes", *words, timeout=args.timeout)
+            row.update(figures or {"failed": error})
             row["load"] = round(os.getloadavg()[0], 1)
             append(args.out, row)
             print(json.dumps(row), flush=True)

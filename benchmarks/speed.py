@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,9 +29,8 @@ from coassoc.core.objectives import KMeansObjective, fix_table
 from coassoc.engines import Native, Numpy, resolve
 
 from .generate import voronoi_ensemble
-from .measure import Meter, machine
+from .measure import Meter, in_own_process, machine
 
-ROOT = Path(__file__).resolve().parents[1]
 # last words of the names of our methods, by engine
 _ENGINES: dict[str, Callable[[], Any]] = {
     "avx2": lambda: Native(simd="avx2"),
@@ -99,12 +97,9 @@ def measure(n: int, args: argparse.Namespace, growth: bool = False) -> list[dict
         for seed in range(rounds):
             for method in methods:
                 task = {"method": method, "path": str(path), "seed": seed, "cold_pass": growth, **settings}
-                command = [sys.executable, "-m", "benchmarks.speed", "--one-fit", json.dumps(task)]
-                done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-                lines = (done.stderr if done.returncode else done.stdout).strip().splitlines() or ["killed"]
-                figures = {"error": lines[-1]} if done.returncode else json.loads(lines[-1])
-                rows.append({"n": n, "method": method, "seed": seed, **figures})
-                print(f"  n={n} {method} seed {seed}: {figures.get('seconds', figures.get('error'))}", file=sys.stderr)
+                figures, error = in_own_process("benchmarks.speed", "--one-fit", json.dumps(task))
+                rows.append({"n": n, "method": method, "seed": seed, **(figures or {"error": error})})
+                print(f"  n={n} {method} seed {seed}: {figures.get('seconds', error)}", file=sys.stderr)
     return rows
 
 

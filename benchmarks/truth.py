@@ -156,15 +156,17 @@ def print_means(means: dict, methods: list[str]) -> None:
     rows: list[tuple] = []
     total: dict = defaultdict(list)
     for family, of in means.items():
-        values = {method: float(np.mean(list(of[method].values()))) for method in methods}
+        values = {method: float(np.mean(list(of[method].values()))) for method in methods if method in of}
         best = max(values.values())
-        cells = [f"**{values[m]:.1f}**" if values[m] == best else f"{values[m]:.1f}" for m in methods]
+        texts = {m: f"**{value:.1f}**" if value == best else f"{value:.1f}" for m, value in values.items()}
+        cells = [texts.get(method, "") for method in methods]
         rows.append((family, len(next(iter(of.values()))), *cells))
         for method, value in values.items():
             total[method, is_corrupted(family)].append(value)
     for bad, name in ((False, "mean of clean families"), (True, "mean of corrupted families")):
-        if any((m, bad) in total for m in methods):
-            rows.append((name, "", *(f"{np.mean(total[m, bad]):.1f}" for m in methods)))
+        if any(was_bad == bad for _, was_bad in total):
+            texts = {m: f"{np.mean(of):.1f}" for (m, was_bad), of in total.items() if was_bad == bad}
+            rows.append((name, "", *(texts.get(method, "") for method in methods)))
     print(markdown_table(("family", "sets", *methods), rows))
 
 
@@ -174,7 +176,10 @@ def print_pairs(means: dict, methods: list[str], reference: str) -> None:
     for family, of in means.items():
         cells = []
         for other in others:
-            both = sorted(set(of[reference]) & set(of.get(other, {})))
+            both = sorted(set(of.get(reference, {})) & set(of.get(other, {})))
+            if not both:
+                cells.append("")
+                continue
             difference = np.array([of[reference][name] - of[other][name] for name in both])
             low, high = interval(difference)
             cells.append(f"{difference.mean():+.1f} ({low:+.1f}, {high:+.1f})")

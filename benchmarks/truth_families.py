@@ -206,24 +206,12 @@ def _kmeans_members(X, y, rng, low: int, high: int, p: int = 20) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def _kmeans_fine(X, y, rng):
-    k = int(y.max()) + 1
-    return _kmeans_members(X, y, rng, k, max(k + 1, min(100, round(len(X) ** 0.5))))
+def _kmeans_between(bounds: Callable) -> Callable:
+    """Single-start k-means members; `bounds` gives the least and the most clusters for k classes of n items."""
+    return lambda X, y, rng: _kmeans_members(X, y, rng, *bounds(int(y.max()) + 1, len(X)))
 
 
-def _kmeans_finer(X, y, rng):
-    k = int(y.max()) + 1
-    return _kmeans_members(X, y, rng, 2 * k, 5 * k)
-
-
-def _kmeans_equal(X, y, rng):
-    k = int(y.max()) + 1
-    return _kmeans_members(X, y, rng, k, k)
-
-
-def _kmeans_coarser(X, y, rng):
-    k = int(y.max()) + 1
-    return _kmeans_members(X, y, rng, 2, max(2, k - 1))
+_kmeans_fine = _kmeans_between(lambda k, n: (k, max(k + 1, min(100, round(n**0.5)))))
 
 
 def _algorithms_same(X, y, rng):
@@ -247,9 +235,9 @@ FAMILIES: dict[str, tuple[Callable, tuple[str, ...], int]] = {  # how members ar
     "uci-mixed-k": (_algorithms_mixed, UCI, 2),
     "shapes-same-k": (_algorithms_same, SHAPES, 1),
     "shapes-mixed-k": (_algorithms_mixed, SHAPES, 2),
-    "finer": (_kmeans_finer, UCI + SHAPES, 1),
-    "equal": (_kmeans_equal, UCI + SHAPES, 1),
-    "coarser": (_kmeans_coarser, UCI + SHAPES, 1),
+    "finer": (_kmeans_between(lambda k, n: (2 * k, 5 * k)), UCI + SHAPES, 1),
+    "equal": (_kmeans_between(lambda k, n: (k, k)), UCI + SHAPES, 1),
+    "coarser": (_kmeans_between(lambda k, n: (2, max(2, k - 1))), UCI + SHAPES, 1),
     "scenes-kmeans": (_kmeans_fine, SCENES, 1),
     "scenes-same-k": (_algorithms_same, SCENES, 1),
     "scenes-mixed-k": (_algorithms_mixed, SCENES, 1),
@@ -343,58 +331,51 @@ def family_names() -> list[str]:
 # -- ensembles whose number of clusters is known for certain, and ensembles of nothing --------------------------------
 
 
-def blob_ensembles() -> Iterator[Case]:
-    """60 ensembles of 300 points in 3 to 8 round blobs at least 10 standard deviations apart, 20 k-means members each.
+def blob_ensemble(kind: str, seed: int) -> Case:
+    """300 points in 3 to 8 round blobs at least 10 standard deviations apart, 20 k-means members.
 
-    Members have 2 to 15 clusters (``wide``), K - 1 to K + 4 (``near``) or K to 15 (``above``); 20 ensembles of each.
+    Members have 2 to 15 clusters (``wide``), K - 1 to K + 4 (``near``) or K to 15 (``above``).
     """
-    for kind in ("wide", "near", "above"):
-        for seed in range(20):
-            rng = stream("blobs", kind, seed)
-            k = 3 + seed % 6
-            centers: list[np.ndarray] = []
-            while len(centers) < k:
-                point = rng.uniform(0, 15 * k**0.5, size=2)
-                if all(np.linalg.norm(point - other) >= 10 for other in centers):
-                    centers.append(point)
-            y = rng.permutation(np.arange(300) % k)
-            X = np.array(centers)[y] + rng.normal(size=(300, 2))
-            low, high = {"wide": (2, 15), "near": (k - 1, k + 4), "above": (k, 15)}[kind]
-            table = _kmeans_members(X, y, rng, low, high)
-            yield Case(f"blobs-{kind}", f"{k}", seed, table, y, k)
+    rng = stream("blobs", kind, seed)
+    k = 3 + seed % 6
+    centers: list[np.ndarray] = []
+    while len(centers) < k:
+        point = rng.uniform(0, 15 * k**0.5, size=2)
+        if all(np.linalg.norm(point - other) >= 10 for other in centers):
+            centers.append(point)
+    y = rng.permutation(np.arange(300) % k)
+    X = np.array(centers)[y] + rng.normal(size=(300, 2))
+    low, high = {"wide": (2, 15), "near": (k - 1, k + 4), "above": (k, 15)}[kind]
+    return Case(f"blobs-{kind}", f"{k}", seed, _kmeans_members(X, y, rng, low, high), y, k)
 
 
-def digits_ensembles(count: int = 5) -> Iterator[Case]:
+def digits_ensemble(seed: int) -> Case:
     """Seven clusterings of the digits into 8 to 15 clusters; 9 to 12 is a good answer."""
     X, y = datasets.load_digits(return_X_y=True)
-    for seed in range(count):
-        rng = stream("digits", seed)
-        names = ("kmeans", "kmeans", "minibatch", "ward", "birch", "mixture-diag", "spectral-10")
-        sizes = rng.permutation(np.arange(8, 16))[:7]
-        table = np.stack(
-            [run_algorithm(a, X / 16.0, int(k), int(rng.integers(2**31))) for a, k in zip(names, sizes)], 1
-        )
-        order = rng.permutation(len(y))
-        yield Case("digits", "digits", seed, table[order], y[order], 10)
+    rng = stream("digits", seed)
+    names = ("kmeans", "kmeans", "minibatch", "ward", "birch", "mixture-diag", "spectral-10")
+    sizes = rng.permutation(np.arange(8, 16))[:7]
+    table = np.stack([run_algorithm(a, X / 16.0, int(k), int(rng.integers(2**31))) for a, k in zip(names, sizes)], 1)
+    order = rng.permutation(len(y))
+    return Case("digits", "digits", seed, table[order], y[order], 10)
 
 
-def noise_ensembles(count: int = 100) -> Iterator[Case]:
+def noise_ensemble(seed: int) -> Case:
     """Independent random partitions: 2 to 60 members, 30 to 5000 items, 2 to 60 clusters, balanced and not.
 
     In every fifth ensemble some members are copies of one another; in every seventh some labels are missing.
     """
-    for seed in range(count):
-        rng = stream("noise", seed)
-        n, p = int(np.exp(rng.uniform(np.log(30), np.log(5000)))), int(np.exp(rng.uniform(np.log(2), np.log(61))))
-        columns = []
-        for _ in range(p):
-            k = int(np.exp(rng.uniform(np.log(2), np.log(min(60, n // 3)))))
-            shares = rng.dirichlet(np.full(k, rng.choice([0.2, 1.0, 100.0])))
-            columns.append(rng.choice(k, size=n, p=shares))
-        table = np.stack(columns, axis=1)
-        if seed % 5 == 4 and p >= 6:
-            table[:, : p // 5 + 1] = table[:, :1]
-        if seed % 7 == 6:
-            table[rng.uniform(size=table.shape) < 0.2] = -1
-        table = table[:, (table >= 0).any(axis=0)]
-        yield Case("noise", f"n{n}p{p}", seed, table, np.zeros(n, int), 1)
+    rng = stream("noise", seed)
+    n, p = int(np.exp(rng.uniform(np.log(30), np.log(5000)))), int(np.exp(rng.uniform(np.log(2), np.log(61))))
+    columns = []
+    for _ in range(p):
+        k = int(np.exp(rng.uniform(np.log(2), np.log(min(60, n // 3)))))
+        shares = rng.dirichlet(np.full(k, rng.choice([0.2, 1.0, 100.0])))
+        columns.append(rng.choice(k, size=n, p=shares))
+    table = np.stack(columns, axis=1)
+    if seed % 5 == 4 and p >= 6:
+        table[:, : p // 5 + 1] = table[:, :1]
+    if seed % 7 == 6:
+        table[rng.uniform(size=table.shape) < 0.2] = -1
+    table = table[:, (table >= 0).any(axis=0)]
+    return Case("noise", f"n{n}p{p}", seed, table, np.zeros(n, int), 1)

@@ -76,7 +76,7 @@ def _table(name: str) -> str:
         return methods_table()
     if name == "commands":
         with mock.patch.dict(os.environ, WIDTH):
-            helps = {name: cli.command_parser(name, cli.load(name)).format_help() for name in cli.COMMANDS}
+            helps = {name: cli.command_parser(name).format_help() for name in cli.COMMANDS}
         return "\n".join(f"## coassoc {name}\n\n```text\n{text.rstrip()}\n```\n" for name, text in helps.items())
     if name in ("gaps", "claims"):
         text = {"gaps": gaps_markdown, "claims": claims_markdown}[name](read_rows(RESULTS / "rows.jsonl.gz")[0])

@@ -62,7 +62,7 @@ def list_datasets() -> list[DatasetInfo]:
     --------
     >>> from benchmarks.datasets import list_datasets
     >>> len(list_datasets()), list_datasets()[0].name
-    (16, 'abalone')
+    (15, 'abalone')
     """
     return list(DATASETS.values())
 

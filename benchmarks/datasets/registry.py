@@ -1,4 +1,4 @@
-"""The sixteen data sets of the paper: what they are, where they come from, how they are prepared."""
+"""The data sets of the paper (but gisette, of which no copy was at hand): what they are, how they are prepared."""
 
 from __future__ import annotations
 
@@ -83,13 +83,6 @@ _SETS = (
     DatasetInfo(
         "ecoli", "Ecoli", 336, 7, 8, "UCI 39, K. Nakai 1996", "sequence name dropped",
         package="ecoli/ecoli.data.txt", url=f"{_UCI}/39/ecoli.zip", members=("ecoli.data",),
-    ),
-    DatasetInfo(
-        "gisette", "Gisette", 7000, 5000, 2, "UCI 170, I. Guyon and others 2004 (NIPS 2003 challenge)",
-        "training and validation rows, integers 0..999",
-        url=f"{_UCI}/170/gisette.zip",
-        members=("gisette_train.data", "gisette_valid.data", "gisette_train.labels", "gisette_valid.labels"),
-        note="no copy was at hand: the reader is tested on a small file of the format only",
     ),
     DatasetInfo(
         "glass", "Glass Identification", 214, 9, 6, "UCI 42, B. German 1987", "identifier dropped",

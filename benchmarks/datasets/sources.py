@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import numpy as np
 
 from .registry import DatasetInfo
-from .table import RawTable, parse_csv, parse_delimited, parse_gisette, read_text
+from .table import RawTable, parse_csv, parse_delimited, read_text
 
 # how the original text of each set is cut into cells: arguments of parse_delimited
 _FORMATS: dict[str, dict] = {
@@ -38,7 +38,7 @@ class SourceUnavailable(Exception):
 
 
 def from_folder(info: DatasetInfo, folder: str | os.PathLike | None) -> RawTable:
-    """The set from `<name>.csv.gz` or `<name>.csv` in a folder (gisette: its four original files)."""
+    """The set from `<name>.csv.gz` or `<name>.csv` in a folder."""
     if folder is None:
         raise SourceUnavailable("COASSOC_DATA is not set")
     root = Path(folder)
@@ -51,8 +51,6 @@ def from_folder(info: DatasetInfo, folder: str | os.PathLike | None) -> RawTable
         path = root / f"{info.name}{suffix}"
         if path.exists():
             return parse_csv(read_text(path), info.nominal)
-    if info.name == "gisette" and all((root / name).exists() for name in info.members):
-        return parse_original(info, [read_text(root / name) for name in info.members])
     raise SourceUnavailable(f"no {info.name}.csv.gz in {str(root)!r}")
 
 
@@ -70,8 +68,6 @@ def from_package(info: DatasetInfo) -> RawTable:
 
 def parse_original(info: DatasetInfo, texts: list[str]) -> RawTable:
     """The table in the text of the original files."""
-    if info.name == "gisette":
-        return parse_gisette(texts)
     if info.name == "advertisement":
         texts = [text.replace(" ", "") for text in texts]
     return parse_delimited("\n".join(texts), info.n_features, **_FORMATS.get(info.name, {}))

@@ -121,16 +121,6 @@ def parse_delimited(
     return table_from_rows(rows, columns, 0 if label_first else n_features, nominal)
 
 
-def parse_gisette(texts: Sequence[str], n_features: int = 5000) -> RawTable:
-    """Blank-separated integers, one line per item, in the first half of the texts; labels 1 and -1 in the second."""
-    half = len(texts) // 2
-    numbers = np.concatenate([np.loadtxt(io.StringIO(text), ndmin=2) for text in texts[:half]])
-    words = np.array(" ".join(texts[half:]).split(), dtype=np.str_)
-    if numbers.shape != (len(words), n_features):
-        raise ValueError(f"gisette needs {n_features} numbers and a label per row, got {numbers.shape}, {len(words)}.")
-    return RawTable([f"x{j}" for j in range(n_features)], numbers, words)
-
-
 def prepare(table: RawTable, scaling: str, ordinal: tuple[str, ...] = ()) -> tuple[np.ndarray, list[str]]:
     """Features as float64, and the names of their columns.
 

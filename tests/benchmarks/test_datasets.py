@@ -12,7 +12,7 @@ import pytest
 from benchmarks.datasets import DatasetUnavailable, dataset_info, from_csv, list_datasets, load
 from benchmarks.datasets import registry as _registry
 from benchmarks.datasets.sources import from_folder, from_package, from_rule, parse_original
-from benchmarks.datasets.table import cell_digest, parse_gisette
+from benchmarks.datasets.table import cell_digest
 from fuzz.mutants import zipped
 
 FOLDER = os.environ.get("COASSOC_DATA")
@@ -21,17 +21,16 @@ LARGE = ("advertisement", "musk", "drybean", "letter_recognition")  # cells take
 NAMES = [info.name for info in list_datasets()]
 
 
-def test_sixteen_sets_are_known_in_alphabetical_order():
-    assert len(NAMES) == 16 and sorted(NAMES) == NAMES
+def test_fifteen_sets_are_known_in_alphabetical_order():
+    assert len(NAMES) == 15 and sorted(NAMES) == NAMES
     for info in list_datasets():
-        assert info.licence and info.provenance and info.preparation
-        assert bool(info.digest) == (info.name != "gisette")
+        assert info.licence and info.provenance and info.preparation and info.digest
 
 
 @needs_folder
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in NAMES if n != "gisette"],
+    [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in NAMES],
 )
 def test_folder_matches_what_is_recorded(name):
     info = dataset_info(name)
@@ -126,14 +125,6 @@ def test_download_is_checked_then_kept(tiny, tmp_path, monkeypatch):
     serve(b"not asked again")
     load("tiny", allow_download=True)
     assert len(asked) == 3 and [p.name for p in (tmp_path / "cache").iterdir()] == ["tiny.zip"]
-
-
-def test_gisette_files_of_its_format():
-    data = parse_gisette(["1 2\n3 4 \n", "5 6\n", "1\n-1\n", "1\n"], n_features=2)
-    assert data.numbers.tolist() == [[1, 2], [3, 4], [5, 6]] and data.labels.tolist() == ["1", "-1", "1"]
-    for broken in (["1 2 3", "1"], ["1 2", "1 1"]):
-        with pytest.raises(ValueError, match="gisette needs 2 numbers and a label per row"):
-            parse_gisette(broken, n_features=2)
 
 
 @pytest.mark.parametrize(

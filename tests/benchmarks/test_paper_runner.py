@@ -140,19 +140,17 @@ def command(table, out, *more, repeats=3):
     return [*words, "--partitions", "4", "-k", "5", "--output", str(out), "--quiet", *more]
 
 
-def test_command_writes_rows_tables_and_page_and_resumes(table, tmp_path, capsys, own):
+def test_command_writes_rows_and_tables_and_resumes(table, tmp_path, capsys, own):
     out, again = tmp_path / "evaluation", tmp_path / "again"
     words = command(table, out, "--method", "one=own_methods:OneCluster")
     assert main(words) == 0
-    files = ("rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "page.html", "ensembles")
+    files = ("rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "ensembles")
     assert {path.name for path in out.iterdir()} == {*files}
-    page = (out / "page.html").read_text()
-    assert page.count("data:image/png") == 1 and "data:image/svg+xml" in page and "mine" in page
     assert "one" in (out / "tables.md").read_text()
     text = capsys.readouterr().out
     assert "15 runs (15 now, 0 before)" in text and "Density: comparison" in text
     # from rows alone
-    assert main(["--rows", str(out / "rows.jsonl"), "-o", str(again), "--no-page"]) == 0
+    assert main(["--rows", str(out / "rows.jsonl"), "-o", str(again)]) == 0
     for made in ("tables.csv", "tables.md", "tables.tex"):
         assert (again / made).read_bytes() == (out / made).read_bytes()
     # a corrupt line is told and its run done again
@@ -161,7 +159,7 @@ def test_command_writes_rows_tables_and_page_and_resumes(table, tmp_path, capsys
     lines[4] = lines[4][:40] + b"\n"
     (out / "rows.jsonl").write_bytes(b"".join(lines) + b'{"half a li')
     capsys.readouterr()
-    assert main([*words, "--no-page"]) == 0
+    assert main(words) == 0
     told = capsys.readouterr()
     assert "rows.jsonl, line 5 is not readable" in told.err and "the last line is cut short" in told.err
     assert "15 runs (1 now, 14 before)" in told.out and (out / "tables.csv").read_bytes() == tables
@@ -170,7 +168,7 @@ def test_command_writes_rows_tables_and_page_and_resumes(table, tmp_path, capsys
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("--quick --datasets gisette", "'gisette' is not available here"),
+        ("--quick --datasets musk", "'musk' is not available here"),
         ("--datasets iris", "dataset must be one of abalone"),
         ("--datasets glass --data no", "'no' is not a folder that can be read"),
         ("--dataset-csv mine", "--dataset-csv must be NAME=FILE or NAME=FILE:COLUMN"),
@@ -180,5 +178,5 @@ def test_command_writes_rows_tables_and_page_and_resumes(table, tmp_path, capsys
 )
 def test_bad_options_end_in_one_sentence(words, told, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("COASSOC_DATA", raising=False)
-    assert main([*words.split(), "--no-page", "-o", str(tmp_path / "out")]) == 2
+    assert main([*words.split(), "-o", str(tmp_path / "out")]) == 2
     assert told in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import coassoc as ca
@@ -42,22 +43,15 @@ def test_output_reads_back_as_what_make_ensemble_gives(table, tmp_path, suffix, 
 
 @pytest.mark.parametrize("suffix", [".npy", ".parquet", ".tsv", ".csv.gz"])
 def test_every_kind_of_features_gives_the_same_matrix(tmp_path, suffix):
-    import gzip
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    X = np.random.default_rng(0).normal(size=(6, 2))
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 2)), columns=["a", "b"])
     path = tmp_path / f"f{suffix}"
     if suffix == ".npy":
-        np.save(path, X)
+        np.save(path, frame)
     elif suffix == ".parquet":
-        pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), path)
+        frame.to_parquet(path)
     else:
-        mark = "\t" if suffix == ".tsv" else ","
-        text = mark.join("ab") + "\n" + "\n".join(mark.join(map(repr, row)) for row in X.tolist())
-        path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
-    assert (read_features(path).X == X).all()
+        frame.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
+    assert (frame.to_numpy() == read_features(path).X).all()
 
 
 def test_missing_cells_are_refused_or_filled(tmp_path, capsys):

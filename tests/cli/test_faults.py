@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ import coassoc as ca
 from coassoc.cli import main
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and streams of POSIX")
-ENV = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 RNG = np.random.default_rng(0)
 TRUTH = RNG.integers(0, 3, size=(40, 1))
 TABLE = np.where(RNG.random((40, 4)) < 0.1, RNG.integers(0, 3, size=(40, 4)), TRUTH)  # not all the same: no warning
@@ -52,7 +50,7 @@ def folder(tmp_path, monkeypatch):
 def stopped_in_flight(words: str, number: int, how: int) -> subprocess.CompletedProcess:
     """Run a command up to its `number`-th fsync, then send it a signal."""
     command = [sys.executable, "-c", HANG, str(number), *words.split()]
-    with subprocess.Popen(command, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "IN FLIGHT\n"
         process.send_signal(how)
         out, err = process.communicate(timeout=60)
@@ -104,7 +102,7 @@ def test_closed_and_full_streams_are_one_line(folder, redirect, said):
         pytest.skip("no /dev/full on this system")
     source = "-" if redirect == "<&-" else "labels.csv"
     command = f'"{sys.executable}" -m coassoc fit {source} -k 2 --engine numpy -o out.csv {redirect}'
-    done = subprocess.run(["bash", "-c", command], env=ENV, capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.returncode == (0 if redirect == "2>&-" else 2)
     assert said in done.stderr and done.stderr.count("\n") == bool(said)
     if Path("out.csv").exists():  # whatever was printed, none of it went into the file
@@ -114,26 +112,9 @@ def test_closed_and_full_streams_are_one_line(folder, redirect, said):
 # -- a Dask cluster that fails ---------------------------------------------------------------------------------
 
 
-def fill_memory(marker: str) -> None:
-    """Take more memory than the worker may have and wait to be killed; on the next worker do nothing."""
-    if not os.path.exists(marker):
-        Path(marker).touch()
-        held = [np.ones(50_000_000)]
-        while held:
-            time.sleep(0.1)
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # distributed's sockets at shutdown
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("close", "scheduler-connection-lost"),
-        pytest.param("restart", "scheduler-restart", marks=pytest.mark.slow),
-        pytest.param("out of memory", None, marks=pytest.mark.slow),
-    ],
-)
-def test_a_cluster_that_fails_in_flight(folder, monkeypatch, capsys, fault, said):
+def test_a_cluster_that_fails_in_flight(folder, monkeypatch, capsys):
     distributed = pytest.importorskip("distributed")
     timeouts = pytest.importorskip("dask").config.config["distributed"]["comm"]["timeouts"]
     monkeypatch.setitem(timeouts, "connect", "5s")
@@ -141,28 +122,20 @@ def test_a_cluster_that_fails_in_flight(folder, monkeypatch, capsys, fault, said
     words = ["fit", "labels.npy", "-k", "2", "-o", "out.npy", "--force"]
     assert main(words) == 0
     expected = Path("out.npy").read_bytes()
-    settings = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50, "memory_limit": "500MB"}
+    settings = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **settings) as cluster:
         real, faults = distributed.Client.gather, []
 
         def gather(self, *args, **kwargs):  # tasks of the fit are under way: now
             if not faults:
-                faults.append(fault)
-                if fault == "restart":
-                    self.restart()
-                elif fault == "close":
-                    cluster.sync(cluster.scheduler.close)
-                else:
-                    faults.append(self.submit(fill_memory, str(folder / "marker")))
+                faults.append("close")
+                cluster.sync(cluster.scheduler.close)
             return real(self, *args, **kwargs)
 
         monkeypatch.setattr(distributed.Client, "gather", gather)
         capsys.readouterr()
         code = main([*words, "--dask", cluster.scheduler_address])
-    assert faults[0] == fault
-    if said is None:
-        assert code == 0 and (folder / "marker").exists()
-    else:
-        told = capsys.readouterr().err
-        assert code == 2 and "coassoc: the Dask cluster failed" in told and said in told and told.count("\n") == 1
+    told = capsys.readouterr().err
+    assert faults and code == 2 and told.count("\n") == 1
+    assert "coassoc: the Dask cluster failed" in told and "scheduler-connection-lost" in told
     assert Path("out.npy").read_bytes() == expected

@@ -54,25 +54,6 @@ def test_npy_output_and_json(labels, capsys, method):
     assert runs[0] == runs[1]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # distributed's sockets at shutdown
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_clusters_write_the_same_labels(labels):
-    distributed = pytest.importorskip("distributed")
-    expected = consensus(labels)
-    settings = {"processes": False, "protocol": "tcp://", "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0",
-                "silence_logs": 50}  # fmt: skip
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **settings) as cluster:
-        assert consensus(labels, "--dask", cluster.scheduler_address) == expected
-
-
-def test_what_does_not_go_together_is_said(labels, capsys):
-    path = str(labels / "labels.parquet")
-    assert main(["fit", path, path, "-k", "5", "--memory", "1GB"]) == 2
-    assert "one file or folder" in capsys.readouterr().err
-    assert main(["fit", path, "-k", "5", "--memory", "1GB", "--engine", "cuda"]) == 2
-    assert "--engine with --memory must be one of auto, native, numpy, stream" in capsys.readouterr().err
-
-
 def test_the_output_keeps_the_rows_it_came_from(labels):
     """As in memory: a file of the same kind keeps its columns, another one gets the ids."""
     path, before = labels / "labels.parquet", pd.read_parquet(labels / "labels.parquet")
@@ -123,6 +104,8 @@ def test_workers_write_a_folder_and_no_label_reaches_the_client(labels, monkeypa
                 "silence_logs": 50}  # fmt: skip
     with distributed.LocalCluster(n_workers=1, threads_per_worker=2, **settings) as cluster:
         to = ["--dask", cluster.scheduler_address]
+        assert consensus(labels, *options, *to) == expected
+        received.clear()
         for folder in (f"{out}/", str(empty)):
             assert main([*shared, "-o", folder, *to]) == 0
             written = pd.read_parquet(folder)
@@ -149,11 +132,6 @@ def arrays_in(result):
     elif isinstance(result, (list, tuple)):
         for part in result:
             yield from arrays_in(part)
-
-
-def test_a_folder_needs_a_cluster(labels, capsys):
-    assert main(["fit", str(labels / "labels.parquet"), "-k", "5", "-o", f"{labels}/out/"]) == 2
-    assert "add --dask or --jobs" in capsys.readouterr().err
 
 
 def test_fractions_are_a_column_of_the_parts(labels):

@@ -19,7 +19,8 @@ def labels_model(tmp_path):
     frame = pd.DataFrame(noisy_table(0, 60, p=4), columns=["run1", "run2", "run3", "run4"])
     frame.to_csv(tmp_path / "labels.csv", index=False)
     saved = str(tmp_path / "model.skops")
-    assert main(["fit", str(tmp_path / "labels.csv"), "-k", "3", "-m", "kmeans", "--save", saved]) == 0
+    words = ["-k", "3", "-m", "kmeans", "--order", "method", "--save", saved]
+    assert main(["fit", str(tmp_path / "labels.csv"), *words]) == 0
     return frame, saved, tmp_path
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
@@ -72,14 +70,3 @@ def test_zero_effort_leaves_itself_out_for_nmi_and_counts_itself_for_density(eng
             assert effort == pytest.approx((np.mean(wanted), np.max(wanted)), abs=1e-9)
         plain = ca.ensemble_nmi(case.table, case.labels, sample_weight=case.copies, engine="numpy")
         assert plain == ca.ensemble_nmi(case.table, case.labels, **settings)
-
-
-def test_pairwise_nmi_is_every_pair():
-    rng = np.random.default_rng(8)
-    for _ in range(30):
-        case = oracle.random_case(rng, weights=False)
-        found = ca.metrics.pairwise_nmi(case.table, sample_weight=case.copies)
-        table, _ = case.repeated()
-        for j, g in itertools.product(range(table.shape[1]), repeat=2):
-            assert found[j, g] == pytest.approx(oracle.nmi(table[:, j], table[:, g]), abs=1e-9)
-        assert (np.diagonal(found) == 1.0).all()

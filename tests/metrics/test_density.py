@@ -89,16 +89,6 @@ def test_names_and_order_change_no_bit():
             )
 
 
-def test_equal_weights_are_no_weights():
-    rng = np.random.default_rng(8)
-    table, labels = oracle.planted(rng), rng.integers(4, size=60)
-    for name in NAMES:
-        function = getattr(ca.metrics, name)
-        np.testing.assert_array_equal(
-            function(table, labels), function(table, labels, partition_weights=np.full(6, 0.3))
-        )
-
-
 def test_labels_may_be_strings_and_lack_entries():
     table = [[0, 0], [0, 0], [1, 1], [1, 0]]
     assert ca.density(table, ["a", "a", "b", None]) == ca.density(table, [0, 0, 1, -1])

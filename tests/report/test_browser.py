@@ -242,17 +242,6 @@ def test_it_prints_to_pdf(page, tmp_path):
     assert pdf[:5] == b"%PDF-" and 4 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 20
 
 
-@pytest.mark.slow
-def test_a_million_items_stay_under_five_megabytes():
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 12, size=1_000_000)
-    other = rng.integers(0, 12, size=(len(truth), 20))
-    page = ca.report.write_report(np.where(rng.random(other.shape) < 0.2, other, truth[:, None]), random_state=0)
-    assert len(page.encode()) < 5_000_000
-    seen, _ = look(page)
-    assert all(seen["pictures"].values()) and seen["errors"] == [] and len(seen["rising"]) == 15
-
-
 def test_it_follows_dark_mode_and_the_button(page, desktop):
     def brightness(colour: str) -> int:
         return sum(map(int, re.findall(r"\d+", colour)[:3]))

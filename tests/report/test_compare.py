@@ -12,7 +12,7 @@ import coassoc as ca
 import oracle
 from coassoc import cli
 from coassoc.consensus.registry import compared_methods
-from coassoc.report.comparison import compare, left_out_nmi, sampled, sampled_rows
+from coassoc.report.comparison import compare, left_out_nmi
 
 QUICK = ["kmeans", "sec", "ecc", "mcla", "cspa", "eac-average", "eac-single", "eac-micro"]
 
@@ -63,26 +63,6 @@ def test_the_nmi_left_out_is_that_of_whole_fits_to_two_halves(model):
     assert left_out_nmi(model, ca.Ensemble(table), 0, "numpy") == pytest.approx(np.mean(found))
 
 
-def test_the_answer_of_a_half_does_not_know_the_other():
-    """Half of the clusterings see 3 clusters and half see 12 of their own: no half can choose the other's number."""
-    rng, order = np.random.default_rng(0), np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0x1EF7,)))
-    order, coarse, fine = order.permutation(8), rng.integers(3, size=600), rng.integers(12, size=600)
-    table = np.empty((600, 8), dtype=int)
-    table[:, order[:4]], table[:, order[4:]] = coarse[:, None], fine[:, None]
-    assert left_out_nmi(ca.Consensus(random_state=0), ca.Ensemble(table), 0, "numpy") == pytest.approx(
-        ca.nmi(coarse, fine)
-    )
-
-
-def test_many_items_are_sampled(monkeypatch):
-    monkeypatch.setattr("coassoc.report.comparison.MOST_COMPARED", 50)
-    sample = sampled(ca.Ensemble(_table()), 1)
-    rows = sampled_rows(120, 1)
-    assert sample.n_samples == 50 == len(set(rows.tolist())) and (np.diff(rows) > 0).all()
-    assert all((sample.partition(j) == ca.Ensemble(_table()).partition(j)[rows]).all() for j in range(8))
-    assert 0 < compare(_table(), 4, ["kmeans"], engine="numpy")["kmeans"].left_out_nmi < 1
-
-
 def test_all_methods_of_the_installation_run_by_default():
     result = compare(_table(n=60), 3, engine="numpy")
     assert [row.method for row in result.rows] == list(compared_methods())
@@ -109,8 +89,6 @@ def test_says_when_the_best_single_clustering_agrees_more():
 
 
 def test_bad_requests_are_refused():
-    with pytest.raises(ValueError, match="there is no method 'magic'"):
-        compare(_table(), 3, ["magic"])
     with pytest.raises(ValueError, match="at least one method"):
         compare(_table(), 3, [])
     with pytest.raises(ValueError, match="classes must have one entry per item"):
@@ -129,7 +107,7 @@ def test_command_prints_a_table_or_json_and_draws(labels_file, tmp_path, capsys)
     assert cli.main(["compare", str(labels_file), "-k", "4", "-m", "kmeans,eac", "--class-column", "class"]) == 0
     out = capsys.readouterr().out
     assert "120 items, 8 clusterings, 4 clusters asked for" in out
-    assert "kmeans" in out and "eac " in out and "class ARI" in out and "one clustering, best" in out
+    assert "kmeans" in out and "eac " in out and "class ARI" in out and "one clustering, the best" in out
     picture = tmp_path / "compare.png"
     words = ["compare", str(labels_file), "-k", "4", "--exclude", "class", "-m", "kmeans,sec", "--json"]
     assert cli.main([*words, "--plot", str(picture)]) == 0

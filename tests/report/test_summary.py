@@ -159,6 +159,7 @@ def test_tiny_and_degenerate_ensembles_still_have_a_summary(table):
 
 def test_many_items_are_compared_on_a_sample(monkeypatch):
     monkeypatch.setattr("coassoc.report.comparison.MOST_COMPARED", 40)
+    assert 0 < ca.compare(TABLE, 4, ["kmeans"], engine="numpy")["kmeans"].left_out_nmi < 1
     told = summarize(ENSEMBLE, 4, engine="numpy")
     assert told.input["compared"] == 40 and len(told.labels) == 90
     assert {len(labels) for flow in told.flows.values() for _, labels in flow} == {40}
@@ -182,12 +183,9 @@ def test_tidy_tables_go_into_a_frame():
     pd = pytest.importorskip("pandas")
     labels = ca.KMeansConsensus(4, random_state=0, engine="numpy").fit(ENSEMBLE).labels_
     items = pd.DataFrame(item_table(ENSEMBLE, labels))
-    assert len(items) == 90
-    assert (items["margin"] == items["own"] - items["other"]).all()
-    assert set(items["role"]) <= {"core", "boundary", "outlier"}
     clusters = pd.DataFrame(cluster_table(ENSEMBLE, labels))
     assert clusters["size"].tolist() == items["cluster"].value_counts().sort_index().tolist()
-    assert clusters["share"].sum() == pytest.approx(1)
+    assert set(items["role"]) <= {"core", "boundary", "outlier"} and clusters["share"].sum() == pytest.approx(1)
     # the mean of what items say of their own cluster is the density where nothing is missing
     whole = ca.Ensemble(np.where(TABLE < 0, 0, TABLE))
     by_item = pd.DataFrame(item_table(whole, labels)).groupby("cluster")["own"].mean()

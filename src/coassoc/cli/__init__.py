@@ -15,20 +15,22 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
 
-from .terminal import check_streams, discard_output, messages, say, sentence
+from .. import __version__
+from .terminal import check_streams, discard_output, messages, sentence
 
-# command -> (module, what the list of commands says about it). The module has EPILOG, add_arguments and run.
+# command -> what the list of commands says about it. Its module has DESCRIPTION, EPILOG, add_arguments and run.
 COMMANDS = {
-    "demo": ("coassoc.cli.demo", "see it work in a few seconds, without any data of your own"),
-    "ensemble": ("coassoc.cli.ensemble", "cluster a table of features many times"),
-    "fit": ("coassoc.cli.fit", "many clusterings in, one consensus out"),
-    "predict": ("coassoc.cli.predict", "label new rows with a saved model"),
-    "score": ("coassoc.cli.score", "density and agreement of a partition with an ensemble"),
-    "compare": ("coassoc.cli.compare", "run several consensus methods side by side"),
-    "select-k": ("coassoc.cli.select_k", "how many clusters the ensemble supports"),
-    "report": ("coassoc.cli.report", "one self-contained HTML page about an ensemble and its consensus"),
-    "completion": ("coassoc.cli.completion", "print the completion script of a shell"),
+    "demo": "see it work in a few seconds, without any data of your own",
+    "ensemble": "cluster a table of features many times",
+    "fit": "many clusterings in, one consensus out",
+    "predict": "label new rows with a saved model",
+    "score": "density and agreement of a partition with an ensemble",
+    "compare": "run several consensus methods side by side",
+    "select-k": "how many clusters the ensemble supports",
+    "report": "one self-contained HTML page about an ensemble and its consensus",
+    "completion": "print the completion script of a shell",
 }
+_FORMAT = argparse.RawDescriptionHelpFormatter
 OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
@@ -68,9 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _settings(debug):
             check_streams()
-            name, rest = _split(words)
             try:
-                return _no_command(rest) if name is None else _run(name, rest)
+                return _run(words)
             finally:
                 sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output went away, as `head` does
@@ -120,70 +121,57 @@ def _settings(debug: bool) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _split(words: list[str]) -> tuple[str | None, list[str]]:
-    """The command and its arguments. Options may come before the command."""
-    for i, word in enumerate(words):
-        if not word.startswith("-"):
-            return word, words[:i] + words[i + 1 :]
-    return None, words
-
-
-def _run(name: str, rest: list[str]) -> int:
+def _run(words: list[str]) -> int:
+    """Run the command among the words; options may come before it."""
+    name = next((word for word in words if not word.startswith("-")), None)
+    rest = words if name is None else [*words[: words.index(name)], *words[words.index(name) + 1 :]]
     if name == "help":
-        return _no_command(["--help"]) if not rest else _run(rest[0], ["--help"])
+        return _run([*rest, "--help"])
+    if name is None:
+        parser = _whole_parser()
+        parser.parse_args(rest)
+        parser.print_help(sys.stderr)
+        return BAD_INPUT
     if name not in COMMANDS:
         close = get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(COMMANDS)}."
         raise ValueError(f"there is no command {name!r}; {hint}")
-    module = load(name)
     if os.getcwd() not in sys.path:  # so that -m finds methods of the user's own in the current folder
         sys.path.append(os.getcwd())
-    return module.run(command_parser(name, module).parse_args(rest))
+    return load(name).run(command_parser(name).parse_args(rest))
 
 
 def load(name: str) -> ModuleType:
     """The module of a command."""
-    return import_module(COMMANDS[name][0])
+    return import_module(f".{name.replace('-', '_')}", __name__)
 
 
-def command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
+def command_parser(name: str) -> Parser:
     """The parser of one command, with the options every command has."""
-    parser = Parser(
-        prog=f"coassoc {name}",
-        description=getattr(module, "DESCRIPTION", None) or COMMANDS[name][1],
-        epilog=getattr(module, "EPILOG", None),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_command_arguments(parser, module)
-    return parser
-
-
-def add_command_arguments(parser: argparse.ArgumentParser, module: ModuleType) -> None:
-    """The options of a command, and those that every command has."""
+    module = load(name)
+    texts = {"description": module.DESCRIPTION, "epilog": module.EPILOG}
+    parser = Parser(prog=f"coassoc {name}", formatter_class=_FORMAT, **texts)
     module.add_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, for programs")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return _with_common(parser)
 
 
-def _no_command(rest: list[str]) -> int:
+def _whole_parser() -> Parser:
+    """The parser of words without a command."""
     width = max(map(len, COMMANDS)) + 2
-    commands = "\n".join(f"  {name:<{width}}{text}" for name, (_, text) in COMMANDS.items())
+    commands = "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
     parser = Parser(
         prog="coassoc",
         description="Many clusterings in, one trustworthy partition out, in linear time.",
         epilog=f"commands (each has --help with an example):\n{commands}\n\n"
         "example:\n  coassoc demo\n  coassoc fit labels.csv -k 10 -o consensus.csv\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_FORMAT,
         usage="coassoc [-V | --version] [--help] COMMAND ...",
     )
-    parser.add_argument("-V", "--version", action="store_true", help="print the version")
-    parser.add_argument("--json", action="store_true", help="print errors as JSON, for programs")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    args = parser.parse_args(rest)
-    if args.version:
-        import coassoc
+    parser.add_argument("-V", "--version", action="version", version=f"coassoc {__version__}", help="print the version")
+    return _with_common(parser)
 
-        say(f"coassoc {coassoc.__version__}")
-        return OK
-    parser.print_help(sys.stderr)
-    return BAD_INPUT
+
+def _with_common(parser: Parser) -> Parser:
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, for programs")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return parser

@@ -67,13 +67,7 @@ def reading(args: argparse.Namespace) -> dict[str, Any]:
 
 def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
     """The ensemble that the options describe."""
-    try:
-        ensemble = read_ensemble(paths[0] if len(paths) == 1 else list(paths), **reading(args))
-    except OSError as error:
-        if error.filename is not None or error.errno is None:
-            raise
-        raise ValueError(f"{', '.join(args.labels)} cannot be read ({error.strerror}); write it again.") from None
-    return noted(args, ensemble)
+    return noted(args, read_ensemble(paths[0] if len(paths) == 1 else list(paths), **reading(args)))
 
 
 def noted(args: argparse.Namespace, ensemble: Any) -> Any:
@@ -108,9 +102,9 @@ def rows_of_items(ensemble: Any, ids: Any, n_rows: int, name: str, option: str) 
     return np.array([row_of.get(str(item), -1) for item in ensemble.item_ids.tolist()])
 
 
-def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any) -> None:
+def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any, **settings: Any) -> None:
     """Check the output files of a command, by option, against its inputs and each other, before any work."""
-    check_outputs(outputs, [*getattr(args, "labels", []), *inputs], force=args.force)
+    check_outputs(outputs, [*getattr(args, "labels", []), *inputs], force=args.force, **settings)
 
 
 @contextmanager
@@ -124,12 +118,14 @@ def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
         yield [stack.enter_context(standard_input(args.format)) if path == "-" else Path(path) for path in args.labels]
 
 
-def tell(args: argparse.Namespace, result: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
-    """Print a result as JSON or as text."""
-    if args.json:
+def tell(args: argparse.Namespace, result: dict[str, Any], text: str, output: Any = None) -> None:
+    """Print a result as JSON or as text. Standard output may be the `output`: then only JSON, on standard error."""
+    if args.json and output == "-":
+        say_json(result, file=sys.stderr, indent=None)
+    elif args.json:
         say_json(result)
-    else:
-        say(text(result))
+    elif output != "-":
+        say(text)
 
 
 def add_output(parser: argparse.ArgumentParser, help: str, **settings: Any) -> None:

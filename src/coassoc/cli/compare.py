@@ -49,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         save_drawing(result.plot(), args.plot, force=args.force)
     drawn = "" if args.plot is None else f"\nDrew {args.plot}."
-    common.tell(args, result.as_dict(), lambda _: result.to_text() + drawn)
+    common.tell(args, result.as_dict(), result.to_text() + drawn)
     return 0

@@ -24,24 +24,16 @@ def run(args: argparse.Namespace) -> int:
         import shtab
     except ImportError:
         raise ImportError("completion needs shtab: pip install 'coassoc[cli]'.") from None
-    script = shtab.complete(_whole_parser(), args.shell)
-    tell(args, {"shell": args.shell, "script": script}, lambda _: script)
-    return 0
-
-
-def _whole_parser() -> argparse.ArgumentParser:
-    """One parser with every command; those that take files complete them."""
-    import shtab
-
-    from . import COMMANDS, add_command_arguments, load
+    from . import COMMANDS, command_parser
 
     parser = argparse.ArgumentParser(prog="coassoc")
     parser.add_argument("-V", "--version", action="store_true", help="print the version")
     commands = parser.add_subparsers()
-    for name, (_, help) in COMMANDS.items():
-        command = commands.add_parser(name, help=help, description=help)
-        add_command_arguments(command, load(name))
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text, parents=[command_parser(name)], add_help=False)
         for action in command._actions:
             if action.nargs != 0 and not action.choices and action.type is None:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
-    return parser
+    script = shtab.complete(parser, args.shell)
+    tell(args, {"shell": args.shell, "script": script}, script)
+    return 0

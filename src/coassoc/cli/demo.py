@@ -18,7 +18,7 @@ from ..ensemble import make_ensemble, write_labels
 from ..metrics import ZeroEffort, nmi, order_by_size
 from ..report import plain_text
 from ..report.axes import save_drawing
-from ..report.comparison import MethodScores, score
+from ..report.comparison import score, timed_fit
 from ..report.displays import plot_coassociation
 from . import common
 
@@ -53,26 +53,36 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     with common.Progress("clustering the digits") as progress:
         ensemble = make_ensemble(X, args.partitions, n_classes=10, n_init=1, random_state=args.seed, progress=progress)
-    making = time.perf_counter() - start
-    rows, labels = _fits(args, ensemble, digits)
-    truth = np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)])
+    making, verdict = time.perf_counter() - start, ""
+    rows, labels = [], {}
+    settings = {"random_state": args.seed, "engine": args.engine}
+    for name, column, model in (
+        ("default consensus", "consensus", Consensus(**settings)),
+        ("k-means consensus", "kmeans", KMeansConsensus(args.clusters, **settings)),
+        ("bisecting consensus", "bisecting", BisectingConsensus(args.clusters, **settings)),
+    ):
+        row = timed_fit(name, model, ensemble)
+        rows.append(asdict(score(row, ensemble, model.labels_, digits, args.engine)))
+        labels[column] = order_by_size(model.labels_)
+        verdict = getattr(model, "verdict_", verdict)
+    of_digits = ZeroEffort.of(np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)]))
     _, by_nmi, by_density = support_and_scores(ensemble, args.engine)
-    single = {"density": by_density, "ensemble_nmi": by_nmi, "digits_nmi": ZeroEffort.of(truth)}
+    single = {"density": by_density, "ensemble_nmi": by_nmi, "class_nmi": of_digits}
     result = {
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
         "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
         "seconds_making_the_ensemble": making,
-        "clusters": args.clusters,
         "results": rows,
-        "zero_effort": {w: {name: getattr(of, w) for name, of in single.items()} for w in ("mean", "best")},
+        "zero_effort": {name: of._asdict() for name, of in single.items()},
+        "verdict": verdict,
         "files": {name: str(path) for name, path in files.items()},
     }
     write_labels(files["labels"], {"digit": digits, **labels}, force=args.force)
     if "picture" in files:
         save_drawing(plot_coassociation(ensemble, labels["consensus"], max_blocks=300), files["picture"],
                      force=args.force)  # fmt: skip
-    common.tell(args, result, _text)
+    common.tell(args, result, _text(result))
     return 0
 
 
@@ -82,33 +92,9 @@ def _free_folder(name: str, force: bool) -> Path:
     return Path(name) if force else next(path for path in numbered if not path.exists())
 
 
-def _fits(args: argparse.Namespace, ensemble: Any, digits: np.ndarray) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Three consensuses: their scores, and their labels as columns of a table."""
-    rows, labels = [], {}
-    settings = {"random_state": args.seed, "engine": args.engine}
-    for name, column, model in (
-        ("default consensus", "consensus", Consensus(**settings)),
-        ("k-means consensus", "kmeans", KMeansConsensus(args.clusters, **settings)),
-        ("bisecting consensus", "bisecting", BisectingConsensus(args.clusters, **settings)),
-    ):
-        start = time.perf_counter()
-        model.fit(ensemble)
-        scored = MethodScores(name, seconds=time.perf_counter() - start)
-        row = asdict(score(scored, ensemble, model.labels_, digits, args.engine))
-        shown = {key: row[key] for key in ("method", "clusters", "density", "ensemble_nmi", "seconds")}
-        rows.append({**shown, "digits_nmi": row["class_nmi"], "verdict": getattr(model, "verdict_", None)})
-        labels[column] = order_by_size(model.labels_)
-    return rows, labels
-
-
 def _text(result: dict[str, Any]) -> str:
     low, high = result["base_clusters"]
-    lines = [(row["method"], row["clusters"], row, plain_text.seconds(row["seconds"])) for row in result["results"]]
-    for name, text in (("mean", "one clustering, on average"), ("best", "one clustering, the best")):
-        lines.append((text, f"{low}–{high}", result["zero_effort"][name], ""))
-    names = ("density", "ensemble_nmi", "digits_nmi")
-    rows = [[text, k, *(plain_text.number(scores[name]) for name in names), spent] for text, k, scores, spent in lines]
-    table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "NMI with digits", "time"], rows)
+    table = plain_text.scores_table(result["results"], result["zero_effort"], f"{low}–{high}")
     made = plain_text.seconds(result["seconds_making_the_ensemble"])
     what = f"{result['items']} handwritten digits, clustered {result['partitions']} times by k-means"
     return f"""\
@@ -116,12 +102,12 @@ def _text(result: dict[str, Any]) -> str:
 
 {table}
 
-{result["results"][0]["verdict"]}
+{result["verdict"]}
 
-density          how often two items of one cluster are together in the clusterings (0 to 1); more
-                 clusters are denser, so only rows with equally many can be compared
-ensemble NMI     agreement with the clusterings; lower for a consensus with fewer clusters than they have
-NMI with digits  agreement with what was written, which no method here was told or aims at
+density       how often two items of one cluster are together in the clusterings (0 to 1); more
+              clusters are denser, so only rows with equally many can be compared
+ensemble NMI  agreement with the clusterings; lower for a consensus with fewer clusters than they have
+class NMI     agreement with what was written (class ARI: adjusted Rand index), which no method was told
 
 Labels:  {result["files"]["labels"]}
 Picture: {result["files"].get("picture", "needs matplotlib")} (who is clustered with whom)

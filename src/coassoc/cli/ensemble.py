@@ -165,7 +165,6 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def _tell(ensemble: Ensemble, args: argparse.Namespace) -> None:
     n, p, counts = ensemble.n_samples, ensemble.n_partitions, ensemble.n_clusters.tolist()
-    if args.json:
-        common.say_json({"items": n, "partitions": p, "clusters": counts, "output": args.output}, indent=None)
-    elif args.output != "-":
-        common.say(f"{n} items, {p} clusterings of {span(min(counts), max(counts))} clusters, in {args.output}")
+    facts = {"items": n, "partitions": p, "clusters": counts, "output": args.output}
+    text = f"{n} items, {p} clusterings of {span(min(counts), max(counts))} clusters, in {args.output}"
+    common.tell(args, facts, text, args.output)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,10 +19,9 @@ from ..engines.memory import available_bytes, file_array
 from ..ensemble import StoredEnsemble, write_labels
 from ..ensemble.io.coding import is_dask
 from ..ensemble.io.formats import format_called
-from ..ensemble.io.output import check_outputs
 from ..ensemble.io.writing import joins_source, several, table_format, write_parts
 from ..metrics import nmi
-from ..metrics.align import count_labels, ranks_by_size, ranks_of_counted
+from ..metrics.align import count_labels, ranks_by_size
 from ..metrics.counting import mean_nmi
 from ..metrics.labels import check_labels
 from ..report import plain_text
@@ -103,12 +101,7 @@ def run(args: argparse.Namespace) -> int:
         result["engine"] = repr(engine)
     if result["chance"] is not None and not result["chance"]["exceeded"]:
         common.note(result["chance"]["warning"], "warning")
-    if args.json and args.output == "-":  # standard output holds the labels
-        common.say_json(result, file=sys.stderr, indent=None)
-    elif args.json:
-        common.say_json(result)
-    elif args.output != "-":
-        common.say(_text(result))
+    common.tell(args, result, _text(result), args.output)
     return 0
 
 
@@ -116,7 +109,7 @@ def _check_outputs(args: argparse.Namespace) -> None:
     from ..consensus.persist import check_model_path
 
     folder = writes_folder(args)
-    check_outputs({"-o": args.output, "--save": args.save}, args.labels, force=args.force, folders=["-o"] * folder)
+    common.check_paths(args, {"-o": args.output, "--save": args.save}, folders=["-o"] * folder)
     if args.output is not None and not folder and table_format(args.output).one_array and args.confidence:
         able = ", ".join(known.name for known in several())
         raise ValueError(f"--confidence needs an output of several columns ({able}), got {args.output}.")
@@ -217,22 +210,22 @@ def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
         ranks = np.append(np.arange(k, dtype=np.int32), -1)
     elif is_dask(fitted):  # counted by the workers
         blocks = fitted.to_delayed()
-        ranks = ranks_of_counted(on_blocks(count_labels, blocks, [k] * len(blocks)), k)
+        ranks = ranks_by_size(on_blocks(count_labels, blocks, [k] * len(blocks)), k)
     else:
-        ranks = ranks_by_size(_parts(fitted), k)
+        ranks = ranks_by_size((count_labels(part, k) for part in _parts(fitted)), k)
     back = np.argsort(ranks[:-1], kind="stable")[np.count_nonzero(ranks[:-1] < 0) :]
     if is_dask(fitted):
         return look_up(ranks, fitted), back
     labels = file_array(fitted.shape, np.int32) if stored else np.empty(fitted.shape, np.int32)
-    _fill(labels, (ranks[part] for part in _parts(fitted)))
-    return labels, back
+    return _filled(labels, (ranks[part] for part in _parts(fitted))), back
 
 
-def _fill(labels: np.ndarray, parts: Iterable[np.ndarray]) -> None:
+def _filled(labels: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
     start = 0
     for part in parts:
         labels[start : start + len(part)] = part
         start += len(part)
+    return labels
 
 
 def _parts(labels: Any) -> Iterator[Any]:
@@ -252,8 +245,7 @@ def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any,
         write_parts(args.output, columns, ensemble)
         return
     if is_dask(labels):
-        on_cluster, labels = labels, file_array(labels.shape, np.int32)
-        _fill(labels, _parts(on_cluster))
+        labels = _filled(file_array(labels.shape, np.int32), _parts(labels))
     source = paths[0] if len(paths) == 1 else None
     kind = args.format if args.output == "-" and args.format and format_called(args.format).is_text else None
     columns = {args.name: labels}
@@ -303,37 +295,34 @@ def _answer_facts(model: Any) -> dict[str, Any]:
     """What `Consensus` says beyond the labels."""
     if not hasattr(model, "verdict_"):
         return {}
-    shown = {"clusters": "n_clusters", "method": "method", "agreement": "agreement", "stability": "stability",
-             "distance": "distance"}  # fmt: skip
+    shown = ("method", "agreement", "stability", "distance")
     return {
         "verdict": model.verdict_,
         "supported": model.supported_,
         "chosen_method": model.method_,
         "partition_weights": model.partition_weights_.tolist(),
-        "alternatives": [{key: getattr(a, name) for key, name in shown.items()} for a in model.alternatives_],
+        "alternatives": [
+            {"clusters": other.n_clusters, **{name: getattr(other, name) for name in shown}}
+            for other in model.alternatives_
+        ],
     }
 
 
 def _text(result: dict[str, Any]) -> str:
     scores = result["scores"]
     low, high = result["base_clusters"]
-    head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters" + (
-        ", some labels missing" if result["missing_labels"] else ""
-    )
+    head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters"
+    head += ", some labels missing" if result["missing_labels"] else ""
     base = f"{low}" if low == high else f"{low}–{high}"
-    number, zero_density, zero_nmi = plain_text.number, scores["zero_effort_density"], scores["zero_effort_nmi"]
-    spent = plain_text.seconds(result["seconds"]["fit"])
-    rows = [
-        [result["method"], result["clusters"], number(scores["density"]), number(scores["ensemble_nmi"]), spent],
-        ["one clustering, on average", base, number(zero_density["mean"]), number(zero_nmi["mean"]), ""],
-        ["one clustering, the best", base, number(zero_density["best"]), number(zero_nmi["best"]), ""],
-    ]
-    table = plain_text.text_table(["", "clusters", "density", "ensemble NMI", "time"], rows)
+    row = {name: result[name] for name in ("method", "clusters")} | {"seconds": result["seconds"]["fit"]}
+    row |= {name: scores[name] for name in ("density", "ensemble_nmi")}
+    single = {"density": scores["zero_effort_density"], "ensemble_nmi": scores["zero_effort_nmi"]}
+    table = plain_text.scores_table([row], single, base)
     names = ", ".join(result["columns"][:8])
     more = f" and {len(result['columns']) - 8} more" if len(result["columns"]) > 8 else ""
     used = f"clusterings: {names}{more} (choose others with --columns, --exclude)"
     lines = [head, used, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
-    if scores["ensemble_nmi"] < zero_nmi["best"] and result.get("supported", True):
+    if scores["ensemble_nmi"] < scores["zero_effort_nmi"]["best"] and result.get("supported", True):
         fewer = result["clusters"] < low
         lines.append(
             "The best single clustering agrees more with the others than this consensus does"

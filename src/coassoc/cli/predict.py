@@ -56,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
     used, sizes = np.unique(labels[labels >= 0], return_counts=True)
     result = {"model": type(model).__name__, "rows": len(labels), "unlabelled": int((labels < 0).sum()),
               "sizes": dict(zip(map(str, used.tolist()), sizes.tolist())), "output": args.output}  # fmt: skip
-    if args.output != "-":
-        common.tell(args, result, _text)
+    common.tell(args, result, _text(result), args.output)
     return 0
 
 

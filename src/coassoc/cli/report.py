@@ -43,8 +43,6 @@ def run(args: argparse.Namespace) -> int:
     from ..report.page import render
     from ..report.summary import summarize
 
-    if args.json and args.output == "-":
-        raise ValueError("--json and --output - both write to standard output; name a file.")
     common.check_paths(args, {"-o": args.output}, args.features)
     start = time.perf_counter()
     with common.input_paths(args) as paths, common.Progress("coassoc report") as progress:
@@ -75,9 +73,9 @@ def run(args: argparse.Namespace) -> int:
         common.note("the clusterings agree no more than chance: this consensus shows no structure.", "warning")
     if args.output == "-":
         print(page)  # HTML, in which names are escaped already
-        return 0
-    with replacing(args.output, force=args.force) as partial:
-        partial.write_text(page, encoding="utf-8")
+    else:
+        with replacing(args.output, force=args.force) as partial:
+            partial.write_text(page, encoding="utf-8")
     facts = {
         "output": str(args.output),
         "bytes": len(page.encode()),
@@ -94,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         "outlying_partitions": summary.partitions["partition"][summary.partitions["outlier"]].tolist(),
     }
     wrote = f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser."
-    common.tell(args, facts, lambda _: f"{answer['verdict']}\n{wrote}")
+    common.tell(args, facts, f"{answer['verdict']}\n{wrote}", args.output)
     return 0
 
 

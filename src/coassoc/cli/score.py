@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..consensus.auto.chance import support_and_scores
 from ..ensemble import write_labels
 from ..ensemble.io.formats import endings
 from ..ensemble.io.writing import several, table_format
 from ..metrics import kmeans_loss
-from ..report import plain_text
+from ..report import comparison, plain_text
+from ..report.tidy import item_table
 from . import common
 
 DESCRIPTION = """score a partition against an ensemble: density, agreement with the clusterings, and with known classes.
@@ -48,27 +50,23 @@ def run(args: argparse.Namespace) -> int:
         progress.step("scoring")
         result = score(ensemble, labels, args.engine)
         if args.items is not None:
-            from ..report import item_table
-
             progress.step("writing")
             result["items_file"] = args.items
             write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
-    if args.json or args.items != "-":
-        common.tell(args, result, _text)
+    common.tell(args, result, _text(result), args.items)
     return 0
 
 
 def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
     """Every score of a partition, as plain numbers."""
-    from ..consensus.auto.chance import support_and_scores
-    from ..report.comparison import MethodScores, known_classes
-    from ..report.comparison import score as scored
-
-    row = scored(MethodScores("labels"), ensemble, labels, known_classes(ensemble), engine)
+    known = comparison.known_classes(ensemble)
+    row = comparison.score(comparison.MethodScores("this partition"), ensemble, labels, known, engine)
     _, zero_nmi, zero_density = support_and_scores(ensemble, engine)
-    result: dict[str, Any] = {
+    classes = {} if row.class_nmi is None else {"class_nmi": row.class_nmi, "class_ari": row.class_ari}
+    return {
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
+        "method": row.method,
         "clusters": row.clusters,
         "unlabelled_items": int((labels < 0).sum()),
         "density": row.density,
@@ -76,23 +74,16 @@ def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
         "kmeans_loss": kmeans_loss(ensemble, labels, engine=engine),
         "zero_effort_density": zero_density._asdict(),
         "zero_effort_nmi": zero_nmi._asdict(),
+        **classes,
     }
-    if row.class_nmi is not None:
-        result |= {"class_nmi": row.class_nmi, "class_ari": row.class_ari}
-    return result
 
 
 def _text(result: dict[str, Any]) -> str:
-    number = plain_text.number
-    rows = []
-    for name, key in (("density", "density"), ("ensemble NMI", "ensemble_nmi")):
-        zero = result["zero_effort_density" if key == "density" else "zero_effort_nmi"]
-        rows.append([name, number(result[key]), number(zero["mean"]), number(zero["best"])])
-    rows.append(["k-means loss", f"{result['kmeans_loss']:.6g}", "", ""])
-    for name, key in (("NMI with classes", "class_nmi"), ("ARI with classes", "class_ari")):
-        if key in result:
-            rows.append([name, number(result[key]), "", ""])
-    head = f"{result['clusters']} clusters of {result['items']:,} items, {result['partitions']} clusterings"
-    table = plain_text.text_table(["", "this partition", "one clustering: mean", "best"], rows)
-    note = "Density grows with the number of clusters and says nothing about true classes."
-    return f"{head}\n\n{table}\n\n{note}"
+    single = {"density": result["zero_effort_density"], "ensemble_nmi": result["zero_effort_nmi"]}
+    return f"""\
+{result["clusters"]} clusters of {result["items"]:,} items, {result["partitions"]} clusterings
+
+{plain_text.scores_table([result], single)}
+
+k-means loss: {result["kmeans_loss"]:.6g}
+Density grows with the number of clusters and says nothing about true classes."""

@@ -25,7 +25,7 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser, "*")  # none with --features
     parser.add_argument("--features", metavar="FILE", help="numbers, in any format, instead of label files")
-    parser.add_argument("-k", "--clusters", type=_range, default=range(2, 31), metavar="LOW:HIGH",
+    parser.add_argument("-k", "--clusters", type=common.clusters, default=range(2, 31), metavar="LOW:HIGH",
                         help="numbers of clusters tried (default: 2:30)")  # fmt: skip
     parser.add_argument(
         "--references", type=common.positive, default=8, metavar="N", help="references drawn (default: 8)"
@@ -35,19 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_seed_and_engine(parser)
 
 
-def _range(text: str) -> range:
-    """An argparse type: a range such as 2:12, whose ends are included."""
-    found = common.clusters(text)
-    if not isinstance(found, range):
-        raise argparse.ArgumentTypeError(f"must be a range such as 2:12, got {text!r}")
-    return found
-
-
 def run(args: argparse.Namespace) -> int:
     from ..consensus.auto.select_k import select_k
 
     if bool(args.labels) == (args.features is not None):
         raise ValueError("give either label files or --features FILE, not both and not neither.")
+    if not isinstance(args.clusters, range):
+        raise ValueError(f"-k must be a range such as 2:12, got {args.clusters}.")
     common.check_paths(args, {"--plot": args.plot}, args.features)
     if args.plot is not None:
         check_drawing(args.plot)
@@ -68,5 +62,5 @@ def run(args: argparse.Namespace) -> int:
         from ..report.displays import plot_select_k
 
         save_drawing(plot_select_k(selection)[0], args.plot, force=args.force)
-    common.tell(args, selection.to_dict(), lambda _: str(selection))
+    common.tell(args, selection.to_dict(), str(selection))
     return 0

@@ -37,7 +37,9 @@ def say(text: str = "", *, file: TextIO | None = None) -> None:
 
 def say_json(data: Any, *, file: TextIO | None = None, indent: int | None = 2) -> None:
     """Print a result for programs."""
-    say(json.dumps(plain(data), indent=indent, ensure_ascii=False, allow_nan=False), file=file)
+    text = json.dumps(data, default=lambda value: value.tolist() if hasattr(value, "tolist") else os.fspath(value))
+    finite = json.loads(text, parse_constant=lambda name: None)  # NaN and infinity
+    say(json.dumps(finite, indent=indent, ensure_ascii=False), file=file)
 
 
 class Messages:
@@ -61,37 +63,23 @@ messages = Messages()
 note = messages.note
 
 
-def plain(value: Any) -> Any:
-    """NumPy values, paths and NaN as JSON knows them."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, os.PathLike):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+_OF_FILES = {
+    FileNotFoundError: "there is no file {}; check the path.",
+    IsADirectoryError: "{} is a folder; name a file in it.",
+    PermissionError: "no permission to open {}; check who owns it.",
+}
 
 
 def sentence(error: BaseException) -> str:
     """An error as one line that says what is wrong and, where known, what to do."""
-    named = isinstance(error, OSError) and error.filename is not None
-    name = repr(os.fsdecode(error.filename)) if isinstance(error, OSError) and named else ""
-    if isinstance(error, FileNotFoundError) and named:
-        text = f"there is no file {name}; check the path."
-    elif isinstance(error, IsADirectoryError) and named:
-        text = f"{name} is a folder; name a file in it."
-    elif isinstance(error, PermissionError) and named:
-        text = f"no permission to open {name}; check who owns it."
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None:
+        rule = _OF_FILES.get(type(error), "{}: " + f"{error.strerror}.")
+        text = rule.format(repr(os.fsdecode(error.filename)))
     elif isinstance(error, OSError) and error.strerror:
-        text = f"{name or 'a file or stream could not be read or written'}: {error.strerror}."
+        text = f"a file or stream could not be read or written: {error.strerror}."
     elif isinstance(error, MemoryError):
         text = f"not enough memory ({error}); use fewer rows or columns." if str(error) else "not enough memory."
-    else:
-        text = str(error) or type(error).__name__
     return " ".join(text.split())
 
 

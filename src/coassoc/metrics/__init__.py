@@ -1,7 +1,8 @@
 """Scores: density, agreement, zero-effort baselines."""
 
-from .agreement import ZeroEffort, best_member, ensemble_nmi, nmi, pairwise_nmi, partition_nmi, zero_effort
+from .agreement import best_member, ensemble_nmi, nmi, pairwise_nmi, partition_nmi, zero_effort
 from .align import align_labels, order_by_size
+from .counting import ZeroEffort
 from .densities import cluster_density, density, inter_density, kmeans_loss
 from .membership import ItemConsensus, cluster_recovery, item_consensus
 from .profiles import profile

@@ -2,14 +2,14 @@ r"""Agreement between partitions: NMI as the paper defines it, its mean over the
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.densities import density_from_counts
 from ..ensemble import check_ensemble
 from .counting import (
+    ZeroEffort,
     contingency,
     counts_of,
     mean_nmi,
@@ -21,18 +21,6 @@ from .counting import (
 )
 from .densities import scored_counts
 from .labels import check_copies, check_labels
-
-
-class ZeroEffort(NamedTuple):
-    """Scores of taking one base partition instead of computing a consensus."""
-
-    mean: float
-    best: float
-
-    @classmethod
-    def of(cls, scores: np.ndarray) -> ZeroEffort:
-        """From the scores of all base partitions."""
-        return cls(math.fsum(scores.tolist()) / len(scores), float(scores.max()))
 
 
 def nmi(a: Any, b: Any, *, sample_weight: Any = None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,16 +49,11 @@ def align_labels(reference: Any, labels: Any) -> np.ndarray:
     overlap = contingency(mine, ref, (k, k_ref))
     rows, columns = linear_sum_assignment(-overlap)
     first = {int(code): names[i] for code, i in zip(*np.unique(ref, return_index=True)) if code >= 0}
-    chosen: list[Any] = [None] * k
-    for row, column in zip(rows, columns):
-        if overlap[row, column]:
-            chosen[row] = first[int(column)]
     integers = all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in first.values())
-    following = max(first.values(), default=-1) + 1 if integers else 0
-    for row in range(k):
-        if chosen[row] is None:
-            chosen[row] = following if integers else f"new {following}"
-            following += 1
+    start = max(first.values(), default=-1) + 1 if integers else 0
+    fresh = (number if integers else f"new {number}" for number in itertools.count(start))
+    matched = {row: first[column] for row, column in zip(rows, columns.tolist()) if overlap[row, column]}
+    chosen = [matched[row] if row in matched else next(fresh) for row in range(k)]
     lookup = np.array([*chosen, -1] if integers else [*chosen, None], dtype=np.int64 if integers else object)
     return lookup[mine]
 
@@ -82,12 +78,7 @@ def order_by_size(labels: Any) -> np.ndarray:
     [1, 0, 0, -1]
     """
     codes, k = check_labels(labels, len(labels))
-    return ranks_by_size([codes], k)[codes]
-
-
-def ranks_by_size(parts: Iterable[np.ndarray], k: int) -> np.ndarray:
-    """The number that `order_by_size` gives to each of the labels 0..k-1 of an array in parts; last, −1 for −1."""
-    return ranks_of_counted([count_labels(part, k) for part in parts], k)
+    return ranks_by_size([count_labels(codes, k)], k)[codes]
 
 
 def count_labels(part: np.ndarray, k: int) -> tuple[int, np.ndarray, np.ndarray]:
@@ -97,8 +88,11 @@ def count_labels(part: np.ndarray, k: int) -> tuple[int, np.ndarray, np.ndarray]
     return len(part), np.bincount(part[part >= 0], minlength=k), first[:k]
 
 
-def ranks_of_counted(counted: Iterable[tuple[int, np.ndarray, np.ndarray]], k: int) -> np.ndarray:
-    """`ranks_by_size` from what `count_labels` gives for each part, in order."""
+def ranks_by_size(counted: Iterable[tuple[int, np.ndarray, np.ndarray]], k: int) -> np.ndarray:
+    """The number that `order_by_size` gives to each of the labels 0..k-1; last, −1 for −1.
+
+    `counted` is what `count_labels` gives for each part of the labels, in order.
+    """
     sizes, first, start = np.zeros(k, np.int64), np.full(k, -1, np.int64), 0
     for rows, occurrences, here in counted:
         first = np.where((first < 0) & (here >= 0), start + here, first)

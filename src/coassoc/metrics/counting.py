@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,18 @@ def member_counts(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) ->
 def member_nmi(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> np.ndarray:
     """NMI between every two base partitions, shape (n_partitions, n_partitions)."""
     return np.array([nmi_from_counts(counts) for counts in member_counts(ensemble, copies, engine)])
+
+
+class ZeroEffort(NamedTuple):
+    """Scores of taking one base partition instead of computing a consensus."""
+
+    mean: float
+    best: float
+
+    @classmethod
+    def of(cls, scores: np.ndarray) -> ZeroEffort:
+        """From the scores of all base partitions."""
+        return cls(math.fsum(scores.tolist()) / len(scores), float(scores.max()))
 
 
 def mean_with_others(nmi: np.ndarray) -> np.ndarray:

@@ -47,25 +47,11 @@ class ItemConsensus:
         """`own` − `other`: large where the cluster of the item is clear, negative where another cluster is closer."""
         return self.own - self.other
 
-    @property
-    def core(self) -> np.ndarray:
-        """Indices of core items."""
-        return np.flatnonzero(self.role == CORE)
-
-    @property
-    def boundary(self) -> np.ndarray:
-        """Indices of boundary items."""
-        return np.flatnonzero(self.role == BOUNDARY)
-
-    @property
-    def outliers(self) -> np.ndarray:
-        """Indices of outliers, including singletons."""
-        return np.flatnonzero(self.role == OUTLIER)
-
     def __repr__(self) -> str:
+        core, boundary, outliers = np.bincount(self.role, minlength=3)
         return (
-            f"ItemConsensus({len(self.own)} items: {len(self.core)} core, {len(self.boundary)} boundary, "
-            f"{len(self.outliers)} outliers; mean own {self.own.mean():.3f}, other {self.other.mean():.3f})"
+            f"ItemConsensus({len(self.own)} items: {core} core, {boundary} boundary, {outliers} outliers; "
+            f"mean own {self.own.mean():.3f}, other {self.other.mean():.3f})"
         )
 
 

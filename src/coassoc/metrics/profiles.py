@@ -80,12 +80,8 @@ class ProfileMixin:
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or AnnData of shape (n_samples, n_features)
-            Features of the items of `fit`, in their order.
-        feature_names : list of str, optional
-            Names of the features; by default those of `X`.
-        n_features : int or None, default=5
-            Features per cluster; None is all.
+        X, feature_names, n_features
+            As for :func:`coassoc.profile`; the items of `fit`, in their order.
 
         Returns
         -------
@@ -122,45 +118,40 @@ def _feature_matrix(X: Any, feature_names: Sequence[str] | None) -> tuple[list[s
     """Names and numbers (n, m) of the features, one 0/1 column per category; sparse stays sparse."""
     if hasattr(X, "var_names") and hasattr(X, "X"):  # AnnData
         return _feature_matrix(X.X, list(X.var_names) if feature_names is None else feature_names)
-    if hasattr(X, "tocsr"):
-        values, given = X.tocsr().astype(np.float64), range(X.shape[1])
-    elif hasattr(X, "columns"):
+    if hasattr(X, "columns"):
         frame = X if hasattr(X, "iloc") else X.to_pandas()
-        return _frame_columns(frame, [str(name) for name in (feature_names or frame.columns)])
-    else:
-        values = np.asarray(X)
-        if values.ndim != 2:
-            raise ValueError(f"X must have shape (n_samples, n_features), got {values.shape}.")
-        if values.dtype.kind not in "iufb":
-            raise TypeError(f"X must hold numbers, got {values.dtype}; pass categories in a data frame.")
-        values, given = values.astype(np.float64), range(values.shape[1])
-    names = [f"x{j}" for j in given] if feature_names is None else [str(name) for name in feature_names]
+        return _frame_columns(frame, _names_of(frame, feature_names or frame.columns))
+    values = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    if values.ndim != 2:
+        raise ValueError(f"X must have shape (n_samples, n_features), got {values.shape}.")
+    if values.dtype.kind not in "iufb":
+        raise TypeError(f"X must hold numbers, got {values.dtype}; pass categories in a data frame.")
+    given = feature_names if feature_names is not None else [f"x{j}" for j in range(values.shape[1])]
+    return _names_of(values, given), values.astype(np.float64)
+
+
+def _names_of(values: Any, names: Sequence[Any]) -> list[str]:
     if len(names) != values.shape[1]:
         raise ValueError(f"feature_names must have one entry per feature ({values.shape[1]}), got {len(names)}.")
-    return names, values
+    return [str(name) for name in names]
 
 
 def _frame_columns(frame: Any, names: list[str]) -> tuple[list[str], np.ndarray]:
     """Numbers as they are, categories as 0/1 columns; missing values are NaN."""
-    if len(names) != frame.shape[1]:
-        raise ValueError(f"feature_names must have one entry per feature ({frame.shape[1]}), got {len(names)}.")
-    found: list[str] = []
-    columns: list[np.ndarray] = []
+    columns: list[tuple[str, np.ndarray]] = []
     left_out = []
     for j, name in enumerate(names):
         series = frame.iloc[:, j]
         if series.dtype.kind in "iuf":  # also of nullable columns
-            found.append(name)
-            columns.append(series.to_numpy(dtype=np.float64, na_value=np.nan))
+            columns.append((name, series.to_numpy(dtype=np.float64, na_value=np.nan)))
             continue
         levels = series.dropna().unique()
         if len(levels) > _MOST_CATEGORIES:
             left_out.append(name)
             continue
-        missing = series.isna().to_numpy()
         for level in sorted(levels, key=str):
-            found.append(f"{name}={level}")
-            columns.append(np.where(missing, np.nan, (series == level).fillna(False).to_numpy(dtype=np.float64)))
+            is_level = (series == level).fillna(False).to_numpy(dtype=np.float64)
+            columns.append((f"{name}={level}", np.where(series.isna(), np.nan, is_level)))
     if left_out:
         warnings.warn(
             f"X: columns with more than {_MOST_CATEGORIES} different values are left out: {', '.join(left_out)}.",
@@ -168,4 +159,5 @@ def _frame_columns(frame: Any, names: list[str]) -> tuple[list[str], np.ndarray]
         )
     if not columns:
         raise ValueError("X must have at least one column of numbers or of few categories, got none.")
-    return found, np.column_stack(columns)
+    found, values = zip(*columns)
+    return list(found), np.column_stack(values)

@@ -161,22 +161,13 @@ class Comparison:
 
     def to_text(self) -> str:
         """The table as plain text."""
-        classes = any(row.class_nmi is not None for row in self.rows)
-        head = ["method", "density", "ensemble NMI", "NMI left out", *(["class ARI", "class NMI"] if classes else [])]
-        head += ["clusters", "time", "peak memory"]
-        body = []
-        for row in self.rows:
-            scores = [row.density, row.ensemble_nmi, row.left_out_nmi, *((row.class_ari, row.class_nmi) * classes)]
-            cells = [row.method, *map(plain_text.number, scores)]
-            cells += ["–" if row.clusters is None else str(row.clusters)]
-            cells += [plain_text.seconds(row.seconds), "–" if row.peak_bytes is None else format_size(row.peak_bytes)]
-            body.append(cells)
-        blank = [""] * (len(head) - 4)
-        for name in ("mean", "best"):
-            zero = [f"one clustering, {name}", plain_text.number(self.zero_effort_density[name]), ""]
-            body.append([*zero, plain_text.number(self.zero_effort_nmi[name]), *blank])
+        single = {"density": self.zero_effort_density, "ensemble_nmi": self.zero_effort_nmi}
+        rows = [asdict(row) for row in self.rows]
+        for row in rows:
+            row["peak_bytes"] = None if row["peak_bytes"] is None else format_size(row["peak_bytes"])
+        table = plain_text.scores_table(rows, single)
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
-        return "\n".join([title, "", plain_text.text_table(head, body), "", *self.notes()]).rstrip()
+        return "\n".join([title, "", table, "", *self.notes()]).rstrip()
 
     __repr__ = to_text
 
@@ -275,12 +266,11 @@ def _run_method(
 ) -> tuple[MethodScores, np.ndarray | None]:
     """The scores and labels of one method; an error becomes a row that says why."""
     row = MethodScores(name)
-    start = time.perf_counter()
     try:
         with PeakMemory() as memory, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
-            model = fit_to(method.make(n_clusters=k, random_state=seed, engine=engine, **settings), ensemble)
-        row.seconds = time.perf_counter() - start
+            model = method.make(n_clusters=k, random_state=seed, engine=engine, **settings)
+            row = timed_fit(name, model, ensemble)
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         row.error = " ".join(str(error).split()) or type(error).__name__
         return row, None
@@ -292,6 +282,13 @@ def _run_method(
     return score(row, ensemble, labels, known, engine), labels
 
 
+def timed_fit(name: str, model: Any, ensemble: Ensemble) -> MethodScores:
+    """Fit a model; a row with its name and the seconds."""
+    start = time.perf_counter()
+    fit_to(model, ensemble)
+    return MethodScores(name, seconds=time.perf_counter() - start)
+
+
 def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:
     """Mean NMI of the partitions with a consensus of other partitions: a whole fit to each of two random halves.
 
@@ -301,7 +298,7 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> floa
     p = ensemble.n_partitions
     if p < 2:
         return None
-    sample = sampled(ensemble, seed)
+    sample = ensemble.take(sampled_rows(ensemble.n_samples, seed))
     halves = np.array_split(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x1EF7,))).permutation(p), 2)
     codes, sizes = sample.codes, sample.n_clusters
     parts = [Ensemble.from_codes(np.ascontiguousarray(codes[:, half]), sizes[half]) for half in halves]
@@ -317,21 +314,10 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> floa
     return total / p
 
 
-def sampled(ensemble: Ensemble, seed: int) -> Ensemble:
-    """The ensemble, or MOST_COMPARED of its items, in order and without ids."""
-    rows = sampled_rows(ensemble.n_samples, seed)
-    if rows is None:
-        return ensemble
-    settings: dict[str, Any] = {"names": ensemble.names, "categories": ensemble.categories}
-    sample = Ensemble.from_codes(ensemble.codes[rows], ensemble.n_clusters, **settings)
-    sample.classes = None if ensemble.classes is None else np.asarray(ensemble.classes)[rows]
-    return sample
-
-
-def sampled_rows(n_samples: int, seed: int) -> np.ndarray | None:
-    """Positions of the items of `sampled`; None for all."""
+def sampled_rows(n_samples: int, seed: int) -> np.ndarray:
+    """Positions of the items, or of MOST_COMPARED of them, in order."""
     if n_samples <= MOST_COMPARED:
-        return None
+        return np.arange(n_samples)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x5A3,)))
     return np.sort(rng.choice(n_samples, MOST_COMPARED, replace=False))
 

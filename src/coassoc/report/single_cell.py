@@ -61,8 +61,8 @@ def resolutions(adata: Any, keys: str | Sequence[str], *, key: str = "consensus"
     ax = axes_or_new(ax, figsize=(8, min(1 + 0.8 * len(levels), _PAGE)))
     across = max(len(size) for size in sizes)
     # dots of a row and rows themselves must not overlap: areas in points², of what fits the axes
-    box = ax.get_position().transformed(ax.figure.transFigure).transformed(ax.figure.dpi_scale_trans.inverted())
-    step = 72 * min(box.width / across, 1.4 * box.height / len(levels))
+    width, height = 72 / ax.figure.dpi * ax.bbox.size
+    step = min(width / across, 1.4 * height / len(levels))
     places = [_spread(np.arange(len(sizes[0]), dtype=float))]
     for shared in flows:  # a cluster stands below the ones it comes from
         places.append(_spread(places[-1] @ shared / np.maximum(shared.sum(axis=0), 1)))

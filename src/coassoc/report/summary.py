@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import Any
@@ -14,7 +13,6 @@ from sklearn.base import clone
 from ..consensus.auto.confidence import SURE
 from ..consensus.auto.estimator import Consensus, NearestPartition
 from ..consensus.auto.refits import rand_index
-from ..consensus.base import fit_to
 from ..consensus.bisecting import BisectingConsensus
 from ..consensus.hidden import HiddenCluster, hidden_clusters
 from ..consensus.registry import make_method
@@ -25,7 +23,7 @@ from ..metrics.labels import check_labels
 from ..metrics.membership import ItemConsensus
 from ..metrics.profiles import profile as describe_clusters
 from .blocks import Blocks, typical_first
-from .comparison import MethodScores, known_classes, left_out_nmi, sampled, sampled_rows, score
+from .comparison import MethodScores, known_classes, left_out_nmi, sampled_rows, score, timed_fit
 from .tidy import cluster_table, item_columns, partition_columns
 
 _MOST_BLOCKS = 200  # rows of the co-association picture
@@ -183,9 +181,8 @@ def summarize(
     own = model is answer
     confidence = answer.confidence_ if own else None
     k = int(consensus.max()) + 1
-    rows = sampled_rows(ensemble.n_samples, random_state)
-    at = slice(None) if rows is None else rows
-    sample = sampled(ensemble, random_state)
+    at = sampled_rows(ensemble.n_samples, random_state)
+    sample = ensemble.take(at)
     say("items")
     strength = item_consensus(ensemble, consensus, engine=engine)
     say("co-association")
@@ -260,9 +257,7 @@ def _consensus(ensemble, n_clusters, labels, method, seed: int, engine) -> tuple
         return None, order_by_size(codes), score(MethodScores("given labels"), ensemble, codes, known, engine)
     if isinstance(method, str):
         method = make_method(method, n_clusters=n_clusters, random_state=seed, engine=engine)
-    start = time.perf_counter()
-    fit_to(method, ensemble)
-    row = MethodScores(type(method).__name__, seconds=time.perf_counter() - start)
+    row = timed_fit(type(method).__name__, method, ensemble)
     return method, order_by_size(method.labels_), score(row, ensemble, method.labels_, known, engine)
 
 

@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
+from benchmarks.truth_families import noise_ensemble
 from coassoc.consensus.auto.chance import check_support
-from known_truth import noise_ensemble
 
 
 def weak(seed, n, share, p=30, k=4):
@@ -31,7 +31,7 @@ def test_weak_but_clear_agreement_is_seen_and_used():
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 100), marks=pytest.mark.slow)])
 def test_noise_is_not_supported(seeds):
-    assert not any(supported(noise_ensemble(seed)) for seed in seeds)
+    assert not any(supported(noise_ensemble(seed).table) for seed in seeds)
 
 
 def test_unbalanced_sizes_are_no_support():

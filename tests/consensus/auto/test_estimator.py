@@ -10,10 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
 import coassoc as ca
+from benchmarks.truth_families import blob_ensemble, digits_ensemble
 from coassoc.consensus.auto.estimator import gather_evidence
 from coassoc.core.checks import seed_from
 from coassoc.engines import resolve
-from known_truth import blob_ensemble, digits_ensemble
 
 
 def planted(seed=0, n=400, k=4, p=9, noise=0.15, missing=0.0):
@@ -68,7 +68,7 @@ def test_planted_clusters_are_found_and_described():
 
 def wrong_blobs(seeds):
     return [(kind, seed) for kind in ("wide", "near", "above") for seed in seeds
-            if fit(blob_ensemble(kind, seed)[0]).n_clusters_ != blob_ensemble(kind, seed)[1]]  # fmt: skip
+            if fit(blob_ensemble(kind, seed).table).n_clusters_ != blob_ensemble(kind, seed).k]  # fmt: skip
 
 
 def test_the_number_of_blobs_is_found():
@@ -83,7 +83,7 @@ def test_the_number_of_blobs_is_found_in_54_of_60():
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_digits_have_9_to_12_clusters(seed):
-    assert 9 <= fit(digits_ensemble(seed)).n_clusters_ <= 12
+    assert 9 <= fit(digits_ensemble(seed).table).n_clusters_ <= 12
     assert load_digits().target.max() == 9
 
 

@@ -12,8 +12,7 @@ from scipy.special import gammaincc
 from ...core.counts import Counts, Layout
 from ...core.densities import density_from_counts
 from ...ensemble import Ensemble
-from ...metrics import ZeroEffort
-from ...metrics.counting import mean_with_others, member_counts, nmi_from_counts
+from ...metrics.counting import ZeroEffort, mean_with_others, member_counts, nmi_from_counts
 from .members import MemberPairs, compare_members
 
 ALPHA = 1e-4  # of the joint test; its gamma tail is up to five times too short for unbalanced clusters
