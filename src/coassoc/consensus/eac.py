@@ -40,7 +40,7 @@ class EAC(ConsensusEstimator):
 
     The distance of two items is :math:`1 - A_{ii'}`, with :math:`A_{ii'}` the share of partitions that put them
     together, among those that label both. Items with equal label rows have distance 0, so the linkage runs over the
-    different rows, each weighted by how often it occurs. This gives the same tree as linkage over all items.
+    distinct rows, each weighted by how often it occurs. This gives the same tree as linkage over all items.
 
     With ``enhanced=True``, a partition that separates two items contributes the similarity of their two clusters
     instead of 0.
@@ -95,7 +95,7 @@ class EAC(ConsensusEstimator):
     leaf_sizes_ : ndarray of shape (n_leaves,)
         Items at each leaf, copies counted.
     n_leaves_ : int
-        Leaves: different rows in order of first appearance, or micro-clusters.
+        Leaves: distinct rows in order of first appearance, or micro-clusters.
     n_micro_clusters_ : int
         Micro-clusters linked; 0 when the linkage is exact.
     n_ties_ : int
@@ -109,7 +109,7 @@ class EAC(ConsensusEstimator):
 
     Notes
     -----
-    Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
+    Exact: with u distinct rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
     at worst), and 4·u² bytes. Single linkage of plain counts takes O(u²) and, up to 254 partitions, u²
     bytes. Sums of co-occurrences are integers, so equal averages compare equal.
     With m micro-clusters: one k-means start with m clusters and at most 30 passes, on a sample above 100 000 items, and
@@ -176,7 +176,7 @@ class EAC(ConsensusEstimator):
         """Micro-clusters are compared by the mean of their pairs, which stands for average linkage alone."""
         if self.linkage != "average":
             warnings.warn(
-                f"linkage={self.linkage!r} is not exact here: the different rows need more than max_bytes="
+                f"linkage={self.linkage!r} is not exact here: the distinct rows need more than max_bytes="
                 f"{self.max_bytes}, so micro-clusters are linked, and the result can be far from that of the items. "
                 "Raise max_bytes, or use linkage='average', which micro-clusters approximate well.",
                 stacklevel=4,
@@ -215,10 +215,10 @@ class EAC(ConsensusEstimator):
             raise ValueError(f"k={k} is larger than the {self.n_leaves_} leaves of the tree.")
         return look_up(np.append(self._merges.labels(k), -1).astype(np.int32), self.leaf_of_item_)
 
-    # -- exact, over different rows ------------------------------------------------------------------------
+    # -- exact, over distinct rows ------------------------------------------------------------------------
 
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
-        """Link the different rows; False when that needs more than `max_bytes`."""
+        """Link the distinct rows; False when that needs more than `max_bytes`."""
         plain = not self.enhanced and self.cluster_weights is None and not ensemble.has_missing and (v == 1.0).all()
         square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
@@ -231,7 +231,7 @@ class EAC(ConsensusEstimator):
         if n_bytes > self.max_bytes:
             return False
         if self.verbose:
-            print(f"EAC: {len(weights)} different rows, {n_bytes} bytes")
+            print(f"EAC: {len(weights)} distinct rows, {n_bytes} bytes")
         codes = np.ascontiguousarray(ensemble.codes[first])
         if square:
             self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)

@@ -156,7 +156,7 @@ class CSPA(ConsensusEstimator):
         all items; this reproduces the paper's figures. ``"together"``: they all get the part that most of them are in;
         partitions are then denser and agree more with the ensemble, and parts may be empty.
     max_bytes : int, default=2147483648
-        Largest memory that the graph of different rows may need; above, the vertices are 1000 micro-clusters, or
+        Largest memory that the graph of distinct rows may need; above, the vertices are 1000 micro-clusters, or
         5 * `n_clusters` when that is more, and the items of one stay together.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS and of the micro-clusters.

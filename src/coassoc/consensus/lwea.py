@@ -26,7 +26,7 @@ class LWEA(EAC):
         Clusters of ``labels_``.
     micro_clusters : int, "auto" or None, default="auto"
         Clusters of the over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more. None, or fewer
-        different rows than that: exact linkage of the different rows, if it needs no more than 2 GiB.
+        distinct rows than that: exact linkage of the distinct rows, if it needs no more than 2 GiB.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
         Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
         other partitions.
@@ -56,7 +56,7 @@ class LWEA(EAC):
     leaf_sizes_ : ndarray of shape (n_leaves,)
         Items at each leaf, copies counted.
     n_leaves_ : int
-        Leaves: micro-clusters, or different rows in order of first appearance.
+        Leaves: micro-clusters, or distinct rows in order of first appearance.
     n_micro_clusters_ : int
         Micro-clusters linked; 0 when the linkage is exact.
     n_ties_ : int
