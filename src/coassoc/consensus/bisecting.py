@@ -58,8 +58,8 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weight of each clustering, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other clusterings.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -90,7 +90,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     loss_ : float
         k-means loss on H.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

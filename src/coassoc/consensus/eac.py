@@ -38,7 +38,7 @@ _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 class EAC(ConsensusEstimator):
     r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
 
-    The distance of two items is :math:`1 - A_{ii'}`, with :math:`A_{ii'}` the share of partitions that put them
+    The distance of two items is :math:`1 - A_{ii'}`, with :math:`A_{ii'}` the share of clusterings that put them
     together, among those that label both. Items with equal label rows have distance 0, so the linkage runs over the
     distinct rows, each weighted by how often it occurs. This gives the same tree as linkage over all items.
 
@@ -56,7 +56,7 @@ class EAC(ConsensusEstimator):
     similarity : {"walk", "jaccard"}, default="walk"
         For ``enhanced=True``. ``"walk"``: cosine of the 1..20-step random-walk trajectories on the Jaccard graph of
         base clusters, which reproduces the paper's figures. ``"jaccard"``: weighted Jaccard index of what the
-        two clusters overlap with in the other partitions.
+        two clusters overlap with in the other clusterings.
     micro_clusters : int, "auto" or None, default=None
         Over-segment into this many clusters with :class:`KMeansConsensus` first, and link those by their pooled
         co-association :math:`D(C, C')`: linear in n, for any n. ``"auto"``: 100, or 5 * `n_clusters` when that is
@@ -65,8 +65,8 @@ class EAC(ConsensusEstimator):
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weight of each clustering, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other clusterings.
     cluster_weights : {"uncertainty"} or array-like of shape (d,), default=None
         How much a co-occurrence in each base cluster counts. ``"uncertainty"``: see
         :func:`coassoc.metrics.cluster_uncertainty`; with average linkage this is :class:`LWEA`.
@@ -101,7 +101,7 @@ class EAC(ConsensusEstimator):
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

@@ -38,8 +38,8 @@ class ECC(TableConsensus):
     max_iter : int, default=300
         Largest number of passes per start.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weight of each clustering, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other clusterings.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -72,7 +72,7 @@ class ECC(TableConsensus):
     stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
         Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

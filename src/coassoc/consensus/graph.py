@@ -62,7 +62,7 @@ class MCLA(PredictMixin, ConsensusEstimator):
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -180,7 +180,7 @@ class CSPA(ConsensusEstimator):
     n_micro_clusters_ : int
         Micro-clusters that were the vertices; 0 when those were rows.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

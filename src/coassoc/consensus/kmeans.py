@@ -108,8 +108,8 @@ class KMeansConsensus(TableConsensus):
     max_iter : int, default=300
         Largest number of passes per start.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weight of each clustering, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other clusterings.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -144,7 +144,7 @@ class KMeansConsensus(TableConsensus):
     stop_reason_ : {"fixed_point", "no_gain", "max_iter"}
         Why the passes ended: no label changed, the exact loss would not fall, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -154,7 +154,7 @@ class KMeansConsensus(TableConsensus):
     -----
     A pass takes O(n_samples * n_partitions * n_clusters) small integer additions, and memory for the codes, the
     labels and a table of n_codes * n_clusters integers. Scores are int32 fixed point and counts int64, so results
-    are the same for any order of partitions and any names of clusters.
+    are the same for any order of clusterings and any names of clusters.
 
     References
     ----------

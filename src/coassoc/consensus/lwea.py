@@ -16,7 +16,7 @@ from .embedding import Sample
 class LWEA(EAC):
     r"""Locally weighted evidence accumulation: average linkage in which certain base clusters count more.
 
-    A co-occurrence in base cluster f counts :math:`ECI(f)`, which falls as the other partitions cut f into more pieces
+    A co-occurrence in base cluster f counts :math:`ECI(f)`, which falls as the other clusterings cut f into more pieces
     (see :func:`coassoc.metrics.cluster_uncertainty`). Items are over-segmented by :class:`KMeansConsensus` first, and
     the micro-clusters are linked by their mean weighted co-association: linear in the number of items.
 
@@ -28,8 +28,8 @@ class LWEA(EAC):
         Clusters of the over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more. None, or fewer
         distinct rows than that: exact linkage of the distinct rows, if it needs no more than 2 GiB.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
-        other partitions.
+        Weight of each clustering, scaled to mean 1; all 1 when None. ``"agreement"``: its mean NMI with the
+        other clusterings.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation and of the sample that the weights come from.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -64,7 +64,7 @@ class LWEA(EAC):
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

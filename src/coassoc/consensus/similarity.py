@@ -48,7 +48,7 @@ def cluster_similarities(overlap: np.ndarray, layout: Layout, similarity: str) -
     """For each partition, the similarity of its clusters (k_j, k_j), 1 on the diagonal.
 
     Clusters of one partition share no item, so their own Jaccard index is 0; they are compared by what they
-    overlap with in the other partitions.
+    overlap with in the other clusterings.
 
     ``"walk"``: see `walk_similarity`. ``"jaccard"``: the weighted Jaccard index Σ min / Σ max of two rows of the
     Jaccard graph.

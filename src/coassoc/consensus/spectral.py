@@ -128,7 +128,7 @@ class HBGF(SpectralConsensus):
     n_sampled_ : int
         Items from which the graph of base clusters was made.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -167,7 +167,7 @@ class HBGF(SpectralConsensus):
 class LWGP(SpectralConsensus):
     r"""Locally weighted graph partitioning: `HBGF` with uncertain base clusters weighted down.
 
-    A base cluster that the other partitions cut into many pieces is uncertain. Ties to base cluster f weigh
+    A base cluster that the other clusterings cut into many pieces is uncertain. Ties to base cluster f weigh
     :math:`ECI(f)` (see :func:`coassoc.metrics.cluster_uncertainty`), and the bipartite graph is cut as in `HBGF`.
 
     Parameters
@@ -215,7 +215,7 @@ class LWGP(SpectralConsensus):
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -223,7 +223,7 @@ class LWGP(SpectralConsensus):
 
     Notes
     -----
-    As `HBGF`. Above 4096 base clusters the weights are estimated from at most 32 of the partitions.
+    As `HBGF`. Above 4096 base clusters the weights are estimated from at most 32 of the clusterings.
 
     References
     ----------
@@ -308,7 +308,7 @@ class ECPCS(SpectralConsensus):
     n_sampled_ : int
         Items from which the graph of base clusters was made.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Base partitions of features that do not fit in memory, fitted on samples and labelled block by block."""
+"""Clusterings of features that do not fit in memory, fitted on samples and labelled block by block."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from .text import LONGEST_CELL
 def write_ensemble(
     path: Any, ensemble: Ensemble, *, format: str | None = None, delimiter: str | None = None, force: bool = False
 ) -> None:
-    """Write the base partitions as a label table that `read_ensemble` reads back as the same ensemble.
+    """Write the clusterings as a label table that `read_ensemble` reads back as the same ensemble.
 
     Parameters
     ----------
