@@ -82,7 +82,7 @@ def test_sparse_features():
 
 def test_equal_base_clusterings_are_no_evidence():
     """A clusterer without randomness gives the same labels again and again."""
-    with pytest.warns(UserWarning, match=r"all 8 base clusterings are the same.*sample_fraction=0.8"):
+    with pytest.warns(UserWarning, match=r"all 8 clusterings are the same.*sample_fraction=0.8"):
         fitted(clusterer=HDBSCAN(min_cluster_size=5, copy=True))
 
 

@@ -122,7 +122,7 @@ def test_seeds_accept_sequences_and_generators():
     ("change", "message"),
     [
         ({"n_clusters": (5, 3)}, r"low <= high, got \(5, 3\)"),
-        ({"n_clusters": 500}, "goes up to 500, but each partition is fitted on 120 rows"),
+        ({"n_clusters": 500}, "goes up to 500, but each clustering is fitted on 120 rows"),
         ({"n_clusters": (2, 100), "sample_fraction": 0.5}, "fitted on 60 rows"),
         ({"feature_fraction": 0.0}, "feature_fraction must be above 0"),
         ({"sample_fraction": 1.5}, "sample_fraction must be above 0"),

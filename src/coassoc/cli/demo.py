@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "coassoc-demo, or the next free name)")  # fmt: skip
     parser.add_argument("--force", action="store_true", help="overwrite the files of an earlier demo")
     parser.add_argument("-k", "--clusters", type=common.positive, default=20, help="clusters (default: 20)")
-    parser.add_argument("--partitions", type=common.positive, default=20, help="base clusterings (default: 20)")
+    parser.add_argument("--partitions", type=common.positive, default=20, help="clusterings (default: 20)")
     common.add_seed_and_engine(parser)
 
 

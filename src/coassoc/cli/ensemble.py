@@ -1,4 +1,4 @@
-"""`coassoc ensemble`: a table of features in, a table of base partitions out."""
+"""`coassoc ensemble`: a table of features in, a table of clusterings out."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from . import common
 
 DESCRIPTION = """suggest a number of clusters, or say that the input supports none.
 
-From label files the partitions are compared with themselves permuted, which only tells whether they agree more than
+From label files the clusterings are compared with themselves permuted, which only tells whether they agree more than
 chance. With --features FILE (numbers, one row per item) the whole pipeline is compared with Gaussian data of the same
 covariance, which can tell whether there are clusters at all."""
 

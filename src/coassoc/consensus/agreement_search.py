@@ -12,7 +12,7 @@ from .search import AgreementGoal, Search, SearchConsensus
 
 
 class AgreementConsensus(SearchConsensus):
-    r"""Consensus partition with a large mean NMI with the base partitions.
+    r"""Consensus partition with a large mean NMI with the clusterings.
 
     Items are over-segmented into micro-clusters, which average linkage merges on their counts
     (:math:`D(C, C')`, without an n × n matrix). Then single items are moved while that raises the exact
@@ -36,7 +36,7 @@ class AgreementConsensus(SearchConsensus):
     n_trials : int, default=8
         Split–merge plans tried in a round before the search ends.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
+        Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -64,11 +64,11 @@ class AgreementConsensus(SearchConsensus):
     n_sampled_ : int
         Items that starts and rounds were searched on: all, or those of a sample.
     ensemble_nmi_ : float
-        Mean NMI with the base partitions.
+        Mean NMI with the clusterings.
     converged_ : bool
         True when no move of a single item that `min_cluster_size` allows raises the agreement.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

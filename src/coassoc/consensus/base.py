@@ -57,7 +57,7 @@ class ConsensusEstimator(
         Parameters
         ----------
         X : Ensemble or label table of shape (n_samples, n_partitions)
-            The base partitions.
+            The clusterings.
         y : None
             Ignored; scikit-learn passes it.
         sample_weight : array-like of int, default=None
@@ -93,7 +93,7 @@ class ConsensusEstimator(
         Parameters
         ----------
         ensemble : Ensemble
-            The base partitions: ``partition(j)``, ``codes``, ``n_clusters``, ...
+            The clusterings: ``partition(j)``, ``codes``, ``n_clusters``, ...
 
         Returns
         -------
@@ -235,7 +235,7 @@ class PredictMixin(ConsensusEstimator):
         Parameters
         ----------
         X : Ensemble or label table of shape (n_samples, n_partitions)
-            New rows, one column per base partition in the order of `fit`; columns of a frame are found by name where
+            New rows, one column per clustering in the order of `fit`; columns of a frame are found by name where
             the model was fitted to one. Labels unseen at fit count as missing.
 
         Returns

@@ -58,7 +58,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
+        Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -85,7 +85,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
     loss_ : float
         k-means loss on H.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

@@ -36,9 +36,9 @@ _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 class EAC(ConsensusEstimator):
     r"""Evidence accumulation clustering: hierarchical linkage of the co-association matrix.
 
-    The distance of two items is :math:`1 - A_{ii'}`, with :math:`A_{ii'}` the share of partitions that put them
+    The distance of two items is :math:`1 - A_{ii'}`, with :math:`A_{ii'}` the share of clusterings that put them
     together, among those that label both. Items with equal label rows have distance 0, so the linkage runs over the
-    different rows, each weighted by how often it occurs. This gives the same tree as linkage over all items.
+    distinct rows, each weighted by how often it occurs. This gives the same tree as linkage over all items.
 
     With ``enhanced=True``, a partition that separates two items contributes the similarity of their two clusters
     instead of 0.
@@ -60,7 +60,7 @@ class EAC(ConsensusEstimator):
     max_bytes : int, default=2147483648
         Largest memory that an exact linkage may need; above, micro-clusters are linked.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
+        Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -82,11 +82,11 @@ class EAC(ConsensusEstimator):
     leaf_of_item_, leaf_sizes_ : ndarray of shape (n_samples,), ndarray of shape (n_leaves,)
         Leaf of each item, −1 for items without one; items at each leaf, copies counted.
     n_leaves_, n_micro_clusters_ : int
-        Leaves (different rows in order of first appearance, or micro-clusters); micro-clusters, 0 when exact.
+        Leaves (distinct rows in order of first appearance, or micro-clusters); micro-clusters, 0 when exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -94,7 +94,7 @@ class EAC(ConsensusEstimator):
 
     Notes
     -----
-    Exact: with u different rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
+    Exact: with u distinct rows, O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
     at worst), and 4·u² bytes. Single linkage of plain counts takes O(u²) and, up to 254 partitions, u²
     bytes. Sums of co-occurrences are integers, so equal averages compare equal.
     With m micro-clusters: one k-means start with m clusters and at most 30 passes, on a sample above 100 000 items, and
@@ -192,7 +192,7 @@ class EAC(ConsensusEstimator):
         return look_up(np.append(self._merges.labels(k), -1).astype(np.int32), self.leaf_of_item_)
 
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
-        """Link the different rows; False when that needs more than `max_bytes`."""
+        """Link the distinct rows; False when that needs more than `max_bytes`."""
         plain = not self.enhanced and not ensemble.has_missing and (v == 1.0).all()
         square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
@@ -205,7 +205,7 @@ class EAC(ConsensusEstimator):
         if n_bytes > self.max_bytes:
             return False
         if self.verbose:
-            print(f"EAC: {len(weights)} different rows, {n_bytes} bytes")
+            print(f"EAC: {len(weights)} distinct rows, {n_bytes} bytes")
         codes = np.ascontiguousarray(ensemble.codes[first])
         if square:
             self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)

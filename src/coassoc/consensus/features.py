@@ -48,11 +48,11 @@ def _check_columns(X: Any) -> None:
 
 
 def _warn_if_all_the_same(ensemble: Ensemble) -> None:
-    """Warn when the base clusterings are equal: their consensus is any one of them, and nothing was tested."""
+    """Warn when the clusterings are equal: their consensus is any one of them, and nothing was tested."""
     codes = ensemble.codes
     if codes.shape[1] > 1 and (codes == codes[:, :1]).all() and (ensemble.n_clusters == ensemble.n_clusters[0]).all():
         warnings.warn(
-            f"all {codes.shape[1]} base clusterings are the same, so their consensus tells nothing more than one of "
+            f"all {codes.shape[1]} clusterings are the same, so their consensus tells nothing more than one of "
             "them. Vary them: sample_fraction=0.8, feature_fraction=0.8, base_clusters=(low, high), or a list of "
             "clusterers with several settings.",
             stacklevel=3,
@@ -62,33 +62,33 @@ def _warn_if_all_the_same(ensemble: Ensemble) -> None:
 class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
     r"""Cluster features many times, then find the consensus of those clusterings.
 
-    Usable in place of :class:`sklearn.cluster.KMeans`: :math:`p` base clusterings with :math:`k_j` drawn uniformly from
+    Usable in place of :class:`sklearn.cluster.KMeans`: :math:`p` clusterings with :math:`k_j` drawn uniformly from
     :math:`[k, \max(k, \lfloor\min(\sqrt n, 100)\rfloor)]` become an :class:`Ensemble`, and a consensus method finds
     the :math:`k` clusters that agree with them.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Clusters of the consensus. ``"auto"``, for methods that choose them, draws base clusterings of 2 clusters on.
+        Clusters of the consensus. ``"auto"``, for methods that choose them, draws clusterings of 2 clusters on.
     n_partitions : int, default=20
-        Base clusterings.
+        Clusterings.
     clusterer : scikit-learn clusterer, list of them or None, default=None
-        Makes the base clusterings; those of a list take turns. ``n_clusters`` (or ``n_components``) and
+        Makes the clusterings; those of a list take turns. ``n_clusters`` (or ``n_components``) and
         ``random_state`` are set where it has them; noise (−1) is a missing label. None is k-means.
     base_clusters : int, (int, int) or None, default=None
-        Clusters of the base clusterings, or the range they are drawn from: ``n_clusters`` of :func:`make_ensemble`.
+        Clusters of each clustering, or the range it is drawn from: ``n_clusters`` of :func:`make_ensemble`.
         None is the range above.
     method : str, consensus estimator or None, default=None
         How the consensus is found: a name ("kmeans", "bisecting", "sec", ...) or an estimator, whose ``n_clusters``
         and ``random_state`` are set where it has them. None is "auto": :class:`Consensus`, which chooses.
     feature_fraction : float, default=1.0
-        Share of the features each base clustering sees.
+        Share of the features each clustering sees.
     sample_fraction : float, default=1.0
-        Share of the rows each base clustering is fitted on; the others have no label in it.
+        Share of the rows each clustering is fitted on; the others have no label in it.
     n_init : int, default=1
         Restarts of the default base k-means.
     n_jobs : int or None, default=None
-        Number of processes that make base clusterings. The result does not depend on it.
+        Number of processes that make clusterings. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of everything.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -115,12 +115,12 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
 
     See Also
     --------
-    make_ensemble : Base clusterings alone, with more ways to make them.
+    make_ensemble : Clusterings alone, with more ways to make them.
     KMeansConsensus : The consensus of clusterings at hand.
 
     Notes
     -----
-    Time is that of `n_partitions` base clusterings; the consensus adds little. Base models are kept for
+    Time is that of `n_partitions` clusterings; the consensus adds little. Base models are kept for
     `predict`, which every base clusterer and the method must then have.
 
     References
@@ -157,7 +157,7 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> ConsensusClustering:
-        """Make the base clusterings and find their consensus.
+        """Make the clusterings and find their consensus.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
             self.base_models_.append(model)
             self.base_features_.append(columns)
             if self.verbose:
-                print(f"ConsensusClustering: base clustering {len(vectors)} of {n_partitions}")
+                print(f"ConsensusClustering: clustering {len(vectors)} of {n_partitions}")
         self.ensemble_ = Ensemble.from_partitions(vectors)
         _warn_if_all_the_same(self.ensemble_)
         chooses = isinstance(method, Consensus)

@@ -60,7 +60,7 @@ class MCLA(PredictMixin, ConsensusEstimator):
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -153,7 +153,7 @@ class CSPA(ConsensusEstimator):
         all items; this reproduces the paper's figures. ``"together"``: they all get the part that most of them are in;
         partitions are then denser and agree more with the ensemble, and parts may be empty.
     max_bytes : int, default=2147483648
-        Largest memory that the graph of different rows may need; above, the vertices are 1000 micro-clusters, or
+        Largest memory that the graph of distinct rows may need; above, the vertices are 1000 micro-clusters, or
         5 * `n_clusters` when that is more, and the items of one stay together.
     random_state : int, Generator, RandomState or None, default=None
         Seed of METIS and of the micro-clusters.
@@ -173,7 +173,7 @@ class CSPA(ConsensusEstimator):
     n_vertices_, n_micro_clusters_ : int
         Vertices of the graph; how many micro-clusters these were, 0 when they were rows.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

@@ -107,7 +107,7 @@ class KMeansConsensus(TableConsensus):
     max_iter : int, default=300
         Largest number of passes per start.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
+        Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -133,7 +133,7 @@ class KMeansConsensus(TableConsensus):
     converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
         Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -143,7 +143,7 @@ class KMeansConsensus(TableConsensus):
     -----
     A pass takes O(n_samples * n_partitions * n_clusters) small integer additions, and memory for the codes, the
     labels and a table of n_codes * n_clusters integers. Scores are int32 fixed point and counts int64, so results
-    are the same for any order of partitions and any names of clusters.
+    are the same for any order of clusterings and any names of clusters.
 
     References
     ----------

@@ -16,7 +16,7 @@ from .embedding import Sample
 class LWEA(EAC):
     r"""Locally weighted evidence accumulation: average linkage in which certain base clusters count more.
 
-    A co-occurrence in base cluster f counts :math:`ECI(f)`, which falls as the other partitions cut f into more pieces
+    A co-occurrence in base cluster f counts :math:`ECI(f)`, which falls as the other clusterings cut f into more pieces
     (see :func:`coassoc.metrics.cluster_uncertainty`). Items are over-segmented by :class:`KMeansConsensus` first, and
     the micro-clusters are linked by their mean weighted co-association: linear in the number of items.
 
@@ -26,9 +26,9 @@ class LWEA(EAC):
         Clusters of ``labels_``.
     micro_clusters : int, "auto" or None, default="auto"
         Clusters of the over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more. None, or fewer
-        different rows than that: exact linkage of the different rows, if it needs no more than 2 GiB.
+        distinct rows than that: exact linkage of the distinct rows, if it needs no more than 2 GiB.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
+        Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation and of the sample that the weights come from.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -51,13 +51,13 @@ class LWEA(EAC):
     leaf_of_item_, leaf_sizes_ : ndarray of shape (n_samples,), ndarray of shape (n_leaves,)
         Leaf of each item, −1 for items without one; items at each leaf, copies counted.
     n_leaves_, n_micro_clusters_ : int
-        Leaves (micro-clusters, or different rows in order of first appearance); micro-clusters, 0 when exact.
+        Leaves (micro-clusters, or distinct rows in order of first appearance); micro-clusters, 0 when exact.
     n_ties_ : int
         Merges at which another pair was exactly as similar. The pair with the lowest leaves is merged first.
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

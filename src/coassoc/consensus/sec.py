@@ -31,7 +31,7 @@ class SEC(TableConsensus):
     max_iter : int, default=300
         Largest number of passes per start.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weights of the partitions, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
+        Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -57,7 +57,7 @@ class SEC(TableConsensus):
     converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
         Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

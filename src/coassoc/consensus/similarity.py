@@ -48,8 +48,8 @@ def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
 def cluster_similarities(overlap: np.ndarray, layout: Layout) -> list[np.ndarray]:
     """For each partition, the similarity of its clusters (k_j, k_j): see `walk_similarity`.
 
-    Clusters of one partition share no item, so their own Jaccard index is 0; the walks compare what they overlap with
-    in the other partitions.
+    Clusters of one clustering share no item, so their own Jaccard index is 0; the walks compare what they overlap with
+    in the other clusterings.
     """
     cosine = walk_similarity(jaccard_graph(overlap), _STEPS)
     return [cosine[a:b, a:b] for a, b in itertools.pairwise(layout.offsets)]

@@ -119,7 +119,7 @@ class HBGF(SpectralConsensus):
     converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
         Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -157,7 +157,7 @@ class HBGF(SpectralConsensus):
 class LWGP(SpectralConsensus):
     r"""Locally weighted graph partitioning: `HBGF` with uncertain base clusters weighted down.
 
-    A base cluster that the other partitions cut into many pieces is uncertain. Ties to base cluster f weigh
+    A base cluster that the other clusterings cut into many pieces is uncertain. Ties to base cluster f weigh
     :math:`ECI(f)` (see :func:`coassoc.metrics.cluster_uncertainty`), and the bipartite graph is cut as in `HBGF`.
 
     Parameters
@@ -196,7 +196,7 @@ class LWGP(SpectralConsensus):
     cluster_weights_ : ndarray of shape (d,)
         ECI of each base cluster.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------
@@ -204,7 +204,7 @@ class LWGP(SpectralConsensus):
 
     Notes
     -----
-    As `HBGF`. Above 4096 base clusters the weights are estimated from at most 32 of the partitions.
+    As `HBGF`. Above 4096 base clusters the weights are estimated from at most 32 of the clusterings.
 
     References
     ----------
@@ -279,7 +279,7 @@ class ECPCS(SpectralConsensus):
     converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
         Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of partitions at `fit`, and their names where `X` has string column names.
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     See Also
     --------

@@ -217,7 +217,7 @@ class DensityState(LiveState):
 
 
 class AgreementState(LiveState):
-    """Live counts while the mean NMI with the base partitions is raised."""
+    """Live counts while the mean NMI with the clusterings is raised."""
 
     kind = "agreement"
 

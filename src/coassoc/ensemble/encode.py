@@ -199,7 +199,7 @@ def _refuse_float(value: Any, row: int, name: str) -> None:
         )
     raise ValueError(
         f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; labels are whole numbers "
-        "or strings. Leave the column out (exclude=, --exclude), or cluster features by make_ensemble(X)."
+        "or strings. Leave the column out (of a file: exclude=, --exclude), or cluster features by make_ensemble(X)."
     )
 
 

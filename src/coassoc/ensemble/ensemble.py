@@ -13,7 +13,7 @@ from .communities import are_communities, check_no_communities, community_labels
 from .encode import Column, check_missing_rule, encode_column
 from .frames import ids_of
 from .io.coding import Coding
-from .io.roles import warn_of_odd_columns
+from .io.roles import warn_of_odd_columns, warn_of_transposed
 from .memberships import check_no_memberships, drawn_labels, is_membership_matrix
 from .pairs import check_pairs, graph_shares, is_graph, pair_shares
 from .rows import count_values, distinct_rows, row_chunks, tally_integers
@@ -23,7 +23,7 @@ from .tables import Vocabulary, check_table_shape, column_values, columns_of
 class Ensemble(Loadable):
     r"""Many clusterings of the same items, recoded into the smallest integers that hold them.
 
-    With :math:`p` partitions of :math:`n` items, partition :math:`j` having :math:`k_j` clusters, the ensemble
+    With :math:`p` clusterings of :math:`n` items, clustering :math:`j` having :math:`k_j` clusters, the ensemble
     is the :math:`n \times p` table of codes :math:`0..k_j-1`; the one-hot matrix :math:`H` (:math:`n \times d`,
     :math:`d = \sum_j k_j`) and the co-association matrix :math:`A = H H^T / p` are never needed on the main path.
 
@@ -36,7 +36,7 @@ class Ensemble(Loadable):
     missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
         What a missing label is and becomes. ``"negative"``: NaN, None and negative integers (HDBSCAN's noise)
         are missing. ``"nan"``: only NaN and None are; negative integers are ordinary labels. ``"cluster"`` and
-        ``"singletons"``: NaN, None and negative integers form one more cluster of that partition, or one
+        ``"singletons"``: NaN, None and negative integers form one more cluster of that clustering, or one
         cluster each.
 
     Attributes
@@ -44,15 +44,15 @@ class Ensemble(Loadable):
     codes : ndarray of shape (n_samples, n_partitions), unsigned
         Code of each label; ``codes[i, j] == n_clusters[j]`` marks a missing one.
     n_clusters : ndarray of shape (n_partitions,)
-        Clusters in each partition.
+        Clusters in each clustering.
     offsets : ndarray of shape (n_partitions + 1,)
-        Column of H where each partition starts; ``offsets[-1]`` is d.
+        Column of H where each clustering starts; ``offsets[-1]`` is d.
     sizes : ndarray of shape (d,)
         Items in each base cluster.
     names : list of str
-        Names of the partitions.
+        Names of the clusterings.
     categories : list of ndarray
-        For each partition, the original label behind each code.
+        For each clustering, the original label behind each code.
     has_missing : bool
         Whether any label is missing.
     item_ids, classes : ndarray or None
@@ -103,11 +103,13 @@ class Ensemble(Loadable):
         if isinstance(partitions, np.ndarray) and partitions.dtype.kind in "iufb":
             check_table_shape(partitions.shape)
             if self._encode_integers(partitions, missing):
+                warn_of_transposed("partitions", *partitions.shape)
                 return
         check_no_communities(partitions)
         check_no_memberships(partitions)
         names, columns, n_rows = columns_of(partitions)
         check_table_shape((n_rows, len(names)))
+        warn_of_transposed("partitions", n_rows, len(names))
         self._encode(names, columns, n_rows, missing)
         self.item_ids = ids_of(partitions)
         warn_of_odd_columns(partitions)
@@ -260,9 +262,9 @@ class Ensemble(Loadable):
         codes : ndarray or array on a GPU, of shape (n_samples, n_partitions), uint8, uint16 or uint32
             ``0..n_clusters[j]-1`` are clusters, ``n_clusters[j]`` is a missing label.
         n_clusters : array-like of shape (n_partitions,)
-            Clusters in each partition. Unlike ``Ensemble(table)``, empty clusters are allowed.
+            Clusters in each clustering. Unlike ``Ensemble(table)``, empty clusters are allowed.
         names, categories : list, optional
-            Names of partitions; original labels behind the codes.
+            Names of clusterings; original labels behind the codes.
 
         Examples
         --------
@@ -358,7 +360,7 @@ class Ensemble(Loadable):
 
     @property
     def n_partitions(self) -> int:
-        """Number of base partitions."""
+        """Number of clusterings."""
         return self.codes.shape[1]
 
     @property
@@ -451,7 +453,7 @@ class Ensemble(Loadable):
     def coassociation(self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30, engine: Any = "auto") -> Any:
         """Co-association of a block of items, of pairs of items, or of the edges of a graph.
 
-        ``A[i, i']`` is the share of partitions that put items i and i' together, among those that label both
+        ``A[i, i']`` is the share of clusterings that put items i and i' together, among those that label both
         (0 when none does).
 
         Parameters

@@ -1,4 +1,4 @@
-"""Features in, base partitions out: how an ensemble is made when there is none yet, in memory or from file to file."""
+"""Features in, clusterings out: how an ensemble is made when there is none yet, in memory or from file to file."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def make_ensemble(
 ) -> Ensemble:
     r"""Cluster the rows of `X` many times, each time a little differently.
 
-    Partition :math:`j` draws its number of clusters :math:`k_j` uniformly from
+    Clustering :math:`j` draws its number of clusters :math:`k_j` uniformly from
     :math:`[k_0, \lfloor\min(\sqrt n, 100)\rfloor]`, then, when asked, a subset of the features and of the rows,
-    and runs the clusterer on what it drew. All draws of partition :math:`j` come from
-    ``SeedSequence(random_state, spawn_key=(j,))`` and numeric libraries run on one thread per partition, so the
+    and runs the clusterer on what it drew. All draws of clustering :math:`j` come from
+    ``SeedSequence(random_state, spawn_key=(j,))`` and numeric libraries run on one thread per clustering, so the
     ensemble is the same for any `n_jobs`.
 
     Parameters
@@ -89,24 +89,24 @@ def make_ensemble(
     X : array-like or sparse matrix of shape (n_samples, n_features)
         Features. float32 and float64 are used as they are, without a copy; anything else becomes float64.
     n_partitions : int, default=20
-        Number of base partitions.
+        Number of clusterings.
     n_clusters : int, (int, int) or None, default=None
-        Clusters in each partition, or the range (both ends included) they are drawn from. None draws from
+        Clusters in each clustering, or the range (both ends included) they are drawn from. None draws from
         ``[n_classes or 2, floor(min(sqrt(n_samples), 100))]``.
     n_classes : int, optional
         Lower end of the default range when the number of classes is known.
     clusterer : scikit-learn clusterer or list of them, optional
-        What makes a partition; a list is taken in turn, one after the other. ``n_clusters`` (or
+        What makes a clustering; a list is taken in turn, one after the other. ``n_clusters`` (or
         ``n_components``) and ``random_state`` are set where the clusterer has them. Noise (label −1) becomes a
         missing label. None is ``KMeans(n_init=n_init)``.
     feature_fraction : float in (0, 1], default=1.0
-        Share of the features each partition sees, drawn without replacement, rounded up.
+        Share of the features each clustering sees, drawn without replacement, rounded up.
     sample_fraction : float in (0, 1], default=1.0
-        Share of the rows each partition is fitted on, drawn without replacement, rounded up.
+        Share of the rows each clustering is fitted on, drawn without replacement, rounded up.
     unsampled : {"missing", "predict"}, default="missing"
-        What becomes of the other rows: no label in that partition, or the label ``predict`` gives them.
+        What becomes of the other rows: no label in that clustering, or the label ``predict`` gives them.
     fit_sample : int, optional
-        For large n: fit each partition on this many random rows and label the rest by ``predict``, a chunk of
+        For large n: fit each clustering on this many random rows and label the rest by ``predict``, a chunk of
         rows at a time. Not together with `sample_fraction`.
     n_init : int, default=10
         Restarts of the default k-means; the one with the least inertia is kept.
@@ -115,12 +115,12 @@ def make_ensemble(
     random_state : int, RandomState, Generator, SeedSequence or None, default=None
         Seed. None draws a fresh one.
     progress : callable, optional
-        Called as ``progress(done, n_partitions)`` after each partition.
+        Called as ``progress(done, n_partitions)`` after each clustering.
 
     Returns
     -------
     Ensemble
-        One column per partition.
+        One column per clustering.
 
     Notes
     -----
@@ -170,7 +170,7 @@ def make_ensemble_large(
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> StoredEnsemble:
-    """Many partitions of items whose features are in a file: fitted on samples, the rest labelled block by block.
+    """Many clusterings of items whose features are in a file: fitted on samples, the rest labelled block by block.
 
     The labels are those of ``make_ensemble(X, fit_sample=fit_sample, ...)`` with the same seed, without ever holding
     more than the samples and one block. Two passes over the features: one picks the sampled rows, one labels.
@@ -459,7 +459,7 @@ def _check_range(n_clusters: Any, n_classes: int | None, n_samples: int, n_rows:
     else:
         raise TypeError(f"n_clusters must be None, an integer or a pair (low, high), got {n_clusters!r}.")
     if high > n_rows:
-        raise ValueError(f"n_clusters goes up to {high}, but each partition is fitted on {n_rows} rows only.")
+        raise ValueError(f"n_clusters goes up to {high}, but each clustering is fitted on {n_rows} rows only.")
     return low, high
 
 

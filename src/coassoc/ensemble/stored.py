@@ -171,7 +171,7 @@ class StoredEnsemble(Ensemble):
 
     @property
     def n_partitions(self) -> int:
-        """Number of base partitions."""
+        """Number of clusterings."""
         return len(self.names)
 
     @property

@@ -57,7 +57,8 @@ def _array_of_rows(table: Any) -> np.ndarray:
         array = np.asarray(table)
         if array.ndim == 0:
             raise TypeError(
-                f"partitions must be a table of labels of shape (n_samples, n_partitions), got {type(table).__name__}."
+                f"partitions must be a table of labels of shape (n_samples, n_partitions), got {type(table).__name__}; "
+                "label vectors, as a dict or a list, go to Ensemble.from_partitions."
             )
         return array
     if any(isinstance(row, (str, bytes)) or not hasattr(row, "__len__") for row in table):
@@ -167,7 +168,7 @@ class Vocabulary:
         if n_columns != len(self.n_clusters):
             raise ValueError(
                 f"X has {n_columns} features, but the model is expecting {len(self.n_clusters)} features as "
-                "input: one label (or None) for each base partition."
+                "input: one label (or None) for each clustering."
             )
         wide = smallest_unsigned(int(self.n_clusters.max()) + 1)
         codes = np.empty((n_rows, n_columns), dtype=max(wide, self.dtype, key=lambda t: t.itemsize))

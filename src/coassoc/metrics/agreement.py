@@ -57,7 +57,7 @@ def nmi(a: Any, b: Any, *, sample_weight: Any = None) -> float:
 def ensemble_nmi(
     X: Any, labels: Any, *, sample_weight: Any = None, partition_weights: Any = None, engine: Any = "auto"
 ) -> float:
-    r"""Mean NMI of a partition with the base partitions, each on the items it observed.
+    r"""Mean NMI of a partition with the clusterings, each on the items it observed.
 
     .. math:: \overline{NMI}(\pi) = \frac1p \sum_j NMI(\pi, \pi_j)
 
@@ -81,9 +81,9 @@ def ensemble_nmi(
 
 
 def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> ZeroEffort:
-    """Mean and best score reached by taking one of the base partitions as the consensus.
+    """Mean and best score reached by taking one of the clusterings as the consensus.
 
-    For ``"nmi"`` a partition is compared with the others, itself excluded; for ``"density"`` with the whole
+    For ``"nmi"`` a clustering is compared with the others, itself excluded; for ``"density"`` with the whole
     ensemble, itself included; this reproduces the paper's tables.
 
     Parameters
@@ -137,9 +137,9 @@ def pairwise_nmi(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> 
 
 
 def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """NMI of each base partition with the consensus `labels`, or, without them, its mean NMI with the others.
+    """NMI of each clustering with the consensus `labels`, or, without them, its mean NMI with the others.
 
-    Low values name the partitions that disagree; as weights they are ``partition_weights="agreement"``.
+    Low values show the clusterings that disagree; as weights they are ``partition_weights="agreement"``.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engi
 
 
 def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """The medoid of an ensemble: the base partition with the largest mean NMI with the others.
+    """The medoid of an ensemble: the clustering with the largest mean NMI with the others.
 
     Parameters
     ----------

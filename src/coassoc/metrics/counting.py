@@ -28,7 +28,7 @@ def counts_of(ensemble: Ensemble, codes: np.ndarray, k: int, copies: np.ndarray 
 
 
 def member_tables(ensemble: Ensemble, rows: Rows, order: Iterable[int]) -> Iterator[np.ndarray]:
-    """α (d, k_j) of each base partition j taken as a consensus: columns of HᵀH, or a pass each when d² is too large."""
+    """α (d, k_j) of each clustering j taken as a consensus: columns of HᵀH, or a pass each when d² is too large."""
     layout = rows.layout
     small = layout.n_codes**2 * 8 <= _OVERLAP_BYTES
     overlap = rows.overlap() if small else None
@@ -42,7 +42,7 @@ def member_tables(ensemble: Ensemble, rows: Rows, order: Iterable[int]) -> Itera
 
 
 def member_counts(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> Iterator[Counts]:
-    """Counts of each base partition taken as a consensus."""
+    """Counts of each clustering taken as a consensus."""
     layout = Layout.of(ensemble)
     with resolve(engine, ensemble).load(ensemble, copies) as rows:
         for j, alpha in enumerate(member_tables(ensemble, rows, range(layout.n_partitions))):
@@ -51,7 +51,7 @@ def member_counts(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) ->
 
 
 def member_nmi(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> np.ndarray:
-    """NMI between every two base partitions, shape (n_partitions, n_partitions)."""
+    """NMI between every two clusterings, shape (n_partitions, n_partitions)."""
     return np.array([nmi_from_counts(counts) for counts in member_counts(ensemble, copies, engine)])
 
 
@@ -76,7 +76,7 @@ def mean_with_others(nmi: np.ndarray) -> np.ndarray:
 
 
 def nmi_from_counts(counts: Counts) -> np.ndarray:
-    """NMI of a partition with each base partition, from its counts, shape (n_partitions,)."""
+    """NMI of a partition with each clustering, from its counts, shape (n_partitions,)."""
     offsets = counts.layout.offsets
     return np.array([nmi_from_table(counts.alpha[start:stop]) for start, stop in itertools.pairwise(offsets)])
 

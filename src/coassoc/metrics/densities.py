@@ -31,13 +31,13 @@ def density(
     Parameters
     ----------
     X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
+        The clusterings.
     labels : array-like of shape (n_samples,)
         The partition to score; negative or missing labels take no part.
     sample_weight : array-like of int, default=None
         How often each item counts; 0 removes it.
     partition_weights : {"agreement"} or array-like of float, default=None
-        Weight of each base partition, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_nmi`.
+        Weight of each clustering, scaled to mean 1; all 1 when None. ``"agreement"``: see `partition_nmi`.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 

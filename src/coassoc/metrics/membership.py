@@ -62,7 +62,7 @@ def item_consensus(
 
     .. math:: M(i, C) = \frac{\sum_j v_j\, \alpha_{f_{ij}}(C \setminus i)}{\sum_j v_j\, |(C \setminus i)_j|}
 
-    over the partitions that label item i: the item consensus of Monti et al. [1]_, which ``calcICL`` of
+    over the clusterings that label item i: the item consensus of Monti et al. [1]_, which ``calcICL`` of
     ConsensusClusterPlus gives. Their cluster consensus is :func:`cluster_density`. Never builds a matrix over items.
 
     Parameters
@@ -121,11 +121,11 @@ def item_consensus(
 
 
 def cluster_recovery(X: Any, labels: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    r"""How well each cluster is found again in the base partitions: the mean of its best Jaccard index in each.
+    r"""How well each cluster is found again in the clusterings: the mean of its best Jaccard index in each.
 
     .. math:: \frac1p \sum_j \max_{f \in j} \frac{|C \cap f|}{|C \cup f|}
 
-    on the items partition j labels; partitions that label nothing of C are left out. Unlike the density it falls when
+    on the items clustering j labels; clusterings that label nothing of C are left out. Unlike the density it falls when
     base clusters reach beyond C, so it says whether C is a cluster of its own or a piece of one. Hennig [1]_ computes
     the same index over bootstrap samples (``clusterboot`` of the R package fpc).
 

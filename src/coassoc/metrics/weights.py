@@ -1,4 +1,4 @@
-"""Weights of base partitions by their agreement, and of base clusters by how often other partitions cut them."""
+"""Weights of clusterings by their agreement, and of base clusters by how often other clusterings cut them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cluster_uncertainty(X: Any, *, theta: float = THETA, sample_weight: Any = No
     Parameters
     ----------
     X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
+        The clusterings.
     theta : float, default=0.4
         How fast the weight falls.
     sample_weight : array-like of int, default=None

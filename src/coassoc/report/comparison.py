@@ -54,9 +54,9 @@ class Comparison:
     Attributes
     ----------
     n_samples, n_partitions, n_clusters : int
-        Items, base partitions, clusters asked for.
+        Items, clusterings, clusters asked for.
     zero_effort_density, zero_effort_nmi : dict
-        ``{"mean": ..., "best": ...}`` of taking one base partition as the consensus.
+        ``{"mean": ..., "best": ...}`` of taking one clustering as the consensus.
     rows : list of MethodScores
         One per method, in the order asked for.
     labels : dict
@@ -81,8 +81,8 @@ class Comparison:
         below = [r.method for r in self.rows if r.left_out_nmi is not None and r.left_out_nmi < best]
         if below:
             notes.append(
-                f"{', '.join(below)}: agrees less with clusterings left out than the best single clustering does "
-                f"(NMI {best:.4f} with the others, whatever its number of clusters)."
+                f"{', '.join(below)}: NMI left out is below that of the best single clustering with the others "
+                f"({best:.4f}, whatever its number of clusters)."
             )
         fewer = [r.method for r in self.rows if r.clusters is not None and r.clusters < self.n_clusters]
         if fewer:
@@ -189,7 +189,7 @@ def compare(
     Parameters
     ----------
     X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
+        The clusterings.
     n_clusters : int, default=8
         Clusters asked of every method.
     methods : sequence of str or estimator, or dict, default=None
@@ -213,7 +213,7 @@ def compare(
     -----
     Density and ensemble NMI measure how well a partition represents the ensemble; some methods optimise one of them,
     some the other. Neither measures agreement with true classes. The NMI left out can be compared with that of a single
-    partition: each method is fitted to two random halves of the partitions, and scored on the other half, on at most
+    clustering: each method is fitted to two random halves of the clusterings, and scored on the other half, on at most
     20,000 items. Nothing of the scored half, not even the number of clusters, is known to the fit.
 
     Examples

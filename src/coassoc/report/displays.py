@@ -17,7 +17,7 @@ def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any 
     Parameters
     ----------
     X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions.
+        The clusterings.
     labels : array-like of shape (n_samples,)
         Partition that orders the items.
     max_blocks : int, default=200

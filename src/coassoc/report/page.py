@@ -35,7 +35,7 @@ def write_report(
     Parameters
     ----------
     X : Ensemble, label table of shape (n_samples, n_partitions), or path of a label file
-        The base partitions.
+        The clusterings.
     n_clusters : int or None, default=None
         Clusters of the consensus; None lets the method choose.
     path : str, path or None, default=None

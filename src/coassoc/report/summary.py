@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -28,12 +28,12 @@ from .tidy import cluster_table, item_columns, partition_columns
 
 _MOST_BLOCKS = 200  # rows of the co-association picture
 _MOST_LEAVES = 64
-_MOST_MATCHED = 100  # clusters of a base partition that a consensus is fitted with for comparison
+_MOST_MATCHED = 100  # clusters of a clustering that a consensus is fitted with for comparison
 _MOST_INPUTS = 9  # columns of the flow between clusterings, beside the answer
 _MOST_FLOWING = 60  # clusters of a partition in a flow
 
 
-@dataclass
+@dataclass(repr=False)
 class Summary:
     """Everything a report shows.
 
@@ -76,10 +76,10 @@ class Summary:
     items : dict
         Columns of the table of items: all of them, or the least certain ones and a random sample of the others.
     partitions : dict
-        Columns of :func:`coassoc.report.partition_table`; adjusted Rand index of each base partition with the
+        Columns of :func:`coassoc.report.partition_table`; adjusted Rand index of each clustering with the
         consensus, and its weight in it.
     agreement : ndarray of shape (n_partitions, n_partitions)
-        NMI between every two base partitions.
+        NMI between every two clusterings.
     labels : ndarray
         The consensus, clusters ordered by size.
     """
@@ -92,7 +92,7 @@ class Summary:
     number: dict[str, Any]
     profile: dict[str, np.ndarray] | None
     alternatives: list[dict[str, Any]]
-    flows: dict[str, list[tuple[str, np.ndarray]]] = field(repr=False)
+    flows: dict[str, list[tuple[str, np.ndarray]]]
     clusters: dict[str, np.ndarray]
     classes: tuple[list[str], np.ndarray] | None
     blocks: Blocks
@@ -100,10 +100,14 @@ class Summary:
     tree: dict[str, Any] | None
     item_consensus: ItemConsensus
     confidence: np.ndarray | None
-    items: dict[str, np.ndarray] = field(repr=False)
+    items: dict[str, np.ndarray]
     partitions: dict[str, np.ndarray]
-    agreement: np.ndarray = field(repr=False)
-    labels: np.ndarray = field(repr=False)
+    agreement: np.ndarray
+    labels: np.ndarray
+
+    def __repr__(self) -> str:
+        items, clusterings = self.input["n_samples"], self.input["n_partitions"]
+        return f"Summary({self.title!r}, {items} items, {clusterings} clusterings: {self.consensus['verdict']})"
 
 
 def summarize(
@@ -125,7 +129,7 @@ def summarize(
     Parameters
     ----------
     X : Ensemble, label table of shape (n_samples, n_partitions), or path of a label file
-        The base partitions; its ``item_ids`` and ``classes`` are used where present.
+        The clusterings; its ``item_ids`` and ``classes`` are used where present.
     n_clusters : int, "auto", iterable of int or None, default=None
         Clusters of the consensus; None lets the method choose them, or is 8 where it cannot. One label per item is
         taken as `labels`: ``summarize(ensemble, labels)``.
@@ -163,6 +167,8 @@ def summarize(
     >>> import coassoc as ca
     >>> table = [[0, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 2], [1, 0, 2], [1, 2, 2], [2, 2, 1], [2, 2, 1], [0, 2, 1]] * 5
     >>> summary = ca.report.summarize(table)
+    >>> summary
+    Summary('Consensus report', 45 items, 3 clusterings: 3 clusters by ...)
     >>> summary.consensus["n_clusters"], summary.clusters["size"].tolist()
     (3, [15, 15, 15])
     >>> print(f"closest to clustering {summary.consensus['nearest'].name}, ARI {summary.consensus['nearest'].ari:.2f}")
@@ -262,7 +268,7 @@ def _consensus(ensemble, n_clusters, labels, method, seed: int, engine) -> tuple
 
 
 def _rand_indices(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> np.ndarray:
-    """Adjusted Rand index of each base partition with some labels."""
+    """Adjusted Rand index of each clustering with some labels."""
     counts = counts_of(ensemble, labels, int(labels.max()) + 1, None, engine)
     return np.array([rand_index(table) for table in np.split(counts.alpha, ensemble.offsets[1:-1])])
 

@@ -1,4 +1,4 @@
-"""Tables with one row per item, cluster or base partition: dictionaries of columns, or data frames."""
+"""Tables with one row per item, cluster or clustering: dictionaries of columns, or data frames."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def item_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     Parameters
     ----------
     X : Ensemble or label table of shape (n_samples, n_partitions)
-        The base partitions; its ``item_ids`` name the rows where present.
+        The clusterings; its ``item_ids`` name the rows where present.
     labels : array-like of shape (n_samples,)
         The consensus; clusters are numbered in the sorted order of their labels.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -102,7 +102,7 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
 
 
 def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
-    """Agreement of each base partition with the others and with the consensus, one row per partition.
+    """Agreement of each clustering with the others and with the consensus, one row per partition.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def test_partitions_that_agree_are_told_from_chance_and_k_is_found():
     found = ca.select_k(table, range(2, 9), reference="permuted", random_state=0)
     assert found.structure and found.k == 4 and found.runners_up == []
     assert found.reference == "permuted" and "not whether the data have clusters" in found.claim
-    assert found.p_value < 1e-6
+    assert found.p_value < 1e-6 and "(p < 0.001)" in found.verdict
     assert ca.nmi(found.labels(), truth) > 0.9
     assert set(found.curves) == {"agreement", "eigengap", "stability", "balance"} and np.isnan(found.z)
     for i, k in enumerate(found.ks.tolist()):

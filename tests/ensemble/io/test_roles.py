@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 import coassoc as ca
@@ -100,3 +101,6 @@ def test_known_classes_are_not_a_clustering(read):
 def test_a_transposed_table_is_noticed(read):
     with pytest.warns(UserWarning, match="transposed"):
         read(",".join(f"i{j}" for j in range(300)) + "\n" + (",".join("0" * 300) + "\n") * 5)
+    for table in (np.zeros((5, 300), dtype=int), [[0] * 300] * 5):
+        with pytest.warns(UserWarning, match="transposed"):
+            ca.Ensemble(table)

@@ -212,9 +212,10 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any, X: A
     partitions = {k: fits.fit("average", k) for k in number.ks.tolist()}
     counts = [evidence.micro.merged(labels, int(labels.max()) + 1) for labels in partitions.values()]
     v = np.ones(ensemble.n_partitions)
+    p = "< 0.001" if support.p_value < 0.001 else f"= {support.p_value:.2g}"
     verdict = support.warning or (
         f"{' or '.join(map(str, [number.k, *number.runners_up]))} clusters: agreement, stability, gap and balance are "
-        f"highest together there; the clusterings agree more than chance (p = {support.p_value:.2g})."
+        f"highest together there; the clusterings agree more than chance (p {p})."
     )
     return SelectK(
         k=number.k if support.supported is not False else 1,

@@ -47,7 +47,7 @@ def describe_answer(
         groups = f"{_NUMBERS.get(len(camps), str(len(camps)))} camps of {each}"
         sentences.append(
             f"Your {p} clusterings are {groups}: they agree within a camp and not across, so look at the answer of "
-            "each (alternatives_) first."
+            "each first (alternatives_, or coassoc report)."
         )
     out = []
     if support.n_copies:

@@ -39,7 +39,7 @@ def read_ensemble(
     max_bytes: int | None = None,
     trusted: bool = False,
 ) -> Ensemble:
-    """Read base partitions from a file, or from one file per clustering.
+    """Read clusterings from a file, or from one file per clustering.
 
     The page on files has every rule: which cells are missing, which columns are ids, what a header is.
 

@@ -114,12 +114,7 @@ class Choice:
                 values[partition] += _present(column, left)
             left = max(0, left - len(batch))
         n_rows = table.n_rows or max(map(len, values.values()))
-        if len(roles.partitions) >= max(_MANY_COLUMNS, 10 * n_rows):
-            warnings.warn(
-                f"{name} has {len(roles.partitions)} columns and {n_rows} rows; a label table has one row per item and "
-                "one column per clustering. Is it transposed?",
-                stacklevel=5,
-            )
+        warn_of_transposed(name, n_rows, len(roles.partitions))
         odd = odd_columns(values)
         if not odd:
             return roles
@@ -163,6 +158,16 @@ def _present(column: tuple[Any, np.ndarray | None], n_rows: int) -> list[Any]:
     return [value for value in first.tolist() if value is not None and value == value]
 
 
+def warn_of_transposed(name: str, n_rows: int, n_columns: int) -> None:
+    """Warn when a table has so many more columns than rows that its rows may be the clusterings."""
+    if n_columns >= max(_MANY_COLUMNS, 10 * n_rows):
+        warnings.warn(
+            f"{name} has {n_columns} columns and {n_rows} rows; a label table has one row per item and one column per "
+            "clustering. Is it transposed?",
+            stacklevel=5,
+        )
+
+
 def warn_of_odd_columns(frame: Any) -> None:
     """Warn when columns of a data frame are hardly clusterings; of a file they would be left out."""
     is_frame = type(frame).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(frame.shape) == 2
@@ -173,7 +178,8 @@ def warn_of_odd_columns(frame: Any) -> None:
     odd |= dict.fromkeys(class_names([name for name in names if name not in odd]), "named like known classes")
     if odd:
         warnings.warn(
-            f"partitions: {reasons_of(odd)} count as clusterings; if they are none, drop these columns of the frame.",
+            f"partitions: these columns count as clusterings and may be something else: {reasons_of(odd)}. "
+            "If so, drop them from the frame, or make the ids its index.",
             stacklevel=4,
         )
 

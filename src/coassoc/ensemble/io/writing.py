@@ -30,7 +30,7 @@ pq: Any = Package("pyarrow.parquet")
 def write_ensemble(
     path: Any, ensemble: Ensemble, *, format: str | None = None, delimiter: str | None = None, force: bool = False
 ) -> None:
-    """Write the base partitions as a label table that `read_ensemble` reads back as the same ensemble.
+    """Write the clusterings as a label table that `read_ensemble` reads back as the same ensemble.
 
     Parameters
     ----------
