@@ -78,7 +78,7 @@ def test_a_registered_method_runs_from_the_command_line_and_is_saved(centres, tm
     path = tmp_path / "labels.csv"
     path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in TABLE))
     for command in ("fit", "report", "compare"):
-        assert "centres" in cli.command_parser(command, cli.load(command)).format_help()
+        assert "centres" in cli.command_parser(command).format_help()
     assert cli.main(["fit", str(path), "-k", "2", "-m", "centres"]) == 0
     assert "Centres" in capsys.readouterr().out
     assert [row.method for row in ca.compare(TABLE, 2, ["centres", "kmeans"]).rows] == ["centres", "kmeans"]

@@ -15,7 +15,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
 
-from .. import __version__
 from .terminal import check_streams, discard_output, messages, sentence
 
 # command -> what the list of commands says about it. Its module has DESCRIPTION, EPILOG, add_arguments and run.
@@ -157,6 +156,8 @@ def command_parser(name: str) -> Parser:
 
 def _whole_parser() -> Parser:
     """The parser of words without a command."""
+    import coassoc
+
     width = max(map(len, COMMANDS)) + 2
     commands = "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
     parser = Parser(
@@ -167,7 +168,8 @@ def _whole_parser() -> Parser:
         formatter_class=_FORMAT,
         usage="coassoc [-V | --version] [--help] COMMAND ...",
     )
-    parser.add_argument("-V", "--version", action="version", version=f"coassoc {__version__}", help="print the version")
+    version = f"coassoc {coassoc.__version__}"
+    parser.add_argument("-V", "--version", action="version", version=version, help="print the version")
     return _with_common(parser)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ...core.plugins import loaded
 from .arrays import NpyTable, NpzTable
@@ -97,8 +97,20 @@ def source_files(path: Path, format: str | None = None) -> tuple[list[Path], For
 
 def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, Format]:
     """The table in a file, or in the files of a folder, and its format."""
-    files, known = source_files(path, format)
-    table = open_with(known, files, path, options or Options())
+    options = options or Options()
+    if path.is_dir():
+        files, known = source_files(path, format)
+        table = open_with(known, files, path, options)
+    else:
+        if format is not None:
+            format_called(format)
+        file = open_file(path)
+        try:
+            known = find_format(file.read(64), path, format)
+            table = open_with(known, [path], path, options, file)
+        except BaseException:
+            file.close()
+            raise
     twice = next((name for name, count in Counter(table.names).items() if count > 1), None)
     if twice is not None:
         raise ValueError(
@@ -110,19 +122,29 @@ def open_table(path: Path, format: str | None = None, options: Options | None = 
     return table, known
 
 
-def open_with(known: Format, files: Sequence[Path], path: Path, options: Options) -> Table:
-    """The table in some files of one format: read by a child process, or here when the format or the user says so."""
+def open_with(
+    known: Format, files: Sequence[Path], path: Path, options: Options, file: BinaryIO | None = None
+) -> Table:
+    """The table in some files of one format: read by a child process, or here when the format or the user says so.
+
+    `file` is the only one of them, when it is open already.
+    """
     known.check_packages()
-    opened = GuardedTable if known.guarded and not options.trusted else open_here
-    return opened(known, files, path, options)
+    if known.guarded and not options.trusted:
+        if file is not None:
+            file.close()
+        return GuardedTable(known, files, path, options)
+    return open_here(known, files, path, options, file)
 
 
-def open_here(known: Format, files: Sequence[Path], path: Path, options: Options) -> Table:
+def open_here(
+    known: Format, files: Sequence[Path], path: Path, options: Options, file: BinaryIO | None = None
+) -> Table:
     """The table in some files of one format, read by this process."""
     tables = []
     for name in files:
         with naming(name):
-            tables.append(known(open_file(name), name, options))
+            tables.append(known(file or open_file(name), name, options))
     return FolderTable(path, tables) if path.is_dir() else tables[0]
 
 

@@ -125,10 +125,13 @@ class _Text:
     closed = False
 
     def __init__(self, table: TextTable, start: int = 0, stop: int | None = None):
-        self.raw, self.path = open_file(table.path), table.path
-        self.is_packed = self.raw.read(2) == b"\x1f\x8b"
-        self.raw.seek(0)
-        self.file: Any = gzip.GzipFile(fileobj=self.raw) if self.is_packed else self.raw
+        if table.file.closed:
+            table.file = open_file(table.path)
+        self.path = table.path
+        table.file.seek(0)
+        self.is_packed = table.file.read(2) == b"\x1f\x8b"
+        table.file.seek(0)
+        self.file: Any = gzip.GzipFile(fileobj=table.file) if self.is_packed else table.file
         self.file.seek(start)
         self.allowed = table.options.allowed([table.path]) if self.is_packed else None
         self.at, self.stop, self.quotes = start, stop, 0
@@ -144,12 +147,6 @@ class _Text:
             raise TooLarge(self.path, self.allowed)
         return data
 
-    def __enter__(self) -> _Text:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.raw.close()
-
 
 class TextTable(Table):
     """A delimited text file."""
@@ -159,7 +156,6 @@ class TextTable(Table):
 
     def __init__(self, file: BinaryIO, path: Path, options: Options):
         super().__init__(file, path, options)
-        self.close()  # every pass opens it anew
         line, rest = self._first_line()
         self.eol = "\r\n" if line.endswith("\r\n") else line[-1:] if line[-1:] in ("\r", "\n") else "\n"
         self.delimiter = options.delimiter or (_delimiter(line) if self.sniffed else self.usual)
@@ -185,8 +181,7 @@ class TextTable(Table):
     def _first_line(self) -> tuple[str, list[str]]:
         """The first row, and some that follow; notes where they begin."""
         name = self.path.name
-        with _Text(self) as text:
-            data = text.read(_LONGEST_HEADER)
+        data = _Text(self).read(_LONGEST_HEADER)
         found = re.match(rb'(?:[^"\r\n]++|"[^"]*+")*+(\r\n?|\n)', data)  # possessive, so that it takes linear time
         end = len(data) if found is None else found.end()
         if end == _LONGEST_HEADER:
@@ -252,35 +247,35 @@ class TextTable(Table):
             kinds[str(self.width - 1)] = coded
         alone = self.width == 1  # then a blank line is a cell, told from "" by being null
         n_rows, n_blank, last = 0, 0, ""
-        with _Text(self, *(where or (self.start,))) as text:
-            try:
-                for batch in pacsv.open_csv(
-                    pa.PythonFile(text, mode="r"),
-                    pacsv.ReadOptions(column_names=[str(j) for j in range(self.width)], block_size=_BATCH_BYTES,
-                                      use_threads=False),
-                    pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not alone,
-                                       invalid_row_handler=refuse),
-                    pacsv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=[""],
-                                         strings_can_be_null=alone, quoted_strings_can_be_null=False),
-                ):  # fmt: skip
-                    if self.padded and any(cell.strip() for cell in batch.columns[-1].dictionary.to_pylist()):
-                        raise ValueError(f"{self.path.name}: column {self.width} has no name; name every column.")
-                    found = [batch.column(place) for place in places.values()]
-                    if alone:
-                        full = found[0].is_valid().to_numpy(zero_copy_only=False)
-                        if full.any() and (n_blank or not full[: int(full.sum())].all()):
-                            row = n_rows + 1 + self.has_header + (0 if n_blank else int(np.argmin(full)))
-                            raise ValueError(f'row {row} of {self.path.name} is blank; write NA or "" for a missing '
-                                             "label, or remove the line.")  # fmt: skip
-                        n_blank, found = n_blank + int((~full).sum()), [found[0].drop_null()]
-                    for name, column in zip(columns, found):
-                        self._check_cells(column.dictionary if hasattr(column, "dictionary") else column, name)
-                    n_rows += len(found[0])
-                    last = found[-1][-1].as_py() if len(found[-1]) else last
-                    yield record_batch(dict(zip(columns, found)), columns)
-            except pa.ArrowInvalid as error:
-                if "Empty CSV file" not in str(error):
-                    raise ValueError(self._why_not(str(error), wrong)) from None
+        text = _Text(self, *(where or (self.start,)))
+        try:
+            for batch in pacsv.open_csv(
+                pa.PythonFile(text, mode="r"),
+                pacsv.ReadOptions(column_names=[str(j) for j in range(self.width)], block_size=_BATCH_BYTES,
+                                  use_threads=False),
+                pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not alone,
+                                   invalid_row_handler=refuse),
+                pacsv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=[""],
+                                     strings_can_be_null=alone, quoted_strings_can_be_null=False),
+            ):  # fmt: skip
+                if self.padded and any(cell.strip() for cell in batch.columns[-1].dictionary.to_pylist()):
+                    raise ValueError(f"{self.path.name}: column {self.width} has no name; name every column.")
+                found = [batch.column(place) for place in places.values()]
+                if alone:
+                    full = found[0].is_valid().to_numpy(zero_copy_only=False)
+                    if full.any() and (n_blank or not full[: int(full.sum())].all()):
+                        row = n_rows + 1 + self.has_header + (0 if n_blank else int(np.argmin(full)))
+                        raise ValueError(f'row {row} of {self.path.name} is blank; write NA or "" for a missing '
+                                         "label, or remove the line.")  # fmt: skip
+                    n_blank, found = n_blank + int((~full).sum()), [found[0].drop_null()]
+                for name, column in zip(columns, found):
+                    self._check_cells(column.dictionary if hasattr(column, "dictionary") else column, name)
+                n_rows += len(found[0])
+                last = found[-1][-1].as_py() if len(found[-1]) else last
+                yield record_batch(dict(zip(columns, found)), columns)
+        except pa.ArrowInvalid as error:
+            if "Empty CSV file" not in str(error):
+                raise ValueError(self._why_not(str(error), wrong)) from None
         if text.quotes % 2 and "\n" in (last or ""):
             raise ValueError(f"{self.path.name} is not a well-formed table: a quote is opened and never closed.")
         if n_rows == 0 and where is None:
@@ -314,8 +309,7 @@ class TextTable(Table):
         for size, lines in self._rows():
             found.append(Piece(str(self.path), [at, at + size], len(lines)))
             at += size
-        with _Text(self) as text:
-            return [Piece(str(self.path), None, sum(piece.rows for piece in found))] if text.is_packed else found
+        return [Piece(str(self.path), None, sum(piece.rows for piece in found))] if _Text(self).is_packed else found
 
     def _rows(self) -> Iterator[tuple[int, Any]]:
         """Bytes of some whole rows, and their texts as an Arrow array, without blank lines, line ends and padding.
@@ -323,24 +317,24 @@ class TextTable(Table):
         A row ends at a line end with an even number of quotes before it.
         """
         left, more = b"", True
-        with _Text(self, self.start) as stream:
-            while more:
-                data = left + (new := stream.read(_BLOCK_BYTES))
-                more, text = bool(new), np.frombuffer(data, np.uint8)
-                ends = np.flatnonzero(text == ord(self.eol[-1])) + 1
-                if b'"' in data:
-                    ends = ends[np.searchsorted(np.flatnonzero(text == ord('"')), ends) % 2 == 0]
-                if not more and data:
-                    ends = np.union1d(ends, len(data))
-                cut = int(ends[-1]) if len(ends) else 0
-                left = data[cut:]
-                if cut:
-                    offsets = pa.py_buffer(np.append(0, ends).astype(np.int32))
-                    lines = pa.Array.from_buffers(pa.string(), len(ends), [None, offsets, pa.py_buffer(data)])
-                    lines = pc.ascii_rtrim(lines, "\r\n")
-                    lines = lines.filter(pc.greater(pc.binary_length(lines), 0))
-                    pad = f"{re.escape(self.delimiter)}[ \t]*$"
-                    yield cut, pc.replace_substring_regex(lines, pad, "") if self.padded else lines
+        stream = _Text(self, self.start)
+        while more:
+            data = left + (new := stream.read(_BLOCK_BYTES))
+            more, text = bool(new), np.frombuffer(data, np.uint8)
+            ends = np.flatnonzero(text == ord(self.eol[-1])) + 1
+            if b'"' in data:
+                ends = ends[np.searchsorted(np.flatnonzero(text == ord('"')), ends) % 2 == 0]
+            if not more and data:
+                ends = np.union1d(ends, len(data))
+            cut = int(ends[-1]) if len(ends) else 0
+            left = data[cut:]
+            if cut:
+                offsets = pa.py_buffer(np.append(0, ends).astype(np.int32))
+                lines = pa.Array.from_buffers(pa.string(), len(ends), [None, offsets, pa.py_buffer(data)])
+                lines = pc.ascii_rtrim(lines, "\r\n")
+                lines = lines.filter(pc.greater(pc.binary_length(lines), 0))
+                pad = f"{re.escape(self.delimiter)}[ \t]*$"
+                yield cut, pc.replace_substring_regex(lines, pad, "") if self.padded else lines
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:
