@@ -88,10 +88,11 @@ def test_equal_base_clusterings_are_no_evidence():
 
 def test_words_among_the_features_get_a_hint():
     frame = pd.DataFrame(X, columns=list("abcde")).assign(town="x", kind=pd.Categorical(["u"] * len(X)))
-    with pytest.raises(
-        ValueError, match=r"columns hold words: town, kind. Leave them out, or code them: .*OneHotEncoder"
-    ):
-        ca.ConsensusClustering(4).fit(frame)
+    for use in (ca.ConsensusClustering(4).fit, ca.make_ensemble):
+        with pytest.raises(
+            ValueError, match=r"columns hold words: town, kind. Leave them out, or code them: .*OneHotEncoder"
+        ):
+            use(frame)
 
 
 def test_new_rows_are_matched_by_name():

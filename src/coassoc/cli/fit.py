@@ -341,8 +341,10 @@ def _text(result: dict[str, Any]) -> str:
     if result["output"] is None:
         lines.append("Nothing was written; add -o FILE to keep the labels.")
     else:
-        also = f" and {result['confidence_column']!r}" if "confidence_column" in result else ""
-        lines.append(f"Wrote column {result['column']!r}{also} to {result['output']}.")
+        written = f"column {result['column']!r}"
+        if "confidence_column" in result:
+            written = f"columns {result['column']!r} and {result['confidence_column']!r}"
+        lines.append(f"Wrote {written} to {result['output']}.")
     if "saved" in result:
         lines.append(f"Saved the model to {result['saved']}.")
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.checks import check_integer, seed_from
 from ..ensemble import Ensemble
-from ..ensemble.generate import check_clusterers, fit_partition, partition_seeds, plan, run_partitions
+from ..ensemble.generate import check_clusterers, check_columns, fit_partition, partition_seeds, plan, run_partitions
 from ..ensemble.threads import one_thread
 from ..metrics import density
 from ..metrics.profiles import ProfileMixin
@@ -31,20 +31,6 @@ def _can_predict(self: ConsensusClustering) -> bool:
     if lacking:
         raise AttributeError(f"{type(lacking[0]).__name__} has no predict, so new rows cannot be labelled.")
     return True
-
-
-def _check_columns(X: Any) -> None:
-    """Reject a frame with columns that are no numbers, and say how to code them."""
-    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
-        return
-    words = ("str", "object", "categor", "enum")
-    odd = [str(name) for name, kind in zip(X.columns, X.dtypes) if str(kind).lower().startswith(words)]
-    if odd:
-        raise ValueError(
-            f"X must hold numbers, but these columns hold words: {', '.join(odd[:8])}. Leave them out, or code them: "
-            "make_pipeline(make_column_transformer((OneHotEncoder(), [...]), remainder=StandardScaler()), "
-            "ConsensusClustering(...)). coassoc.profile(labels, X) takes them as they are."
-        )
 
 
 def _warn_if_all_the_same(ensemble: Ensemble) -> None:
@@ -175,7 +161,7 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
         n_partitions = check_integer(self.n_partitions, "n_partitions")
         seed = seed_from(self.random_state)
         method = self._method("auto" if chosen else k, seed)
-        _check_columns(X)
+        check_columns(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         if k > X.shape[0]:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")

@@ -364,6 +364,7 @@ def _check_features(X: Any) -> Any:
     from scipy.sparse import issparse
     from sklearn.utils import check_array
 
+    check_columns(X)
     X = check_array(
         X,
         accept_sparse="csr",
@@ -377,6 +378,20 @@ def _check_features(X: Any) -> Any:
     for start in range(0, len(values), step):
         check_finite(values[start : start + step], None if issparse(X) else start, "X")
     return X
+
+
+def check_columns(X: Any) -> None:
+    """Reject a frame with columns that are no numbers, and say how to code them."""
+    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
+        return
+    words = ("str", "object", "categor", "enum")
+    odd = [str(name) for name, kind in zip(X.columns, X.dtypes) if str(kind).lower().startswith(words)]
+    if odd:
+        raise ValueError(
+            f"X must hold numbers, but these columns hold words: {', '.join(odd[:8])}. Leave them out, or code them: "
+            "make_pipeline(make_column_transformer((OneHotEncoder(), [...]), remainder=StandardScaler()), "
+            "ConsensusClustering(...)). coassoc.profile(labels, X) takes them as they are."
+        )
 
 
 def check_finite(X: np.ndarray, start: int | None, name: str) -> None:

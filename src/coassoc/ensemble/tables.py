@@ -14,7 +14,8 @@ from .encode import Dictionary, as_objects, encode_column, is_negative
 
 def check_table_shape(shape: tuple[int, ...]) -> None:
     if len(shape) != 2:
-        hint = "write labels[:, None] to pass a single clustering" if len(shape) == 1 else "pass a 2-D table"
+        one = "write np.asarray(labels)[:, None] to pass a single clustering"
+        hint = one if len(shape) == 1 else "pass a 2-D table"
         raise ValueError(
             f"partitions must have shape (n_samples, n_partitions), got {shape}. Reshape your data: {hint}."
         )

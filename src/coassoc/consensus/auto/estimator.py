@@ -77,7 +77,7 @@ class Alternative:
         return look_up(self._of_leaf, self._leaf_of_item)
 
     def __repr__(self) -> str:
-        camp = "" if self.camp is None else f"camp {self.camp}, "
+        camp = "" if self.camp is None else f"camps_[{self.camp}], "
         return (
             f"Alternative({camp}{self.n_clusters} clusters by {self.method}, agreement {self.agreement:.3f}, "
             f"stability {self.stability:.3f}, distance {self.distance:.3f})"
