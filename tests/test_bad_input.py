@@ -20,8 +20,8 @@ def ragged():
 
 # X, the error, and words its message must hold: the argument, what was found, what to do
 TABLES = {
-    "1-D": (np.array([0, 1, 1]), ValueError, ["partitions", "(3,)", "labels[:, None]"]),
-    "1-D list": ([0, 1, 1], ValueError, ["partitions", "(3,)", "labels[:, None]"]),
+    "1-D": (np.array([0, 1, 1]), ValueError, ["partitions", "(3,)", "np.asarray(labels)[:, None]"]),
+    "1-D list": ([0, 1, 1], ValueError, ["partitions", "(3,)", "np.asarray(labels)[:, None]"]),
     "3-D": (np.zeros((2, 2, 2), int), ValueError, ["partitions", "(2, 2, 2)", "2-D"]),
     "3-D list": ([[[0], [1]], [[1], [0]]], TypeError, ["partitions", "list", "from_communities"]),
     "None": (None, TypeError, ["partitions", "NoneType", "(n_samples, n_partitions)"]),
@@ -131,7 +131,7 @@ def test_bad_arguments_of_scores_and_ensembles_are_refused_with_a_reason(name):
 def test_prediction_checks_its_rows_too(estimator):
     fitted = estimator(2, random_state=0, engine="numpy").fit(GOOD)
     refused(ValueError, ["3 features", "expecting 2"], fitted.predict, np.zeros((4, 3), int))
-    refused(ValueError, ["(2,)", "labels[:, None]"], fitted.predict, np.array([0, 1]))
+    refused(ValueError, ["(2,)", "np.asarray(labels)[:, None]"], fitted.predict, np.array([0, 1]))
     refused(ValueError, ["column 0", "0.5"], fitted.predict, [[0.5, 1]])
     refused(ValueError, ["(0, 2)"], fitted.predict, np.zeros((0, 2), int))
     from sklearn.exceptions import NotFittedError
