@@ -3,6 +3,8 @@
     python -m benchmarks.scale generate codes.npy --rows 1e8
     python -m benchmarks.scale stream codes.npy --memory 1GB --repeats 2
     python -m benchmarks.scale dask --rows 2e7
+    python -m benchmarks.scale dask --rows 1e7 4e7 --workers 1 2 4 8 --worker-engine native > passes.jsonl
+    python -m benchmarks.scale model passes.jsonl          # seconds of a pass and of seeding, fitted to these runs
     python -m benchmarks.scale overhead
     python -m benchmarks.scale received --rows 1e6 1e7     # what reaches the client
 
@@ -20,6 +22,7 @@ import tempfile
 import time
 
 import numpy as np
+from scipy.optimize import nnls
 
 import coassoc as ca
 from coassoc.engines.dask.session import local_cluster
@@ -51,9 +54,9 @@ class Passes:
     """Seconds of the passes of a fit, apart from its seeding."""
 
     def __enter__(self) -> Passes:
-        from coassoc.consensus import kmeans as _kmeans
+        from coassoc.consensus import lloyd as module
 
-        self.module, self.original, self.seconds, self.n = _kmeans, _kmeans.lloyd, 0.0, 0
+        self.module, self.original, self.seconds, self.n = module, module.lloyd, 0.0, 0
 
         def timed(*args, **kwargs):
             start = time.perf_counter()
@@ -62,7 +65,7 @@ class Passes:
             self.n += fit.n_iter + (fit.stop != "max_iter")  # the last pass, which changed nothing, counts too
             return fit
 
-        _kmeans.lloyd = timed
+        module.lloyd = timed
         return self
 
     def __exit__(self, *_) -> None:
@@ -113,6 +116,7 @@ def stream(args: argparse.Namespace) -> None:
     codes = np.load(args.path, mmap_mode="r")
     ensemble = ca.Ensemble(codes)
     engines = {"native": ca.engines.Native(), "stream": ca.engines.Stream(args.memory)}
+    engines["native"].kmeans_fits = lambda *_: None  # passes over the verbs, which can be timed
     fit(ca.engines.Stream(args.memory), ca.Ensemble(codes[:200_000]))  # what is loaded once
     base, labels = anonymous_bytes(), {}
     for _ in range(args.repeats):
@@ -138,22 +142,27 @@ def start_cluster(n_workers: int, plain: bool = False):
 
 
 def dask(args: argparse.Namespace) -> None:
+    for rows in args.rows:
+        path = args.path or f"scale-{rows}.npy"
+        if args.path is None:
+            generate(path, rows)
+        dask_fits(args, path, rows)
+
+
+def dask_fits(args: argparse.Namespace, path: str, rows: int) -> None:
     from distributed import Client
 
-    if args.path is None:
-        args.path = f"scale-{args.rows}.npy"
-        generate(args.path, args.rows)
     labels = {}
     head = tempfile.NamedTemporaryFile(suffix=".npy")  # noqa: SIM115 - gone with the program
-    np.save(head, np.load(args.path, mmap_mode="r")[:300_000])
+    np.save(head, np.load(path, mmap_mode="r")[:300_000])
     head.flush()
     for repeat in range(args.repeats):
         for n_workers in args.workers[:: 1 - repeat % 2 * 2]:  # memory just given back is quicker to take again
             with start_cluster(n_workers, args.plain) as cluster, Client(cluster) as client:
-                engine = ca.engines.Dask(client)
+                engine = ca.engines.Dask(client, chunk_rows=args.chunk_rows, worker_engine=args.worker_engine)
                 fit(engine, head.name)  # client and workers import, kernels load
                 busy, own, all_busy = client.run(time.process_time), time.process_time(), machine_seconds()
-                model, row = fit(engine, args.path, look_every=0.1)  # the workers need both cores
+                model, row = fit(engine, path, look_every=0.1)  # the workers need both cores
                 # what the workers themselves were busy with: on a crowded machine the only fair measure
                 row["busy"] = [round(now - busy[w], 2) for w, now in client.run(time.process_time).items()]
                 row["client"] = round(time.process_time() - own, 2)
@@ -161,10 +170,26 @@ def dask(args: argparse.Namespace) -> None:
                     worked, stolen = machine_seconds() - all_busy
                     row["others"] = round(worked - row["client"] - sum(row["busy"]), 2)  # programs that disturb
                     row["stolen"] = round(stolen, 2)
+                row["chunks"] = model.labels_.numblocks[0]
                 labels[n_workers] = model.labels_.compute()
                 del model
-            print(json.dumps({"engine": "dask", "workers": n_workers, "rows": args.rows, **row}), flush=True)
+            print(json.dumps({"engine": "dask", "workers": n_workers, "rows": rows, **row}), flush=True)
     assert all((own == labels[args.workers[0]]).all() for own in labels.values())
+
+
+def model(args: argparse.Namespace) -> None:
+    """Seconds of a pass = items · t / workers + o + b · chunks, by least squares of relative errors."""
+    with open(args.path) as lines:
+        runs = [run for run in map(json.loads, lines) if run.get("engine") == "dask"]
+    if not runs:
+        raise SystemExit(f"{args.path} holds no runs of `dask`.")
+    seconds = np.array([run["seconds_per_pass"] for run in runs])
+    terms = np.array([(run["rows"] / run["workers"], 1.0, run["chunks"]) for run in runs])
+    fitted, _ = nnls(terms / seconds[:, None], np.ones(len(runs)))
+    errors = terms @ fitted / seconds - 1.0
+    t, o, b = fitted.tolist()
+    print(json.dumps({"runs": len(runs), "nanoseconds_per_item": 1e9 * t, "overhead": o, "per_chunk": b,
+                      "error_from": errors.min(), "error_to": errors.max()}))  # fmt: skip
 
 
 class File:
@@ -236,11 +261,16 @@ def main() -> None:
     one.set_defaults(run=stream)
     one = commands.add_parser("dask")
     one.add_argument("path", nargs="?")
-    one.add_argument("--rows", type=number, default=20_000_000)
+    one.add_argument("--rows", type=number, nargs="+", default=[20_000_000])
+    one.add_argument("--chunk-rows", type=number, help="rows of a chunk (default: as many as the engine chooses)")
+    one.add_argument("--worker-engine", default="auto", help="engine of the workers: auto, native, cuda, numpy")
     one.add_argument("--repeats", type=int, default=1)
     one.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="numbers of workers, in turns")
     one.add_argument("--plain", action="store_true", help="a cluster with Dask's own settings")
     one.set_defaults(run=dask)
+    one = commands.add_parser("model")
+    one.add_argument("path", help="what `dask` printed")
+    one.set_defaults(run=model)
     one = commands.add_parser("overhead")
     one.add_argument("--rows", type=number, default=10_000)
     one.set_defaults(run=overhead)
