@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..consensus.auto.confidence import SURE
+from ..consensus.auto.verdict import STABLE, UNSTABLE
 from ..engines.config import version_of
 from ..ensemble.io.output import check_writable, replacing
 from ..metrics.counting import contingency
@@ -24,7 +25,6 @@ _MOST_DRAWN = 200  # clusterings in the agreement picture
 _MOST_CLASSES = 100  # rows and columns of the table of classes
 _TOLD = 5  # features that the profile of a cluster names
 _MOST_FEATURES = 25  # columns of the picture of the profile
-STABLE, UNSTABLE = 0.8, 0.5  # stability and share of items surely placed: good from, bad below
 
 
 def write_report(
@@ -120,10 +120,14 @@ def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
     matched = c["left_out"]
     if matched is not None:
         name, value = "agreement with clusterings left out", plain_text.number(matched["consensus"], 2)
-        kind = "good" if round(matched["consensus"], 2) >= round(matched["member"], 2) else "warn"  # as shown
-        what = f"NMI of consensuses of {matched['k']} clusters, each from half of the clusterings, with the other half."
+        # as shown; a consensus of half of the clusterings may lose to a single one where all together do not
+        kind = "good" if round(matched["consensus"], 2) >= round(matched["member"], 2) else "fair"
+        what = (
+            "NMI with the other half of the clusterings, of consensuses made from one half, with as many clusters "
+            f"({matched['k']}) as the best single clustering."
+        )
         member = f"{matched['member']:.2f}, that of the best single clustering (“{matched['name']}”) with the others"
-        told.append((name, value, kind, what, f"Good: at least {member}. Bad: less; the consensus then gains nothing."))
+        told.append((name, value, kind, what, f"Good: at least {member}. Less: that clustering agrees better."))
     return told
 
 

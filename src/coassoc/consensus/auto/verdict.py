@@ -9,6 +9,7 @@ import numpy as np
 from .candidates import CANDIDATES
 from .chance import Support
 
+STABLE, UNSTABLE = 0.8, 0.5  # a stability is good from the first on, and bad below the second
 CANNOT_KNOW = "Agreement alone cannot show that the data have clusters: clusterings of evenly spread data agree too."
 
 
@@ -62,6 +63,8 @@ def describe_answer(
         f"Answers refitted to random halves of them have a mean adjusted Rand index of {stability:.2f}, and "
         f"{100 * sure:.0f} % of the items are placed surely."
     )
+    if stability < UNSTABLE:
+        sentences.append(f"Below {UNSTABLE}, other clusterings would give other clusters: do not rely on these.")
     if support.supported is None:
         sentences.append(f"{support.reason}: too few to tell agreement from chance.")
     return " ".join([*sentences, CANNOT_KNOW])
