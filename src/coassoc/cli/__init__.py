@@ -162,7 +162,7 @@ def _whole_parser() -> Parser:
     commands = "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
     parser = Parser(
         prog="coassoc",
-        description="Many clusterings in, one trustworthy partition out, in linear time.",
+        description="Many clusterings in, one partition out, with a statement of how reliable it is.",
         epilog=f"commands (each has --help with an example):\n{commands}\n\n"
         "example:\n  coassoc demo\n  coassoc fit labels.csv -k 10 -o consensus.csv\n",
         formatter_class=_FORMAT,
