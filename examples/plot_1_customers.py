@@ -34,7 +34,7 @@ customers = pd.DataFrame(
 model = ca.ConsensusClustering(
     "auto",
     n_partitions=18,
-    base_clusters=(2, 8),
+    base_n_clusters=(2, 8),
     clusterer=[KMeans(n_init=1), GaussianMixture(), BisectingKMeans()],
     random_state=0,
 )

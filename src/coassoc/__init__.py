@@ -1,4 +1,4 @@
-"""coassoc: many clusterings in, one trustworthy partition out, in linear time."""
+"""coassoc: many clusterings in, one partition out, with a statement of how reliable it is, in linear time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .ensemble import write_ensemble as write_ensemble
     from .ensemble import write_labels as write_labels
     from .metrics import align_labels as align_labels
-    from .metrics import best_member as best_member
+    from .metrics import best_partition as best_partition
     from .metrics import cluster_density as cluster_density
     from .metrics import cluster_recovery as cluster_recovery
     from .metrics import density as density
@@ -74,7 +74,7 @@ _EXPORTED_BY = {
     "report": ("compare", "summarize"),
     "metrics": (
         "density", "cluster_density", "inter_density", "kmeans_loss", "nmi", "ensemble_nmi", "zero_effort",
-        "best_member", "item_consensus", "cluster_recovery", "partition_nmi", "profile", "align_labels",
+        "best_partition", "item_consensus", "cluster_recovery", "partition_nmi", "profile", "align_labels",
     ),
     "engines.config": ("show_config",),
 }  # fmt: skip

@@ -130,7 +130,7 @@ def test_the_parts_of_a_summary_agree_with_the_library(summary):
     assert summary.consensus["sure_share"] == (answer.confidence_ >= 0.85).mean()
     assert summary.clusters["confidence"].tolist() == answer.cluster_confidence_.tolist()
     assert summary.consensus["nearest"] == answer.nearest_partition_
-    assert summary.partitions["ari_with_consensus"].tolist() == answer.partition_agreement_.tolist()
+    assert summary.partitions["ari_with_consensus"].tolist() == answer.partition_ari_.tolist()
     part = summarize(ENSEMBLE, 4, engine="numpy", max_items=20).items
     assert len(part["item"]) == 20 and (part["confidence"][:10] == summary.items["confidence"][:10]).all()
     tree = ca.BisectingConsensus(max_leaves=9, random_state=0).fit(ENSEMBLE).tree_

@@ -39,7 +39,7 @@ def _warn_if_all_the_same(ensemble: Ensemble) -> None:
     if codes.shape[1] > 1 and (codes == codes[:, :1]).all() and (ensemble.n_clusters == ensemble.n_clusters[0]).all():
         warnings.warn(
             f"all {codes.shape[1]} clusterings are the same, so their consensus tells nothing more than one of "
-            "them. Vary them: sample_fraction=0.8, feature_fraction=0.8, base_clusters=(low, high), or a list of "
+            "them. Vary them: sample_fraction=0.8, feature_fraction=0.8, base_n_clusters=(low, high), or a list of "
             "clusterers with several settings.",
             stacklevel=3,
         )
@@ -61,7 +61,7 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
     clusterer : scikit-learn clusterer, list of them or None, default=None
         Makes the clusterings; those of a list take turns. ``n_clusters`` (or ``n_components``) and
         ``random_state`` are set where it has them; noise (−1) is a missing label. None is k-means.
-    base_clusters : int, (int, int) or None, default=None
+    base_n_clusters : int, (int, int) or None, default=None
         Clusters of each clustering, or the range it is drawn from: ``n_clusters`` of :func:`make_ensemble`.
         None is the range above.
     method : str, consensus estimator or None, default=None
@@ -125,14 +125,14 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
     """
 
     def __init__(
-        self, n_clusters: Any = 8, *, n_partitions: int = 20, clusterer: Any = None, base_clusters: Any = None,
+        self, n_clusters: Any = 8, *, n_partitions: int = 20, clusterer: Any = None, base_n_clusters: Any = None,
         method: Any = None, feature_fraction: float = 1.0, sample_fraction: float = 1.0, n_init: int = 1,
         n_jobs: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
     ) -> None:  # fmt: skip
         self.n_clusters = n_clusters
         self.n_partitions = n_partitions
         self.clusterer = clusterer
-        self.base_clusters = base_clusters
+        self.base_n_clusters = base_n_clusters
         self.method = method
         self.feature_fraction = feature_fraction
         self.sample_fraction = sample_fraction
@@ -167,7 +167,7 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
         clusterers = check_clusterers(self.clusterer, self.n_init)
         fractions = self.feature_fraction, self.sample_fraction
-        recipe = plan(X.shape, self.base_clusters, k, clusterers, *fractions, "missing", None)
+        recipe = plan(X.shape, self.base_n_clusters, k, clusterers, *fractions, "missing", None)
         seeds = partition_seeds(seed, n_partitions)
         vectors, self.base_models_, self.base_features_ = [], [], []
         for labels, model, columns in run_partitions(fit_partition, X, recipe, seeds, self.n_jobs):

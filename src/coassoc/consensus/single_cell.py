@@ -91,7 +91,7 @@ def consensus(
         "supported": {True: "yes", False: "no", None: "cannot be told"}[model.supported_],
         "verdict": model.verdict_,
         "partition_weights": np.asarray(model.partition_weights_),
-        "partition_agreement": np.asarray(model.partition_agreement_),
+        "partition_agreement": np.asarray(model.partition_ari_),
         "nearest": model.nearest_partition_.name,
         "nearest_ari": model.nearest_partition_.ari,
         "hidden": [str(one) for one in hidden_clusters(ensemble, labels, engine=engine)],

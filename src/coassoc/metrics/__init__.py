@@ -1,6 +1,6 @@
 """Scores: density, agreement, zero-effort baselines."""
 
-from .agreement import best_member, ensemble_nmi, nmi, pairwise_nmi, partition_nmi, zero_effort
+from .agreement import best_partition, ensemble_nmi, nmi, pairwise_nmi, partition_nmi, zero_effort
 from .align import align_labels, order_by_size
 from .counting import ZeroEffort
 from .densities import cluster_density, density, inter_density, kmeans_loss
@@ -12,7 +12,7 @@ __all__ = [
     "ItemConsensus",
     "ZeroEffort",
     "align_labels",
-    "best_member",
+    "best_partition",
     "cluster_density",
     "cluster_recovery",
     "cluster_uncertainty",

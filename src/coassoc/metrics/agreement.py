@@ -169,7 +169,7 @@ def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engi
     return nmi_from_counts(counts_of(ensemble, codes, k, check_copies(sample_weight, ensemble.n_samples), engine))
 
 
-def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
+def best_partition(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
     """The medoid of an ensemble: the clustering with the largest mean NMI with the others.
 
     Parameters
@@ -185,7 +185,7 @@ def best_member(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> n
     Examples
     --------
     >>> import coassoc as ca
-    >>> ca.best_member([[0, 5, 0], [0, 5, 1], [1, 6, 0], [1, 6, 1]]).tolist()
+    >>> ca.best_partition([[0, 5, 0], [0, 5, 1], [1, 6, 0], [1, 6, 1]]).tolist()
     [0, 0, 1, 1]
     """
     ensemble = check_ensemble(X)

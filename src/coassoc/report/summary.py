@@ -200,7 +200,7 @@ def summarize(
     partitions = partition_columns(ensemble, consensus, agreement, engine)
     left_out = _left_out(sample, partitions["nmi_with_others"], model, random_state, engine)
     if own:
-        nearest, rand = answer.nearest_partition_, answer.partition_agreement_
+        nearest, rand = answer.nearest_partition_, answer.partition_ari_
     else:
         rand = _rand_indices(ensemble, consensus, engine)
         nearest = NearestPartition(int(rand.argmax()), ensemble.names[int(rand.argmax())], float(rand.max()))

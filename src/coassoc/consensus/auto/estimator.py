@@ -143,7 +143,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         Mean adjusted mutual information of the answer with the clusterings in use.
     partition_weights_ : ndarray of shape (n_partitions,)
         1 for a clustering in use, divided among its copies; 0 for those left out.
-    partition_agreement_ : ndarray of shape (n_partitions,)
+    partition_ari_ : ndarray of shape (n_partitions,)
         Adjusted Rand index of each clustering with the answer.
     nearest_partition_ : NearestPartition
         Position, name and adjusted Rand index of the clustering that is most like the answer.
@@ -337,10 +337,10 @@ class Consensus(PredictMixin, ConsensusEstimator):
         used_copies = np.isin(pairs.copy_of, np.flatnonzero(support.used))
         self.partition_weights_ = used_copies / np.bincount(pairs.copy_of, minlength=len(pairs.copy_of))[pairs.copy_of]
         tables = np.split(answer.counts.alpha, rows.layout.offsets[1:-1])
-        self.partition_agreement_ = np.array([rand_index(table) for table in tables])
-        nearest = int(self.partition_agreement_.argmax())
+        self.partition_ari_ = np.array([rand_index(table) for table in tables])
+        nearest = int(self.partition_ari_.argmax())
         self.nearest_partition_ = NearestPartition(
-            nearest, str(ensemble.names[nearest]), float(self.partition_agreement_[nearest])
+            nearest, str(ensemble.names[nearest]), float(self.partition_ari_[nearest])
         )
         scores = agreement([answer.counts.alpha], rows.layout)[0]
         self.agreement_ = float(scores[support.used].mean())
@@ -386,16 +386,16 @@ class Consensus(PredictMixin, ConsensusEstimator):
         notes, k, support = [], answer.k, evidence.support
         others = [str(other) for other in number.runners_up]
         own = evidence.layout.n_clusters[support.used]
+        if asked is None and support.used.sum() > 1:
+            if k < own.min():
+                notes.append(f"Each of them has more clusters (at least {own.min()}).")
+            if len(number.ks) and k == number.ks[-1] < own.max():
+                notes.append(f"No more than {k} clusters were tried; some clusterings have {own.max()}.")
         if asked is not None and len(asked) == 1:
             if k not in (number.k, *number.runners_up) and support.used.sum() > 1:
                 notes.append(f"The clusterings suggest {number.k}.")
         elif others:
             notes.append(f"Nearly as good: {' or '.join(others)}.")
-        if asked is None and support.used.sum() > 1:
-            if k < own.min():
-                notes.append(f"That is fewer than any of them has (at least {own.min()}).")
-            if len(number.ks) and k == number.ks[-1] < own.max():
-                notes.append(f"No more than {k} were tried, though some have {own.max()}.")
         absorbed = evidence.fits.n_absorbed(answer.method, k, evidence.least)
         if absorbed:
             notes.append(f"{plural(absorbed, 'item')} in groups too small for a cluster joined the nearest.")
@@ -443,6 +443,12 @@ def check_n_clusters(asked: Any) -> list[int] | None:
         numbers = sorted({check_integer(k, "n_clusters") for k in asked})
         if not numbers:
             raise ValueError("n_clusters must name at least one number of clusters, got none.")
+        if isinstance(asked, tuple) and len(numbers) == 2 and numbers[1] > numbers[0] + 1:
+            low, high = numbers
+            raise ValueError(
+                f"n_clusters must say whether {asked} is two numbers or a range; write [{low}, {high}] or "
+                f"range({low}, {high + 1})."
+            )
         return numbers
     return [check_integer(asked, "n_clusters")]
 
