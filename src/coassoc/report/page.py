@@ -127,7 +127,7 @@ def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
             f"({matched['k']}) as the best single clustering."
         )
         member = f"{matched['member']:.2f}, that of the best single clustering (“{matched['name']}”) with the others"
-        told.append((name, value, kind, what, f"Good: at least {member}. Less: that clustering agrees better."))
+        told.append((name, value, kind, what, f"Good: at least {member}. Bad: less; that clustering then agrees better."))
     return told
 
 
