@@ -127,7 +127,8 @@ def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
             f"({matched['k']}) as the best single clustering."
         )
         member = f"{matched['member']:.2f}, that of the best single clustering (“{matched['name']}”) with the others"
-        told.append((name, value, kind, what, f"Good: at least {member}. Bad: less; that clustering then agrees better."))
+        scale = f"Good: at least {member}. Bad: less; that clustering then agrees better."
+        told.append((name, value, kind, what, scale))
     return told
 
 
