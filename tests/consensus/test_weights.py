@@ -30,6 +30,17 @@ def test_every_method_with_partition_weights_takes_agreement(method):
         assert (np.repeat(named.labels_, copies) == repeated.labels_).all()
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_weight_zero_is_a_partition_less(missing):
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 5, (200, 4)).astype(float)
+    table[:, 1:][rng.random((200, 3)) < missing] = np.nan
+    without = ca.KMeansConsensus(4, random_state=0).fit(table)
+    weighted = ca.KMeansConsensus(4, partition_weights=[1, 1, 1, 1, 0], random_state=0)
+    weighted.fit(np.column_stack([table, rng.integers(0, 6, 200)]))
+    assert (weighted.labels_ == without.labels_).all()
+
+
 @pytest.mark.parametrize("name", ["density", "kmeans_loss", "ensemble_nmi", "item_consensus"])
 def test_scores_take_agreement_too(name):
     table, truth = blocks(noise=0.5)

@@ -194,15 +194,15 @@ def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:
 
 
 def seeding_weights(weights: np.ndarray, counts: Counts) -> np.ndarray:
-    """Partition weights as integers for seeding distances: all 1 when equal, else fixed point on 16 bits.
+    """Partition weights as integers for seeding distances: 1 where all but 0 are equal, else fixed point on 16 bits.
 
-    `counts` cover all rows. Where some of these have no label, the weights are multiples of ONE_SIDED, so that a
-    partition that labels only one of two rows can count a whole number too.
+    Partitions of weight 0 change no draw. `counts` cover all rows. Where some of these have no label, the weights are
+    multiples of ONE_SIDED, so that a partition that labels only one of two rows can count a whole number too.
     """
     missing = counts.cells.sum(axis=1) < counts.sizes.sum()
     unit = ONE_SIDED if (missing & (weights > 0)).any() else 1
-    if (weights == weights[0]).all():
-        return np.full(len(weights), unit, dtype=np.int64)
+    if ((weights == 0) | (weights == weights.max())).all():
+        return unit * (weights == weights.max()).astype(np.int64)
     top = ((1 << 16) if len(weights) < 1 << 14 else (1 << 31) // unit) - 1 - len(weights)
     scale = 2.0 ** math.floor(math.log2(top / math.fsum(weights.tolist())))
     return unit * np.rint(weights * scale).astype(np.int64)

@@ -84,6 +84,22 @@ def test_copies_of_members_change_nothing(seed):
     assert b.partition_weights_.sum() == pytest.approx(a.partition_weights_.sum())
 
 
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 60), marks=pytest.mark.slow)])
+def test_copies_change_nothing_where_little_agrees(seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([2, seed])
+        k, n = int(rng.integers(2, 20)), int(rng.integers(60, 400))
+        truths = rng.integers(0, k, (2, n))  # independent: two camps, and noise up to nothing in common
+        members = [noisy(rng, truths[j % 2], rng.uniform(0, 0.9)) for j in range(int(rng.integers(2, 9)))]
+        table = np.stack(members, axis=1).astype(float)
+        if seed % 2:
+            table[rng.random(table.shape) < 0.3] = np.nan
+        extra = table[:, rng.integers(0, table.shape[1], 3)]
+        a, b = fit(table), fit(np.hstack([table, extra]))
+        assert (a.labels_ == b.labels_).all() and (a.confidence_ == b.confidence_).all()
+        assert np.array_equal(a.stability_, b.stability_, equal_nan=True)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_order_of_columns_and_names_change_nothing(seed):
     table, rng = random_ensemble(seed), np.random.default_rng(seed)
