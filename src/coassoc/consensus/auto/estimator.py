@@ -385,7 +385,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
     ) -> None:
         notes, k, support = [], answer.k, evidence.support
         others = [str(other) for other in number.runners_up]
-        own = evidence.layout.n_clusters[support.used]
+        own = evidence.n_clusters[support.used]
         if asked is None and support.used.sum() > 1:
             if k < own.min():
                 notes.append(f"Each of them has more clusters (at least {own.min()}).")

@@ -32,6 +32,7 @@ class Evidence:
 
     sample: np.ndarray  # (n, p) codes of the items on which clusterings are compared
     layout: Layout
+    n_clusters: np.ndarray  # (p,) clusters of each clustering; those whose items all have weight 0 do not count
     pairs: MemberPairs
     support: Support
     camps: list[np.ndarray]
@@ -60,7 +61,7 @@ class Evidence:
         """Fits to the clusterings of a camp alone, and the numbers of clusters to choose from."""
         used = self.support.used & np.isin(np.arange(len(self.support.used)), camp)
         fits = _fit_micro(self.sample, self.layout, self.pairs, self.micro, used, self.n_micro, self.seed)
-        return *fits, np.arange(2, max(int(self.layout.n_clusters[used].max()), 2) + 1)
+        return *fits, np.arange(2, max(int(self.n_clusters[used].max()), 2) + 1)
 
 
 def gather_evidence(
@@ -74,7 +75,8 @@ def gather_evidence(
     pairs = compare_members(tables, layout)
     support = find_support(pairs)
     used = support.used
-    largest = int(layout.n_clusters[used].max())
+    n_clusters = np.add.reduceat(rows.whole_counts().alpha[:, 0] > 0, layout.offsets[:-1], dtype=np.int64)
+    largest = int(n_clusters[used].max())
     most = max(largest, 0 if asked is None else asked[-1])
     n_micro = max(N_MICRO, min(3 * most, MOST_MICRO if asked is None else max(MOST_MICRO, 2 * most)))
     n_micro = min(largest if used.sum() == 1 else n_micro, rows.n_rows)
@@ -85,7 +87,8 @@ def gather_evidence(
     if asked is not None:
         ks = np.union1d(ks, asked) if len(asked) == 1 else np.array(asked)
     fits, refits = _fit_micro(sample, layout, pairs, micro, used, n_micro, seed)
-    return Evidence(sample, layout, pairs, support, camps, micro, fits, refits, ks[ks > 1], n_micro, seed, least)
+    ks = ks[ks > 1]
+    return Evidence(sample, layout, n_clusters, pairs, support, camps, micro, fits, refits, ks, n_micro, seed, least)
 
 
 def _fit_micro(
