@@ -39,6 +39,21 @@ def random_ensemble(seed):
     return np.stack(members, axis=1)
 
 
+def weak_ensemble(seed):
+    """Members of two independent partitions, with noise up to nothing in common, and labels missing in every other."""
+    rng = np.random.default_rng([2, seed])
+    k, n = int(rng.integers(2, 20)), int(rng.integers(60, 400))
+    truths = rng.integers(0, k, (2, n))
+    members = [noisy(rng, truths[j % 2], rng.uniform(0, 0.9)) for j in range(int(rng.integers(2, 9)))]
+    table = np.stack(members, axis=1).astype(float)
+    if seed % 2:
+        table[rng.random(table.shape) < 0.3] = np.nan
+    return table
+
+
+WEAK_SEEDS = pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 60), marks=pytest.mark.slow)])
+
+
 def unanimous_cases(seeds):
     for seed in seeds:
         rng = np.random.default_rng([1, seed])
@@ -84,16 +99,10 @@ def test_copies_of_members_change_nothing(seed):
     assert b.partition_weights_.sum() == pytest.approx(a.partition_weights_.sum())
 
 
-@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 60), marks=pytest.mark.slow)])
+@WEAK_SEEDS
 def test_copies_change_nothing_where_little_agrees(seeds):
     for seed in seeds:
-        rng = np.random.default_rng([2, seed])
-        k, n = int(rng.integers(2, 20)), int(rng.integers(60, 400))
-        truths = rng.integers(0, k, (2, n))  # independent: two camps, and noise up to nothing in common
-        members = [noisy(rng, truths[j % 2], rng.uniform(0, 0.9)) for j in range(int(rng.integers(2, 9)))]
-        table = np.stack(members, axis=1).astype(float)
-        if seed % 2:
-            table[rng.random(table.shape) < 0.3] = np.nan
+        rng, table = np.random.default_rng(seed), weak_ensemble(seed)
         extra = table[:, rng.integers(0, table.shape[1], 3)]
         a, b = fit(table), fit(np.hstack([table, extra]))
         assert (a.labels_ == b.labels_).all() and (a.confidence_ == b.confidence_).all()
@@ -108,6 +117,19 @@ def test_order_of_columns_and_names_change_nothing(seed):
     a, b = fit(table), fit(renamed)
     assert adjusted_rand_score(a.labels_, b.labels_) == 1 and a.verdict_ == b.verdict_
     assert (a.confidence_ == b.confidence_).all() and (a.partition_weights_[order] == b.partition_weights_).all()
+
+
+@WEAK_SEEDS
+def test_order_of_columns_and_names_change_no_digit_where_little_agrees(seeds):
+    for seed in seeds:
+        rng, table = np.random.default_rng(seed), weak_ensemble(seed)
+        renamed = np.empty_like(table)
+        for column, member in zip(renamed.T, table.T[rng.permutation(table.shape[1])]):
+            column[:] = np.append(rng.permutation(20), np.nan)[np.nan_to_num(member, nan=20).astype(int)]
+        a, b = fit(table), fit(renamed)
+        assert adjusted_rand_score(a.labels_, b.labels_) == 1 and (a.confidence_ == b.confidence_).all()
+        assert a.verdict_ == b.verdict_ and a.agreement_ == b.agreement_
+        assert np.array_equal(a.stability_, b.stability_, equal_nan=True)
 
 
 def mean_likeness(seeds):
@@ -127,12 +149,17 @@ def test_order_of_rows_and_seed_change_nearly_nothing(seeds):
     assert min(mean_likeness(seeds)) >= 0.97
 
 
-def test_rows_repeated_are_weights():
-    table = random_ensemble(3)
-    weight = np.random.default_rng(0).integers(0, 4, len(table))
-    weighted = ca.Consensus(random_state=0).fit(table, sample_weight=weight)
-    repeated = fit(np.repeat(table, weight, axis=0))
-    assert (np.repeat(weighted.labels_, weight) == repeated.labels_).all() and weighted.verdict_ == repeated.verdict_
+@WEAK_SEEDS
+def test_rows_repeated_are_weights(seeds):
+    for seed in seeds:
+        rng, coarse = np.random.default_rng(seed), random_ensemble(seed)
+        fine = 8 * coarse + rng.integers(0, 8, coarse.shape)  # some clusters lose all their items
+        for table in (coarse, fine, weak_ensemble(seed)):
+            weight = rng.integers(0, 4, len(table))
+            weighted = ca.Consensus(random_state=0).fit(table, sample_weight=weight)
+            repeated = fit(np.repeat(table, weight, axis=0))
+            assert (np.repeat(weighted.labels_, weight) == repeated.labels_).all()
+            assert weighted.verdict_ == repeated.verdict_
 
 
 @pytest.mark.parametrize("seed", range(3))

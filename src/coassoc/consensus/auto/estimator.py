@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -343,7 +344,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
             nearest, str(ensemble.names[nearest]), float(self.partition_ari_[nearest])
         )
         scores = agreement([answer.counts.alpha], rows.layout)[0]
-        self.agreement_ = float(scores[support.used].mean())
+        self.agreement_ = math.fsum(scores[support.used]) / int(support.used.sum())
         counted = support.used & (support.supported is not False and support.used.sum() > 1)
         self.confidence_, self.cluster_confidence_, sure = item_confidence(
             rows, answer.labelling, answer.counts, counted, self.stability_

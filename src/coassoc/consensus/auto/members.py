@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from ...core.counts import Layout
+from ...core.moves import fixed_bits, fixed_xlogx
 
+_GRID = 2.0**45  # expected information is rounded to multiples of 1 / _GRID: sums are then the same in any order
 _FEW = 30.0  # expected items in a cell up to which its expected information is summed term by term
 
 
@@ -59,8 +60,9 @@ def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs
         cells = np.add.reduceat(np.count_nonzero(alpha, axis=1), starts)
         occupied = np.add.reduceat(rows > 0, starts, dtype=np.int64), np.count_nonzero(columns, axis=1)
         same[:, j] = (cells == occupied[0]) & (cells == occupied[1])  # clusters match one to one
-        bits = np.log(np.maximum(rows, 1)) - xlogx(alpha).sum(axis=1) / np.maximum(rows, 1)
-        cluster_entropy[:, j] = np.maximum(bits, 0.0) / np.log(2.0)
+        bits = fixed_bits(int(n_items[:, j].max()))
+        inside = fixed_xlogx(rows, bits) - _xlogx(alpha, bits).sum(axis=1)
+        cluster_entropy[:, j] = np.maximum(inside, 0) / (2.0**bits * np.log(2.0) * np.maximum(rows, 1))
         margins.append((rows, columns))
     ami = _adjusted(mutual, _expected(margins, layout).T, entropies, entropies.T)
     own_items = np.diagonal(n_items)
@@ -98,12 +100,24 @@ def mean_nmi(counts: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def _information(alpha: np.ndarray, rows: np.ndarray, columns: np.ndarray, starts: np.ndarray) -> tuple:
-    """Mutual information (p,) of a labelling with each clustering, and the entropies of both, over shared items."""
-    n = np.maximum(columns.sum(axis=1), 1)
-    joint = np.log(n) - np.add.reduceat(xlogx(alpha).sum(axis=1), starts) / n
-    others = np.maximum(np.log(n) - np.add.reduceat(xlogx(rows), starts) / n, 0.0)
-    own = np.maximum(np.log(n) - xlogx(columns).sum(axis=1) / n, 0.0)
-    return np.maximum(others + own - joint, 0.0), own, others
+    """Mutual information (p,) of a labelling with each clustering, and the entropies of both, over shared items.
+
+    Sums of x ln x in fixed point, so that they are the same in any order of the clusters.
+    """
+    n = columns.sum(axis=1)
+    bits = fixed_bits(int(n.max()))
+    whole, scale = fixed_xlogx(n, bits), 2.0**bits * np.maximum(n, 1)
+    others = whole - np.add.reduceat(fixed_xlogx(rows, bits), starts)
+    own = whole - fixed_xlogx(columns, bits).sum(axis=1)
+    joint = whole - np.add.reduceat(_xlogx(alpha, bits).sum(axis=1), starts)
+    mutual, own, others = (np.maximum(part, 0) / scale for part in (others + own - joint, own, others))
+    return mutual, own, others
+
+
+def _xlogx(counts: np.ndarray, bits: int) -> np.ndarray:
+    """`fixed_xlogx`, which is looked up where that is faster than to compute it."""
+    most = int(counts.max(initial=0))
+    return fixed_xlogx(np.arange(most + 1), bits)[counts] if most < counts.size // 4 else fixed_xlogx(counts, bits)
 
 
 def _adjusted(mutual: np.ndarray, expected: np.ndarray, own: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -151,7 +165,8 @@ def _cell_information(first: np.ndarray, second: np.ndarray, n_items: int) -> tu
         excess[group] = _exact(cells[group], others[group], mean[group], low[group], n)
     many = above > _FEW
     excess[many] = _series(cells[many], others[many], mean[many], n)
-    return excess.reshape(len(a), len(b)) / n, a_at, b_at
+    rounded = np.rint(excess / n * _GRID) / _GRID
+    return rounded.reshape(len(a), len(b)), a_at, b_at
 
 
 def _exact(a: np.ndarray, b: np.ndarray, mean: np.ndarray, low: np.ndarray, n: float) -> np.ndarray:
@@ -161,11 +176,11 @@ def _exact(a: np.ndarray, b: np.ndarray, mean: np.ndarray, low: np.ndarray, n: f
     share, total = np.exp(log_share), np.zeros(len(a))
     most, x = float((mean - low).max(initial=0.0)), low if low.any() else 0.0
     for _ in range(int(most + 9.0 * most**0.5 + 15.0)):
-        total += share * xlogx(x)
+        total += share * xlogy(x, x)
         share *= (a - x) * (b - x)
         share /= (x + 1.0) * (n - a - b + x + 1.0)
         x = x + 1.0
-    return np.maximum(total - mean * np.log(np.where(mean > 0, mean, 1.0)), 0.0)
+    return np.maximum(total - xlogy(mean, mean), 0.0)
 
 
 def _series(a: np.ndarray, b: np.ndarray, mean: np.ndarray, n: float) -> np.ndarray:
@@ -173,14 +188,6 @@ def _series(a: np.ndarray, b: np.ndarray, mean: np.ndarray, n: float) -> np.ndar
     second = mean * (n - a) * (n - b) / (n * (n - 1.0))
     third = second * (n - 2.0 * a) * (n - 2.0 * b) / (n * max(n - 2.0, 1.0))
     return second / (2.0 * mean) - third / (6.0 * mean**2) + (3.0 * second**2 + second) / (12.0 * mean**3)
-
-
-def xlogx(counts: Any) -> Any:
-    if isinstance(counts, np.ndarray) and counts.dtype.kind == "i":
-        most = int(counts.max(initial=0))
-        if most < counts.size // 4:  # looking logarithms up is faster than computing them
-            return xlogx(np.arange(most + 1.0))[counts]
-    return counts * np.log(np.maximum(counts, 1))
 
 
 # -- moments of the statistic under chance -------------------------------------------------------------------------
