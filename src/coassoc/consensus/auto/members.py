@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from ...core.counts import Layout
-from ...core.moves import fixed_bits, fixed_xlogx
+from ...core.moves import fixed_bits
 
 _GRID = 2.0**45  # expected information is rounded to multiples of 1 / _GRID: sums are then the same in any order
 _FEW = 30.0  # expected items in a cell up to which its expected information is summed term by term
@@ -61,7 +61,7 @@ def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs
         occupied = np.add.reduceat(rows > 0, starts, dtype=np.int64), np.count_nonzero(columns, axis=1)
         same[:, j] = (cells == occupied[0]) & (cells == occupied[1])  # clusters match one to one
         bits = fixed_bits(int(n_items[:, j].max()))
-        inside = fixed_xlogx(rows, bits) - _xlogx(alpha, bits).sum(axis=1)
+        inside = _xlogx(rows, bits) - _xlogx(alpha, bits).sum(axis=1)
         cluster_entropy[:, j] = np.maximum(inside, 0) / (2.0**bits * np.log(2.0) * np.maximum(rows, 1))
         margins.append((rows, columns))
     ami = _adjusted(mutual, _expected(margins, layout).T, entropies, entropies.T)
@@ -106,18 +106,20 @@ def _information(alpha: np.ndarray, rows: np.ndarray, columns: np.ndarray, start
     """
     n = columns.sum(axis=1)
     bits = fixed_bits(int(n.max()))
-    whole, scale = fixed_xlogx(n, bits), 2.0**bits * np.maximum(n, 1)
-    others = whole - np.add.reduceat(fixed_xlogx(rows, bits), starts)
-    own = whole - fixed_xlogx(columns, bits).sum(axis=1)
+    whole, scale = _xlogx(n, bits), 2.0**bits * np.maximum(n, 1)
+    others = whole - np.add.reduceat(_xlogx(rows, bits), starts)
+    own = whole - _xlogx(columns, bits).sum(axis=1)
     joint = whole - np.add.reduceat(_xlogx(alpha, bits).sum(axis=1), starts)
     mutual, own, others = (np.maximum(part, 0) / scale for part in (others + own - joint, own, others))
     return mutual, own, others
 
 
 def _xlogx(counts: np.ndarray, bits: int) -> np.ndarray:
-    """`fixed_xlogx`, which is looked up where that is faster than to compute it."""
+    """x ln x times 2**bits as whole numbers, looked up where that is faster than to compute it."""
     most = int(counts.max(initial=0))
-    return fixed_xlogx(np.arange(most + 1), bits)[counts] if most < counts.size // 4 else fixed_xlogx(counts, bits)
+    if most < counts.size // 4:
+        return _xlogx(np.arange(most + 1), bits)[counts]
+    return np.rint(xlogy(counts, counts) * 2.0**bits).astype(np.int64)
 
 
 def _adjusted(mutual: np.ndarray, expected: np.ndarray, own: np.ndarray, others: np.ndarray) -> np.ndarray:
