@@ -1,7 +1,8 @@
 """CPU time of the default answer, before and after a change, in one run.
 
-    mkdir /tmp/before && git archive COMMIT src | tar -x -C /tmp/before     # and build its compiled module there
-    python -m benchmarks.answer_speed --before /tmp/before/src --json docs/results/answer_speed.json
+    mkdir before && git archive COMMIT | tar -x -C before && pip wheel ./before --no-deps -w before
+    unzip -q before/coassoc-*.whl -d before/built
+    python -m benchmarks.answer_speed --before before/built --json docs/results/answer_speed.json
 
 Each case is fitted three times by both versions in turn, each in a process of its own, and the least CPU time counts.
 Without --before, only this version is measured.
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -43,11 +43,16 @@ def draw_table(n: int, p: int, low: int, high: int, missing: float, classes: int
     return table
 
 
-def measure(case: str) -> None:
+def measure(case: str, source: Path | None) -> None:
     """Print the CPU seconds of one fit, and a digest of its labels."""
     import hashlib
 
+    if source is not None:  # an editable installation would come first
+        sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
+        sys.path.insert(0, str(source))
     import coassoc as ca
+
+    assert source is None or Path(ca.__file__).is_relative_to(source), ca.__file__
 
     n, p, low, high, what, missing = CASES[case]
     ca.Consensus(random_state=0).fit(draw_table(300, 5, 3, 5, 0.0))  # imports
@@ -59,24 +64,24 @@ def measure(case: str) -> None:
     print(json.dumps({"seconds": seconds, "labels": hashlib.sha256(model.labels_.tobytes()).hexdigest()[:12]}))
 
 
-def run_apart(case: str, source: Path) -> dict:
-    environment = {**os.environ, "PYTHONPATH": str(source)}
+def run_apart(case: str, source: Path | None) -> dict:
     command = [sys.executable, __file__, "--case", case]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    command += [] if source is None else ["--before", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--before", type=Path, default=None, help="the src folder of an earlier version")
+    parser.add_argument("--before", type=Path, default=None, help="the folder that holds an earlier version")
     parser.add_argument("--case", default=None, help=argparse.SUPPRESS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     if options.case is not None:
-        measure(options.case)
+        measure(options.case, options.before)
         return
-    versions = {"after": Path(__file__).resolve().parent.parent / "src"}
+    versions: dict[str, Path | None] = {"after": None}
     if options.before is not None:
         versions = {"before": options.before.resolve(), **versions}
     rows = []
