@@ -281,7 +281,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         """The number given, or the one chosen; all clusters of a single clustering."""
         most = evidence.micro.n_leaves
         if asked is not None and (len(asked) == 1 or asked[0] > most):
-            warn_if_fewer(asked[0], most)
+            warn_if_fewer(asked[0], most, "different label rows in the clusterings used")
             return min(asked[0], most)
         if evidence.support.used.sum() == 1:
             return most if asked is None else max(k for k in asked if k <= most)
