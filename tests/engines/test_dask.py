@@ -20,6 +20,7 @@ import coassoc as ca
 from coassoc.consensus.auto import evidence
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Numpy
+from coassoc.engines.dask.engine import DaskChunks
 from coassoc.engines.stream import chunks
 from consensus.test_sampled_items import reduce_early
 from twins.cases import noisy_table
@@ -126,6 +127,15 @@ def test_the_default_answer_stays_on_the_cluster(client, method, monkeypatch):
         assert found.verdict_ == expected.verdict_
         np.testing.assert_array_equal(found.cluster_confidence_, expected.cluster_confidence_)
     assert received[2] < 1.5 * received[0]
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, ca.Consensus(random_state=0)], ids=lambda e: type(e).__name__)
+def test_a_fit_sends_no_labels_to_the_workers(client, estimator, monkeypatch):
+    def cut(chunks, labels, k):
+        raise AssertionError(f"{len(labels)} labels are sent")
+
+    monkeypatch.setattr(DaskChunks, "cut", cut)
+    clone(estimator).fit(da.from_array(noisy_table(3, 600), chunks=(150, -1)))
 
 
 def test_data_frames_and_files_are_coded_by_the_workers(client, tmp_path):

@@ -250,7 +250,9 @@ class Rows(ABC):
 
     def whole_counts(self) -> Counts:
         """Counts of all rows as one cluster."""
-        return self.counts(self.labelling(1, np.zeros(self.n_rows, np.int32)))
+        labelling = self.labelling(1)  # no label is sent to where the rows are
+        self.assign(labelling, ScoreTable(np.zeros((self.layout.n_codes, 1), np.int32), 0))
+        return self.counts(labelling)
 
     def weighted_overlap(self, weights: np.ndarray) -> np.ndarray:
         """Σ_i h_i h_iᵀ / Σ_{f∈i} u_f (d, d), float64, for weights u >= 0 (d,) of base clusters."""
