@@ -58,6 +58,21 @@ def test_too_few_items_and_one_clustering_cannot_be_told():
     assert single.supported_ is None and single.n_clusters_ == 5 and "one clustering" in single.verdict_
 
 
+def test_clusterings_that_do_not_differ_confirm_nothing_and_the_verdict_says_why():
+    rng = np.random.default_rng(0)
+    labels, trivial = rng.integers(0, 4, 200), np.zeros(200)
+    holes = np.where(rng.random((200, 4)) < 0.2, np.nan, labels[:, None])
+    for table, k, words in (
+        (holes, 4, "All 4 clusterings are the same"),
+        (np.stack([labels, trivial, trivial], axis=1), 4, "Only one clustering has more than one cluster"),
+        (np.stack([labels, labels, trivial], axis=1), 4, "The 2 clusterings of more than one cluster are the same"),
+        (np.where(np.isnan(holes), np.nan, 0.0), 1, "No clustering has more than one cluster"),
+    ):
+        answer = ca.Consensus(random_state=0).fit(table)
+        assert answer.supported_ is None and np.isnan(answer.stability_) and not answer.confidence_.any()
+        assert answer.verdict_.startswith(f"{words}, and the answer has {k} cluster")
+
+
 def test_members_that_agree_with_no_other_are_left_out_and_not_counted():
     table, truth = weak(1, 600, 0.2, p=8)
     rng = np.random.default_rng(0)

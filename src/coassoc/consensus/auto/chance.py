@@ -31,6 +31,7 @@ class Support:
     used: np.ndarray  # (p,) True for one of each set of copies, but those that agree with no other
     n_copies: int  # clusterings that repeat another one
     reason: str = ""  # why nothing can be told
+    alone: bool = False  # no two clusterings differ, so there is nothing to refit or to compare
 
     @property
     def warning(self) -> str | None:
@@ -61,16 +62,23 @@ def find_support(pairs: MemberPairs) -> Support:
     n_copies = int(p - first.sum())
     # copies with other labels missing are no witnesses of their own, but they label other items
     different = different[pairs.alike_of[different] == different]
-    most_items = int(np.diagonal(pairs.n_items).max())
-    reason = ""
-    if p == 1:
-        reason = "There is one clustering only"
-    elif len(different) < 2:
-        reason = "All clusterings are the same" if len(different) else "No clustering has two clusters"
-    elif most_items < LEAST_ITEMS:
+    most_items, alone = int(np.diagonal(pairs.n_items).max()), len(different) < 2
+    reason = _only_one(p, int((pairs.entropy > 0).sum())) if alone else ""
+    if not alone and most_items < LEAST_ITEMS:
         reason = f"There are only {most_items} items"
-    p_value = joint_p_value(pairs.part(different)) if len(different) > 1 else 1.0
-    return Support(None if reason else p_value < ALPHA, p_value, used, n_copies, reason)
+    p_value = 1.0 if alone else joint_p_value(pairs.part(different))
+    return Support(None if reason else p_value < ALPHA, p_value, used, n_copies, reason, alone)
+
+
+def _only_one(p: int, n_divided: int) -> str:
+    """What is wrong with p clusterings that do not differ; `n_divided` of them have more than one cluster."""
+    if p == 1:
+        return "There is one clustering only"
+    if n_divided == p:
+        return f"All {p} clusterings are the same"
+    if n_divided > 1:
+        return f"The {n_divided} clusterings of more than one cluster are the same"
+    return f"{'Only one' if n_divided else 'No'} clustering has more than one cluster"
 
 
 def joint_p_value(pairs: MemberPairs) -> float:

@@ -127,19 +127,19 @@ class Consensus(PredictMixin, ConsensusEstimator):
     method_ : str
         The method used.
     supported_ : bool or None
-        Whether the clusterings agree beyond chance; None where that cannot be told: fewer than 20 items, or a single
-        clustering, repeated or not.
+        Whether the clusterings agree beyond chance; None where that cannot be told: fewer than 20 items, or no two
+        clusterings that differ.
     verdict_ : str
         A few sentences with the numbers behind them.
     confidence_ : ndarray of shape (n_samples,)
         From 0 to 1: the mean of ``stability_`` and of the square root of the item's mean co-association with its
         cluster, relative to the highest that an item can have there. An item is placed surely from 0.85 on. All 0 where
-        ``supported_`` is False or there is one clustering.
+        ``supported_`` is False or no two clusterings differ.
     cluster_confidence_ : ndarray of shape (n_clusters,)
         Mean confidence of the items of each cluster.
     stability_ : float
         Mean adjusted Rand index between this method's answers, with as many clusters, refitted to two random halves of
-        the clusterings on at most 2,000 items. NaN for a single clustering.
+        the clusterings on at most 2,000 items. NaN where no two clusterings differ.
     agreement_ : float
         Mean adjusted mutual information of the answer with the clusterings in use.
     partition_weights_ : ndarray of shape (n_partitions,)
@@ -332,9 +332,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         """Set what supports the answer; the share of items that are placed surely."""
         support, pairs = evidence.support, evidence.pairs
         self.method_, self.supported_, self.camps_ = answer.method, support.supported, evidence.camps
-        self.stability_ = evidence.refits.stability(
-            answer.method, answer.k, evidence.least, answer.by_library
-        )
+        refitted = answer.method, answer.k, evidence.least, answer.by_library
+        self.stability_ = float("nan") if support.alone else evidence.refits.stability(*refitted)
         used_copies = np.isin(pairs.copy_of, np.flatnonzero(support.used))
         self.partition_weights_ = used_copies / np.bincount(pairs.copy_of, minlength=len(pairs.copy_of))[pairs.copy_of]
         tables = np.split(answer.counts.alpha, rows.layout.offsets[1:-1])
@@ -345,7 +344,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         )
         scores = agreement([answer.counts.alpha], rows.layout)[0]
         self.agreement_ = math.fsum(scores[support.used]) / int(support.used.sum())
-        counted = support.used & (support.supported is not False and support.used.sum() > 1)
+        counted = support.used & (support.supported is not False and not support.alone)
         self.confidence_, self.cluster_confidence_, sure = item_confidence(
             rows, answer.labelling, answer.counts, counted, self.stability_
         )

@@ -30,16 +30,13 @@ def describe_answer(
     p, used = len(support.used), int(support.used.sum())
     by = CANDIDATES.get(method, method)
     clusters = plural(k, "cluster")
-    if support.supported is None and used < 2:
-        start = (
-            f"All {p} clusterings are the same, and so is the answer: {clusters}."
-            if p > 1 else f"There is one clustering, and the answer follows it: {clusters}."
-        )  # fmt: skip
+    if support.alone:
+        start = f"{support.reason}, and the answer has {clusters}."
         return " ".join([start, *notes, "Nothing independent confirms it.", CANNOT_KNOW])
     if support.supported is False:
         return (
             f"No consensus: the {p} clusterings agree no more than chance (p = {support.p_value:.2g}). The {clusters} "
-            "given are a compromise and not a finding, so every confidence is 0."
+            f"given {'is' if k == 1 else 'are'} a compromise and not a finding, so every confidence is 0."
         )
     sentences = []
     if len(camps) > 1:
