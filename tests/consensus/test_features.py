@@ -34,7 +34,7 @@ def test_it_is_make_ensemble_and_a_consensus_method():
 def test_the_number_of_clusters_may_be_chosen():
     model = ca.ConsensusClustering("auto", n_partitions=12, random_state=3, engine="numpy").fit(X)
     assert model.n_clusters_ == len(set(model.labels_.tolist())) == 4
-    assert model.consensus_.supported_
+    assert model.consensus_.supported_ and model.verdict_.endswith("select_k(X) compares them with such data.")
 
 
 @pytest.mark.parametrize("method", [None, "bisecting", "sec", ca.BisectingConsensus(refine="kmeans", engine="numpy")])

@@ -123,6 +123,9 @@ def test_stable_leiden_refuses_too_few_runs_no_resolution_and_no_igraph(blocks, 
         ca.stable_leiden(blocks[0], 3)
     with pytest.raises(ValueError, match="at least one number"):
         ca.stable_leiden(blocks[0], resolution=[])
+    for graph in ([[0, 1], [1, 2]], np.ones((3, 3))):
+        with pytest.raises(TypeError, match=r"graph must be a SciPy sparse matrix.*networkx.Graph"):
+            ca.stable_leiden(graph)
     monkeypatch.setitem(sys.modules, "igraph", None)
     with pytest.raises(ImportError, match=r"pip install coassoc\[graph\]"):
         ca.stable_leiden(blocks[0])

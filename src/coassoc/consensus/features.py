@@ -18,6 +18,7 @@ from ..ensemble.threads import one_thread
 from ..metrics import density
 from ..metrics.profiles import ProfileMixin
 from .auto.estimator import Consensus
+from .auto.verdict import CANNOT_KNOW
 from .base import columns_by_name
 from .persist import SaveMixin
 from .registry import make_method
@@ -183,6 +184,8 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
         self.labels_ = np.asarray(self.consensus_.labels_)
         if chooses:
             self.verdict_, self.confidence_ = self.consensus_.verdict_, self.consensus_.confidence_
+            if self.verdict_.endswith(CANNOT_KNOW):
+                self.verdict_ += " coassoc.select_k(X) compares them with such data."
         self.n_clusters_ = len(np.unique(self.labels_[self.labels_ >= 0]))
         self.density_ = density(self.ensemble_, self.labels_, engine=self.engine)
         return self

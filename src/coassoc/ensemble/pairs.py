@@ -18,6 +18,11 @@ def adjacency(graph: Any, nodes: Any = None) -> Any:
     """The graph as a SciPy CSR matrix, weights where it has them; `nodes`: order of the nodes of a networkx graph."""
     from scipy.sparse import coo_array, csr_matrix  # imported when it is needed: `import coassoc` is quick
 
+    if not is_graph(graph):
+        raise TypeError(
+            f"graph must be a SciPy sparse matrix, or a graph of igraph or networkx, got {type(graph).__name__}; write "
+            "csr_matrix(array) for a full matrix, networkx.Graph(edges) for a list of edges."
+        )
     if hasattr(graph, "vcount"):  # igraph
         ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
         weights = np.ones(len(ends)) if not graph.is_weighted() else np.array(graph.es["weight"], dtype=np.float64)
