@@ -122,7 +122,8 @@ class Choice:
         if not kept:
             raise ValueError(
                 f"{name}: no column is a clustering: {reasons_of(odd)}{table.hint}. Name the columns that are "
-                "(columns=, --columns); to cluster measurements, use make_ensemble (coassoc ensemble)."
+                "(columns=, --columns); to cluster measurements, use make_ensemble (coassoc ensemble); select-k "
+                "takes them by --features."
             )
         warnings.warn(
             f"{name}: left out {reasons_of(odd)}; the clusterings are {listing(kept)}. "

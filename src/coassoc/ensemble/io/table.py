@@ -246,9 +246,8 @@ def naming(path: Path) -> Iterator[None]:
         system = isinstance(error, OSError) and (type(error) is not OSError or error.errno not in (None, errno.EINVAL))
         if system or type(error).__module__.partition(".")[0] in ("distributed", "dask", "concurrent", "asyncio"):
             raise
-        if type(error) in (TypeError, ValueError) and str(error).startswith(_CHECKED_IN_MEMORY):
-            raise ValueError(f"{path.name}: {error}") from error
-        if type(error) is ValueError:
+        in_memory = type(error) in (TypeError, ValueError) and str(error).startswith(_CHECKED_IN_MEMORY)
+        if in_memory or type(error) is ValueError:
             if path.name in str(error):
                 raise
             raise ValueError(f"{path.name}: {error}") from error
