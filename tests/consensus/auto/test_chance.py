@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
 from benchmarks.truth_families import noise_ensemble
-from coassoc.consensus.auto.chance import check_support
+from coassoc.consensus.auto.chance import support_and_scores
 
 
 def weak(seed, n, share, p=30, k=4):
@@ -19,7 +19,7 @@ def weak(seed, n, share, p=30, k=4):
 
 
 def supported(table):
-    return check_support(ca.Ensemble(table)).supported
+    return support_and_scores(ca.Ensemble(table))[0].supported
 
 
 def test_weak_but_clear_agreement_is_seen_and_used():
@@ -91,7 +91,7 @@ def test_fine_members_on_few_items_are_told_from_random_ones():
     truth = rng.integers(0, 100, 1000)
     good = [np.where(rng.random(1000) < 0.2, rng.integers(0, 100, 1000), truth) for _ in range(5)]
     bad = [rng.integers(0, 100, 1000) for _ in range(5)]
-    found = check_support(ca.Ensemble(np.stack(good + bad, axis=1)))
+    found = support_and_scores(ca.Ensemble(np.stack(good + bad, axis=1)))[0]
     assert found.supported and found.used.tolist() == [True] * 5 + [False] * 5
 
 

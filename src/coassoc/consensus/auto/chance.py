@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincc
 
-from ...core.counts import Counts, Layout
+from ...core.counts import Layout
 from ...core.densities import density_from_counts
 from ...ensemble import Ensemble
 from ...metrics.counting import ZeroEffort, mean_with_others, member_counts, nmi_from_counts
@@ -107,25 +107,18 @@ def find_used(pairs: MemberPairs, different: np.ndarray) -> np.ndarray:
     return used
 
 
-def check_support(ensemble: Ensemble, engine: Any = "auto") -> Support:
-    """Whether the clusterings of an ensemble agree beyond chance: one overlap pass."""
-    return find_support(compare_members(_tables(ensemble, engine), Layout.of(ensemble)))
-
-
 def support_and_scores(ensemble: Ensemble, engine: Any = "auto") -> tuple[Support, ZeroEffort, ZeroEffort]:
-    """The same, with the NMI and the density of single clusterings (see `zero_effort`), all from one pass."""
+    """Whether the clusterings of an ensemble agree beyond chance, and the NMI and the density of single ones.
+
+    All from one overlap pass; see `zero_effort`.
+    """
     nmi, density, equal = [], [], np.ones(ensemble.n_partitions)
 
-    def score(counts: Counts) -> None:
-        nmi.append(nmi_from_counts(counts))
-        density.append(density_from_counts(counts, equal))
+    def tables() -> Iterator[np.ndarray]:
+        for counts in member_counts(ensemble, None, engine):
+            nmi.append(nmi_from_counts(counts))
+            density.append(density_from_counts(counts, equal))
+            yield counts.alpha
 
-    support = find_support(compare_members(_tables(ensemble, engine, score), Layout.of(ensemble)))
+    support = find_support(compare_members(tables(), Layout.of(ensemble)))
     return support, ZeroEffort.of(mean_with_others(np.array(nmi))), ZeroEffort.of(np.array(density))
-
-
-def _tables(ensemble: Ensemble, engine: Any, see: Any = None) -> Iterator[np.ndarray]:
-    for counts in member_counts(ensemble, None, engine):
-        if see is not None:
-            see(counts)
-        yield counts.alpha
