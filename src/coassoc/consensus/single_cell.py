@@ -20,6 +20,10 @@ from .leiden import stable_leiden as stable_communities
 __all__ = ["consensus", "stable_leiden"]
 
 
+def __dir__() -> list[str]:  # what `coassoc.tl` completes
+    return __all__
+
+
 def consensus(
     adata: Any,
     keys: str | Sequence[str],

@@ -15,6 +15,12 @@ from ..metrics.counting import contingency
 from .axes import axes_or_new, distinct_colours
 
 __all__ = ["confidence", "resolutions"]
+
+
+def __dir__() -> list[str]:  # what `coassoc.pl` completes
+    return __all__
+
+
 _BASES = ("X_umap", "X_tsne", "X_draw_graph_fa", "X_pca")
 _PAGE = 10.0  # inches that a drawing is high at most
 _KEY_ROWS = 20  # clusters in a column of the key
