@@ -96,7 +96,7 @@ def test_estimators_have_it():
         (np.full((4, 2), "a"), None, TypeError, "pass categories in a data frame"),
         (np.zeros((4, 2)), ["a"], ValueError, r"one entry per feature \(2\), got 1"),
         (pd.DataFrame({"a": [1] * 4}), ["a", "b"], ValueError, "one entry per feature"),
-        (np.zeros((3, 2)), None, ValueError, r"one entry per item \(3\), got 4"),
+        (np.zeros((3, 2)), None, ValueError, "a row for each of the 4 items, got 3"),
         (pd.DataFrame(index=range(4)), None, ValueError, "at least one column"),
     ],
 )

@@ -193,3 +193,8 @@ def test_tidy_tables_go_into_a_frame():
     partitions = pd.DataFrame(partition_table(ENSEMBLE, labels))
     assert partitions["labelled_share"].tolist() == (TABLE >= 0).mean(axis=0).tolist()
     assert partitions["nmi_with_consensus"].tolist() == ca.partition_nmi(ENSEMBLE, labels).tolist()
+
+
+def test_features_of_other_items_are_refused_before_the_fit():
+    with pytest.raises(ValueError, match="features must have a row for each of the 90 items, got 89"):
+        summarize(ENSEMBLE, features=np.zeros((89, 2)))

@@ -50,7 +50,8 @@ def profile(labels: Any, X: Any, feature_names: Sequence[str] | None = None, *, 
     (['age', 'age'], [1.5, 8.5], [8.5, 1.5])
     """
     names, values = _feature_matrix(X, feature_names)
-    codes, k = check_labels(labels, values.shape[0])
+    codes, k = check_labels(labels, None)
+    check_rows(values, len(codes), "X")
     shift, counts, sums, squares = _moments(values, codes, k)
     inside, within = _mean_and_spread(counts, sums, squares)
     rest, beyond = _mean_and_spread(*(moment.sum(axis=0) - moment for moment in (counts, sums, squares)))
@@ -105,6 +106,13 @@ def _moments(values: Any, codes: np.ndarray, k: int) -> tuple[Any, np.ndarray, n
     shift = np.nan_to_num(shift)
     moved = np.where(known, values - shift, 0.0)
     return shift, member @ known.astype(np.float64), member @ moved, member @ moved**2
+
+
+def check_rows(features: Any, n_items: int, name: str = "features") -> None:
+    """Refuse features of fewer or more items."""
+    n_rows = features.shape[0] if hasattr(features, "shape") else len(features)
+    if n_rows != n_items:
+        raise ValueError(f"{name} must have a row for each of the {n_items} items, got {n_rows}.")
 
 
 def _mean_and_spread(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ from ..metrics import align_labels, item_consensus, order_by_size, pairwise_nmi
 from ..metrics.counting import contingency, counts_of
 from ..metrics.labels import check_labels
 from ..metrics.membership import ItemConsensus
+from ..metrics.profiles import check_rows
 from ..metrics.profiles import profile as describe_clusters
 from .blocks import Blocks, typical_first
 from .comparison import MethodScores, known_classes, left_out_nmi, sampled_rows, score, timed_fit
@@ -177,6 +178,8 @@ def summarize(
     # More than 60 lines: one part of the report after the other.
     say = progress or (lambda text: None)
     ensemble = read_ensemble(X) if isinstance(X, (str, PathLike)) else check_ensemble(X)
+    if features is not None:
+        check_rows(features, ensemble.n_samples)
     if labels is None and np.ndim(n_clusters) == 1 and np.size(n_clusters) == ensemble.n_samples:
         labels, n_clusters = n_clusters, None  # summarize(ensemble, labels)
     say("consensus")

@@ -13,6 +13,7 @@ from ...core.counts import Layout
 from ...engines import Engine, Rows
 from ...ensemble import Ensemble
 from ...metrics.counting import member_tables
+from ...metrics.profiles import check_rows
 from ..micro import MICRO_PASSES, MicroClusters, local_rows, micro_clusters, sampled_codes
 from .camps import find_camps
 from .candidates import CANDIDATES, MicroFits
@@ -104,6 +105,5 @@ def _fit_micro(
 def check_features(features: Any, n_items: int) -> Any:
     """Numbers, one row for each item."""
     X = check_array(features, accept_sparse="csr", input_name="features")
-    if X.shape[0] != n_items:
-        raise ValueError(f"features must have a row for each of the {n_items} items, got {X.shape[0]}.")
+    check_rows(X, n_items)
     return X
