@@ -59,6 +59,10 @@ def test_nodes_of_a_networkx_graph_are_matched_by_name():
     ens = ca.Ensemble.from_communities([[{"a", "b"}, {"c"}]], nodes=["c", "a", "b"])
     graph = nx.Graph([("a", "b"), ("b", "c")])
     assert ens.coassociation(graph).toarray().tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
+    with pytest.raises(ValueError, match="a node for each item; 1 are absent, such as 'c'"):
+        ens.coassociation(nx.Graph([("a", "b")]))
+    with pytest.raises(ValueError, match="one node per item, got 4 nodes and 3 items"):
+        ens.coassociation(nx.Graph([("a", "b"), ("c", "d")]))
 
 
 def test_a_stored_ensemble_has_pairs(tmp_path, ensemble):

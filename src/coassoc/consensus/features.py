@@ -168,7 +168,7 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
         clusterers = check_clusterers(self.clusterer, self.n_init)
         fractions = self.feature_fraction, self.sample_fraction
-        recipe = plan(X.shape, self.base_n_clusters, k, clusterers, *fractions, "missing", None)
+        recipe = plan(X.shape, self.base_n_clusters, k, clusterers, *fractions, "missing", None, "base_n_clusters")
         seeds = partition_seeds(seed, n_partitions)
         vectors, self.base_models_, self.base_features_ = [], [], []
         for labels, model, columns in run_partitions(fit_partition, X, recipe, seeds, self.n_jobs):

@@ -433,6 +433,7 @@ def plan(
     sample_fraction: float,
     unsampled: str,
     fit_sample: int | None,
+    name: str = "n_clusters",
 ) -> Recipe:
     n_samples, n_features = shape
     _check_fraction(feature_fraction, "feature_fraction")
@@ -453,28 +454,30 @@ def plan(
                     f"{type(estimator).__name__} has no predict, so the rows it was not fitted on cannot be labelled; "
                     "use unsampled='missing' or another clusterer."
                 )
-    low, high = _check_range(n_clusters, n_classes, n_samples, n_rows)
+    low, high = _check_range(n_clusters, n_classes, n_samples, n_rows, name)
     return Recipe(clusterers, low, high, math.ceil(feature_fraction * n_features), n_rows, predict_rest)
 
 
-def _check_range(n_clusters: Any, n_classes: int | None, n_samples: int, n_rows: int) -> tuple[int, int]:
-    """Both ends of the range that k is drawn from."""
+def _check_range(
+    n_clusters: Any, n_classes: int | None, n_samples: int, n_rows: int, name: str
+) -> tuple[int, int]:  # fmt: skip
+    """Both ends of the range that k is drawn from, given by the user as the argument `name`."""
     if n_clusters is None:
         low = 2 if n_classes is None else check_integer(n_classes, "n_classes")
         high = min(math.isqrt(n_samples), 100, n_rows)
         # few rows, many classes: the range of the paper would be empty
         low, high = min(low, n_rows), max(high, min(low, n_rows))
     elif isinstance(n_clusters, (tuple, list)) and len(n_clusters) == 2:
-        low = check_integer(n_clusters[0], "n_clusters[0]")
-        high = check_integer(n_clusters[1], "n_clusters[1]")
+        low = check_integer(n_clusters[0], f"{name}[0]")
+        high = check_integer(n_clusters[1], f"{name}[1]")
         if low > high:
-            raise ValueError(f"n_clusters must be a range (low, high) with low <= high, got {n_clusters!r}.")
+            raise ValueError(f"{name} must be a range (low, high) with low <= high, got {n_clusters!r}.")
     elif isinstance(n_clusters, numbers.Integral):
-        low = high = check_integer(n_clusters, "n_clusters")
+        low = high = check_integer(n_clusters, name)
     else:
-        raise TypeError(f"n_clusters must be None, an integer or a pair (low, high), got {n_clusters!r}.")
+        raise TypeError(f"{name} must be None, an integer or a pair (low, high), got {n_clusters!r}.")
     if high > n_rows:
-        raise ValueError(f"n_clusters goes up to {high}, but each clustering is fitted on {n_rows} rows only.")
+        raise ValueError(f"{name} goes up to {high}, but each clustering is fitted on {n_rows} rows only.")
     return low, high
 
 

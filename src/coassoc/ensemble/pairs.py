@@ -33,6 +33,11 @@ def adjacency(graph: Any, nodes: Any = None) -> Any:
     elif not hasattr(graph, "tocsr"):
         from networkx import to_scipy_sparse_array
 
+        absent = [node for node in (() if nodes is None else nodes) if node not in graph]
+        if absent:
+            raise ValueError(f"graph must have a node for each item; {len(absent)} are absent, such as {absent[0]!r}.")
+        if nodes is not None and len(graph) > len(nodes):
+            raise ValueError(f"graph must have one node per item, got {len(graph)} nodes and {len(nodes)} items.")
         graph = to_scipy_sparse_array(graph, nodelist=None if nodes is None else list(nodes), dtype=np.float64)
     if graph.shape[0] != graph.shape[1]:
         raise ValueError(f"graph must be square, one row and one column per item, got shape {graph.shape}.")
