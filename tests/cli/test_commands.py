@@ -16,6 +16,7 @@ import pytest
 import coassoc as ca
 from coassoc.cli import main
 from coassoc.cli.terminal import Progress
+from coassoc.consensus.auto import evidence
 from coassoc.report.plain_text import seconds
 
 RNG = np.random.default_rng(4)
@@ -224,6 +225,17 @@ def test_report_takes_categories_and_ids_of_features_and_excludes_their_columns(
     assert inside[0, "x"] == pytest.approx(items.mean(), rel=1e-5)
     assert inside[0, "colour=red"] == pytest.approx((items % 2).mean(), rel=1e-5)
     assert inside[0, "y"] == pytest.approx((items % 5)[items % 5 > 0].mean(), rel=1e-5)
+
+
+def test_fit_says_what_the_verdict_says_where_a_sample_is_compared(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(evidence, "MOST_COMPARED", 25)
+    rng = np.random.default_rng(0)
+    weak = np.where(rng.random((1000, 3)) < 0.6, rng.integers(0, 4, (1000, 3)), np.arange(1000)[:, None] % 4)
+    np.save(tmp_path / "weak.npy", weak)
+    told = json.loads(run(capsys, "fit", tmp_path / "weak.npy", "--json"))
+    assert told["supported"] is told["chance"]["exceeded"] is False and told["verdict"].startswith("No consensus")
+    assert f"(p = {told['chance']['p_value']:.2g})" in told["verdict"]
+    assert json.loads(run(capsys, "fit", tmp_path / "weak.npy", "-m", "kmeans", "--json"))["chance"]["exceeded"] is True
 
 
 def test_random_partitions_are_no_more_than_chance(tmp_path, capsys):

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,8 @@ def summary(
 
     counts = fitted_counts(model, ensemble, labels, order, engine)
     support, zero_nmi, zero_density = support_and_scores(ensemble, engine)
+    if hasattr(model, "p_value_"):  # tested on a sample of many items; say what the verdict says
+        support = replace(support, supported=model.supported_, p_value=model.p_value_)
     equal = np.ones(ensemble.n_partitions)
     scores: dict[str, Any] = {
         "density": density_from_counts(counts, equal),

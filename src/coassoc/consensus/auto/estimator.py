@@ -129,6 +129,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
     supported_ : bool or None
         Whether the clusterings agree beyond chance; None where that cannot be told: fewer than 20 items, or no two
         clusterings that differ.
+    p_value_ : float
+        Probability that independent clusterings agree as much: of one test over all pairs, on at most 20,000 items.
     verdict_ : str
         A few sentences with the numbers behind them.
     confidence_ : ndarray of shape (n_samples,)
@@ -332,6 +334,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         """Set what supports the answer; the share of items that are placed surely."""
         support, pairs = evidence.support, evidence.pairs
         self.method_, self.supported_, self.camps_ = answer.method, support.supported, evidence.camps
+        self.p_value_ = support.p_value
         refitted = answer.method, answer.k, evidence.least, answer.by_library
         self.stability_ = float("nan") if support.alone else evidence.refits.stability(*refitted)
         used_copies = np.isin(pairs.copy_of, np.flatnonzero(support.used))
