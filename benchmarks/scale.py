@@ -170,7 +170,7 @@ def dask_fits(args: argparse.Namespace, path: str, rows: int) -> None:
                     worked, stolen = machine_seconds() - all_busy
                     row["others"] = round(worked - row["client"] - sum(row["busy"]), 2)  # programs that disturb
                     row["stolen"] = round(stolen, 2)
-                row["chunks"] = model.labels_.numblocks[0]
+                row["chunks"], row["cores"] = model.labels_.numblocks[0], os.cpu_count()
                 labels[n_workers] = model.labels_.compute()
                 del model
             print(json.dumps({"engine": "dask", "workers": n_workers, "rows": rows, **row}), flush=True)
@@ -178,13 +178,17 @@ def dask_fits(args: argparse.Namespace, path: str, rows: int) -> None:
 
 
 def model(args: argparse.Namespace) -> None:
-    """Seconds of a pass = items · t / workers + o + b · chunks, by least squares of relative errors."""
+    """Seconds of a pass = items · t / workers + o + b · chunks, by least squares of relative errors.
+
+    Workers on one machine count up to its cores.
+    """
     with open(args.path) as lines:
         runs = [run for run in map(json.loads, lines) if run.get("engine") == "dask"]
     if not runs:
         raise SystemExit(f"{args.path} holds no runs of `dask`.")
     seconds = np.array([run["seconds_per_pass"] for run in runs])
-    terms = np.array([(run["rows"] / run["workers"], 1.0, run["chunks"]) for run in runs])
+    at_once = [min(run["workers"], run.get("cores", run["workers"])) for run in runs]
+    terms = np.array([(run["rows"] / c, 1.0, run["chunks"]) for run, c in zip(runs, at_once)])
     fitted, _ = nnls(terms / seconds[:, None], np.ones(len(runs)))
     errors = terms @ fitted / seconds - 1.0
     t, o, b = fitted.tolist()
