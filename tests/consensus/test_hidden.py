@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -15,16 +17,17 @@ def by_sets(table: np.ndarray, labels: np.ndarray) -> list[tuple[int, int, int]]
     def sets(column):
         return [set(np.flatnonzero(column == c).tolist()) for c in range(column.max() + 1)]
 
-    def jaccard(a, b):
-        return len(a & b) / len(a | b)
+    def same(a, b):
+        return 2 * len(a & b) >= len(a) and 2 * len(a & b) >= len(b)
 
-    finer = [j for j in range(table.shape[1]) if table[:, j].max() > labels.max()]
+    k = labels.max() + 1
+    finer = [j for j in range(table.shape[1]) if k < table[:, j].max() + 1 <= 2.5 * k]
     found = []
     for j in finer:
         for c, items in enumerate(sets(table[:, j])):
-            n_found = sum(any(jaccard(items, other) >= 0.5 for other in sets(table[:, i])) for i in finer)
-            small = 5 <= len(items) < 0.25 * len(labels) / (labels.max() + 1)
-            if small and 2 * n_found > len(finer) and all(jaccard(items, one) < 0.5 for one in sets(labels)):
+            n_found = sum(any(same(items, other) for other in sets(table[:, i])) for i in finer)
+            small = 5 <= len(items) < len(labels) * min(0.25 / k, 0.5 / (table[:, j].max() + 1))
+            if small and 2 * n_found > len(finer) > 1 and not any(same(items, one) for one in sets(labels)):
                 found.append((j, c, n_found))
     return found
 
@@ -45,7 +48,7 @@ def test_they_are_those_of_a_search_over_sets(seed):
     for j, c, _ in wanted:
         items = table[:, j] == c
         mine = [table[:, one.partition] == one.code for one in found]
-        assert any((items & other).sum() >= 0.5 * (items | other).sum() for other in mine)
+        assert any(2 * (items & other).sum() >= max(items.sum(), other.sum()) for other in mine)
     for one in found:
         items = table[:, one.partition] == one.code
         assert one.size == items.sum() and one.inside == np.bincount(labels[items]).argmax() and one.n_finer == 5
@@ -57,7 +60,36 @@ def test_an_answer_that_has_them_hides_none():
     table = np.column_stack([np.where(rng.random(250) < 0.02, 0, kind) for _ in range(5)] + [np.arange(250) % 6] * 2)
     assert hidden_clusters(table, kind) == []
     (one,) = hidden_clusters(np.column_stack([table[:, :5], np.minimum(kind, 2)]), np.minimum(kind, 2))
-    assert one.size in (9, 10) and one.inside == 2 and "of the 5 clusterings" in str(one)
+    assert one.size in (9, 10) and one.inside == 2 and "of the 5 finer clusterings" in str(one)
     assert hidden_clusters(np.full((20, 2), 1), np.zeros(20, int)) == []
     ensemble = ca.Ensemble(np.where(rng.random(table.shape) < 0.1, -1, table))
     assert hidden_clusters(ensemble, np.where(kind == 1, -1, kind)) is not None  # labels may be missing
+
+
+def test_clusterings_far_finer_than_the_answer_say_nothing_about_small_clusters():
+    rng = np.random.default_rng(1)
+    fine = np.arange(600) // 20  # thirty equal groups, in each of six clusterings
+    table = np.column_stack([np.where(rng.random(600) < 0.02, rng.integers(30, size=600), fine) for _ in range(6)])
+    assert hidden_clusters(table, fine // 15) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_verdict_names_a_rare_type_that_two_thirds_of_the_clusterings_find(seed):
+    rng = np.random.default_rng(seed)
+    kind = np.sort(rng.integers(8, size=3000))
+    rare = rng.choice(np.flatnonzero(kind == 0), 25, replace=False)
+    columns = []
+    for j in range(20):
+        own = kind.copy()
+        own[rare] = 8 if j < 14 else 0
+        strays = rng.random(3000) < 0.05
+        own[strays] = rng.integers(own.max() + 1, size=strays.sum())
+        columns.append(own)
+    table = np.column_stack(columns)
+    answer = ca.Consensus(random_state=0).fit(table)
+    told = re.search(r"(\d+) items of cluster (\d) are a cluster of their own in (\d+) of 14 finer", answer.verdict_)
+    assert told and 30 <= int(told[1]) <= 55 and int(told[2]) == np.bincount(answer.labels_[rare]).argmax()
+    renamed = table[:, rng.permutation(20)]
+    assert ca.Consensus(random_state=0).fit(renamed).verdict_ == answer.verdict_
+    assert "of their own" not in ca.Consensus(9, random_state=0).fit(table).verdict_
+    assert "of their own" not in ca.Consensus(min_cluster_size=100, random_state=0).fit(table).verdict_

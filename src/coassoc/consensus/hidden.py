@@ -12,9 +12,10 @@ from ..ensemble import check_ensemble
 from ..metrics.counting import member_tables
 from ..metrics.labels import check_labels
 
-_SAME = 0.5  # Jaccard index from which two clusters count as one
 _LEAST_ITEMS = 5
 _LARGEST = 0.25  # a small cluster has less than this share of the mean size of the answer's clusters
+_LARGEST_OWN = 0.5  # and less than this share of the mean size in its own clustering
+_MUCH_FINER = 2.5  # clusterings with more than this many times the answer's clusters cut all of them into small ones
 _MOST = 5  # clusters that are named
 
 
@@ -27,13 +28,13 @@ class HiddenCluster:
     partition: int  # position of a clustering that has it
     code: int  # and its number there
     n_found: int  # finer clusterings that have it
-    n_finer: int  # clusterings with more clusters than the answer
+    n_finer: int  # clusterings with more clusters than the answer, and at most 2.5 times as many
     name: str  # of that clustering and of the cluster in it
 
     def __str__(self) -> str:
         return (
             f"{self.size:,} items of cluster {self.inside} are a cluster of their own in {self.n_found} of the "
-            f"{self.n_finer} clusterings with more clusters than the answer ({self.name})."
+            f"{self.n_finer} finer clusterings ({self.name})."
         )
 
 
@@ -43,7 +44,7 @@ def hidden_clusters(X: Any, labels: Any, *, engine: Any = "auto") -> list[Hidden
     Parameters
     ----------
     X : Ensemble or label table of shape (n_samples, n_partitions)
-        The clusterings.
+        The clusterings. The finer ones have more clusters than `labels`, and at most 2.5 times as many.
     labels : array-like of shape (n_samples,)
         Their consensus.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -52,8 +53,9 @@ def hidden_clusters(X: Any, labels: Any, *, engine: Any = "auto") -> list[Hidden
     Returns
     -------
     list of HiddenCluster
-        At most five, those found by most clusterings first. Clusters are the same from a Jaccard index of 0.5 on;
-        small is less than a quarter of the mean size of the clusters of `labels`, and at least five items.
+        At most five, those found by most clusterings first. Two clusters are the same when at least half of the items
+        of each are in the other. A small one has at least five items, less than a quarter of the mean size of the
+        clusters of `labels`, and less than half of that of its own clustering.
 
     Examples
     --------
@@ -62,31 +64,33 @@ def hidden_clusters(X: Any, labels: Any, *, engine: Any = "auto") -> list[Hidden
     >>> coarse = np.repeat([0, 1], [50, 50])
     >>> fine = np.repeat([0, 1, 2], [50, 43, 7])
     >>> print(*hidden_clusters(np.column_stack([coarse, fine, fine]), coarse))
-    7 items of cluster 1 are a cluster of their own in 2 of the 2 clusterings with more clusters than the answer (...).
+    7 items of cluster 1 are a cluster of their own in 2 of the 2 finer clusterings (cluster 2 of 1).
     """
     ensemble = check_ensemble(X)
     codes, k = check_labels(labels, ensemble.n_samples)
-    finer = np.flatnonzero(ensemble.n_clusters > k)
+    finer = np.flatnonzero((ensemble.n_clusters > k) & (ensemble.n_clusters <= _MUCH_FINER * k))
     sizes, offsets = ensemble.sizes, ensemble.offsets
-    largest = _LARGEST * (codes >= 0).sum() / k
-    found: list[tuple[int, int, int, np.ndarray]] = []
+    n_items, in_answer = (codes >= 0).sum(), np.bincount(codes[codes >= 0], minlength=k)
+    limit = n_items * np.minimum(_LARGEST / k, _LARGEST_OWN / ensemble.n_clusters)
+    known: list[tuple[int, int, int, int, np.ndarray]] = []
     with resolve(engine, ensemble).load(ensemble) as rows:
-        for j, shared in zip(finer.tolist(), member_tables(ensemble, rows, finer.tolist())):
+        for j, overlap in zip(finer.tolist(), member_tables(ensemble, rows, finer.tolist())):
             own = sizes[offsets[j] : offsets[j + 1]]
-            best = np.maximum.reduceat(shared / np.maximum(sizes[:, None] + own - shared, 1), offsets[:-1], axis=0)
-            n_found = (best[finer] >= _SAME).sum(axis=0)
-            small = (own >= _LEAST_ITEMS) & (own < largest) & (2 * n_found > len(finer))
-            found += [(int(n_found[c]), j, c, shared[:, c]) for c in np.flatnonzero(small).tolist()]
-    found.sort(key=lambda one: (-one[0], one[1], one[2]))
-    hidden: list[HiddenCluster] = []
-    for n_found, j, c, shared in found:
-        mine, size = ensemble.partition(j) == c, int(sizes[offsets[j] + c])
-        inside = np.bincount(codes[mine & (codes >= 0)], minlength=k)
-        in_answer = (inside / (np.bincount(codes[codes >= 0], minlength=k) + size - inside)).max()
-        known = [offsets[one.partition] + one.code for one in hidden]
-        if in_answer < _SAME and all(shared[f] < _SAME * (sizes[f] + size - shared[f]) for f in known):
+            small = np.flatnonzero((own >= _LEAST_ITEMS) & (own < limit[j]))
+            if len(finer) > 1 and len(small):
+                same = _same(overlap[:, small], sizes[:, None], own[small])
+                n_found = np.logical_or.reduceat(same, offsets[:-1], axis=0)[finer].sum(axis=0)
+                known += [(-int(n_found[i]), -int(own[c]), j, c, same[:, i])
+                          for i, c in enumerate(small.tolist()) if 2 * n_found[i] > len(finer)]  # fmt: skip
+    hidden: dict[int, HiddenCluster] = {}
+    for n_found, size, j, c, same in sorted(known, key=lambda one: one[:4]):
+        inside = np.bincount(codes[(ensemble.partition(j) == c) & (codes >= 0)], minlength=k)
+        if not _same(inside, in_answer, -size).any() and not same[list(hidden)].any() and len(hidden) < _MOST:
             name = f"cluster {ensemble.categories[j][c]} of {ensemble.names[j]}"
-            hidden.append(HiddenCluster(size, int(inside.argmax()), j, c, n_found, len(finer), name))
-        if len(hidden) == _MOST:
-            break
-    return hidden
+            hidden[offsets[j] + c] = HiddenCluster(-size, int(inside.argmax()), j, c, -n_found, len(finer), name)
+    return list(hidden.values())
+
+
+def _same(overlap: np.ndarray, sizes: np.ndarray, others: Any) -> np.ndarray:
+    """Whether clusters of these sizes, with so many items in common, hold at least half of each other."""
+    return 2 * overlap >= np.maximum(sizes, others)

@@ -156,7 +156,7 @@ def findings(s: Summary) -> list[tuple[str, str]]:
         sentences.append(("note", text))
     if supported and s.hidden:
         small = "; ".join(f"{one.size:,} items of cluster {one.inside} ({one.name})" for one in s.hidden)
-        text = "Small clusters that most clusterings with more clusters share, and this consensus does not have: "
+        text = "Small clusters that most finer clusterings share, and this consensus does not have: "
         sentences.append(("warn", text + small + "."))
     elsewhere = float((s.item_consensus.margin <= 0)[s.labels >= 0].mean())
     if supported and facts["n_clusters"] > 1 and elsewhere > 0:

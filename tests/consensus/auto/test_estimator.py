@@ -315,3 +315,10 @@ def test_fine_members_find_shapes():
     answer = fit(np.stack(members, axis=1))
     assert answer.n_clusters_ == 2 and adjusted_rand_score(moon, answer.labels_) > 0.95
     assert "Each of them has more clusters" in answer.verdict_
+
+
+def test_the_share_of_sure_items_is_not_rounded_up():
+    table, _ = planted(0, n=400, noise=0.12)
+    answer = ca.Consensus(random_state=0).fit(table)
+    sure = 100.0 * (answer.confidence_ >= np.float32(0.85)).mean()
+    assert 99.5 < sure < 100 and " 99 % of the items are placed surely" in answer.verdict_

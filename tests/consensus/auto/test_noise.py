@@ -25,6 +25,9 @@ def test_items_that_most_leave_out_have_no_cluster(table):
     assert (model.labels_[:10] == -1).all() and (model.confidence_[:10] == 0).all()
     assert (model.labels_[10:] == plain.labels_[10:]).all() and (plain.labels_ >= 0).all()
     assert (model.cluster_sizes_ == np.bincount(model.labels_[10:])).all()
+    sure = (model.confidence_[10:] >= 0.85).mean()
+    assert "10 items are noise, and in no cluster." in model.verdict_
+    assert f"{int(100 * sure)} % of the items with a cluster are placed surely" in model.verdict_
     assert (ca.Consensus(noise=0.2, random_state=0).fit(table).labels_[:20] == -1).all()
     assert (ca.Consensus(noise=0.75, random_state=0).fit(table).labels_ >= 0).all()  # more than the share
 

@@ -20,7 +20,9 @@ from ...ensemble.io.coding import is_dask
 from ...ensemble.threads import one_thread
 from ...metrics.labels import check_copies, fill_missing
 from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, on_host
+from ..hidden import hidden_clusters
 from ..merge import merged_counts
+from ..micro import local_rows
 from ..registry import find_method, make_method
 from ..starts import warn_if_fewer
 from .candidates import CANDIDATES, LINKAGES, MicroFits
@@ -256,9 +258,11 @@ class Consensus(PredictMixin, ConsensusEstimator):
             self.k_curves_ = {"ks": number.ks, "score": number.score, **number.curves}
             sure = self._store_support(rows, ensemble, evidence, answer)
             self._store_alternatives(evidence, number, answer, methods)
-            self._store_verdict(evidence, number, asked, answer, sure)
+            n_noise = 0
             if self.noise is not None:
-                mark_noise(self, ensemble, on_host(sample_weight) if sample_weight is not None else None)
+                copies = on_host(sample_weight) if sample_weight is not None else None
+                n_noise, sure = mark_noise(self, ensemble, copies)
+            self._store_verdict(evidence, number, asked, answer, sure, n_noise)
 
     def _smallest_cluster(self) -> int:
         """Items that a group must have to be a cluster."""
@@ -384,8 +388,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
             add(fits, evidence.refits, name, other)
 
     def _store_verdict(
-        self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, answer: _Answer, sure: float
-    ) -> None:
+        self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, answer: _Answer, sure: float,
+        n_noise: int,
+    ) -> None:  # fmt: skip
         notes, k, support = [], answer.k, evidence.support
         others = [str(other) for other in number.runners_up]
         own = evidence.n_clusters[support.used]
@@ -402,8 +407,29 @@ class Consensus(PredictMixin, ConsensusEstimator):
         absorbed = evidence.fits.n_absorbed(answer.method, k, evidence.least)
         if absorbed:
             notes.append(f"{plural(absorbed, 'item')} in groups too small for a cluster joined the nearest.")
-        self.verdict_ = describe_answer(support, k, self.method_, self.stability_, sure, self.camps_, notes)
+        notes += self._hidden(evidence, answer)
+        if n_noise:
+            are = "is" if n_noise == 1 else "are"
+            notes.append(f"{plural(n_noise, 'item')} {are} noise, and in no cluster.")
+        placed = f"{math.floor(100.0 * sure + 1e-9)} % of the items{' with a cluster' if n_noise else ''}"
+        self.verdict_ = describe_answer(support, k, self.method_, self.stability_, placed, self.camps_, notes)
         self._report(self.verdict_)
+
+    def _hidden(self, evidence: Evidence, answer: _Answer) -> list[str]:
+        """A sentence on the small cluster that most finer clusterings share and the answer does not have, if any."""
+        if evidence.support.supported is False or evidence.least > 1:
+            return []
+        used, layout, codes = np.flatnonzero(evidence.support.used), evidence.layout, evidence.sample
+        labels = self._labels_of(local_rows(codes, layout)[0])
+        hidden = hidden_clusters(Ensemble.from_codes(codes[:, used], layout.n_clusters[used]), labels)
+        if not hidden:
+            return []
+        one = hidden[0]
+        size = answer.counts.alpha[layout.offsets[used[one.partition]] + one.code].sum()
+        return [
+            f"{size:,} items of cluster {one.inside} are a cluster of their own in {one.n_found} of {one.n_finer} "
+            "finer clusterings: look at more clusters too."
+        ]
 
     def _report(self, line: str) -> None:
         if self.verbose:

@@ -22,11 +22,11 @@ def describe_answer(
     k: int,
     method: str,
     stability: float,
-    sure: float,
+    placed: str,
     camps: Sequence[np.ndarray],
     notes: Sequence[str],
 ) -> str:
-    """The sentences for an answer of k clusters; `sure` is the share of items placed surely."""
+    """The sentences for an answer of k clusters; `placed` is how many items are placed surely."""
     p, used = len(support.used), int(support.used.sum())
     by = CANDIDATES.get(method, method)
     clusters = plural(k, "cluster")
@@ -58,7 +58,7 @@ def describe_answer(
     sentences += notes
     sentences.append(
         f"Answers refitted to random halves of them have a mean adjusted Rand index of {stability:.2f}, and "
-        f"{100 * sure:.0f} % of the items are placed surely."
+        f"{placed} are placed surely."
     )
     if stability < UNSTABLE:
         sentences.append(f"Below {UNSTABLE}, other clusterings would give other clusters: do not rely on these.")
