@@ -116,13 +116,19 @@ class ConsensusEstimator(
     def _opened(self, X: Any, sample_weight: Any) -> Iterator[tuple[Ensemble, Rows, Engine]]:
         """Check the input and load it into the engine; sets ``n_features_in_`` and ``feature_names_in_``."""
         ensemble = self._check_input(X)
+        with self._loaded(ensemble, sample_weight) as (rows, engine):
+            yield ensemble, rows, engine
+
+    @contextmanager
+    def _loaded(self, ensemble: Ensemble, sample_weight: Any) -> Iterator[tuple[Rows, Engine]]:
+        """The ensemble in its engine."""
         engine = resolve(self.engine, ensemble)
         _check_memory_place(engine, sample_weight=sample_weight, init=getattr(self, "init", None))
         # finding the number of items of a stored ensemble may take a pass over the file
         copies = None if sample_weight is None else check_copies(sample_weight, ensemble.n_samples, on_gpu=True)
         with engine.load(ensemble, copies) as rows:
             self._check_n_clusters(rows.n_rows)
-            yield ensemble, rows, engine
+            yield rows, engine
 
     def _check_n_clusters(self, n_samples: int) -> None:
         """Reject more clusters than items, as scikit-learn does, unless `n_clusters` is an upper limit or no number."""

@@ -29,7 +29,7 @@ from .candidates import CANDIDATES, LINKAGES, MicroFits
 from .confidence import item_confidence
 from .evidence import Evidence, gather_evidence
 from .members import agreement
-from .noise import check_noise, mark_noise
+from .noise import check_noise, mark_noise, without_noise
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
 from .verdict import describe_answer, plural
@@ -111,8 +111,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
     min_cluster_size : int, default=1
         Smaller groups join the nearest cluster, and the verdict says how many items they have. 1 keeps every group.
     noise : float or None, default=None
-        Items that more than this share of the clusterings leave without a label get −1 and confidence 0: 0.5 for those
-        that most leave out. None labels every item that has a label in some clustering, and so does `predict`.
+        Items that more than this share of the clusterings leave without a label take no part, and get −1 and confidence
+        0: 0.5 for those that most leave out. None labels every item that has a label in some clustering, and so does
+        `predict`.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine, thread count and chunk size.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -241,10 +242,14 @@ class Consensus(PredictMixin, ConsensusEstimator):
         check_noise(self.noise)
         seed = seed_from(self.random_state)
         # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
-        with one_thread("blas"), self._opened(X, sample_weight) as (ensemble, rows, engine):
+        ensemble = self._check_input(X)
+        noisy, sample_weight, n_noise = without_noise(ensemble, self.noise, sample_weight)
+        with one_thread("blas"), self._loaded(ensemble, sample_weight) as (rows, engine):
             evidence = gather_evidence(rows, engine, asked, seed, least)
             leaf = mark_unlabelled(rows.labels(evidence.micro.labelling), ensemble)
             leaf = leaf.astype(np.int16 if evidence.micro.n_leaves < 1 << 15 else np.int32)
+            if noisy is not None:
+                leaf = np.where(noisy, leaf.dtype.type(-1), on_host(leaf))
             number = evidence.choose_k(features, None if features is None else on_host(leaf))
             k = self._number(asked, number, evidence)
             self._report(f"{evidence.micro.n_leaves} micro-clusters, {k} clusters, runners-up {number.runners_up}")
@@ -258,11 +263,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
             self.k_curves_ = {"ks": number.ks, "score": number.score, **number.curves}
             sure = self._store_support(rows, ensemble, evidence, answer)
             self._store_alternatives(evidence, number, answer, methods)
-            n_noise = 0
-            if self.noise is not None:
-                copies = on_host(sample_weight) if sample_weight is not None else None
-                n_noise, sure = mark_noise(self, ensemble, copies)
             self._store_verdict(evidence, number, asked, answer, sure, n_noise)
+            if noisy is not None:
+                mark_noise(self, noisy)
 
     def _smallest_cluster(self) -> int:
         """Items that a group must have to be a cluster."""

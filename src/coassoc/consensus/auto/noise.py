@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...metrics.labels import check_copies
 from ..base import host_ensemble, on_host
-from .confidence import SURE
 
 
 def check_noise(noise: Any) -> None:
@@ -19,20 +19,19 @@ def check_noise(noise: Any) -> None:
         raise ValueError(f"noise must be None or a share from 0 to below 1, such as 0.5, got {noise!r}.")
 
 
-def mark_noise(model: Any, ensemble: Any, copies: np.ndarray | None) -> tuple[int, float]:
-    """Take the items above the share ``model.noise`` out of the clusters; most other attributes describe all items.
+def without_noise(ensemble: Any, noise: float | None, sample_weight: Any) -> tuple[np.ndarray | None, Any, int]:
+    """Which items are above the share `noise`, if any, weights that are 0 for them, and how many they are."""
+    noisy = None if noise is None else host_ensemble(ensemble).noise_share() > noise
+    if noisy is None or not noisy.any():
+        return None, sample_weight, 0
+    if noisy.all():
+        raise ValueError(f"noise={noise!r} leaves no item: every one has no label in more clusterings; raise it.")
+    copies = check_copies(on_host(sample_weight), len(noisy)) if sample_weight is not None else None
+    copies = np.ones(len(noisy), np.int64) if copies is None else copies
+    return noisy, np.where(noisy, 0, copies), int(copies[noisy].sum())
 
-    Returns the number of items taken out, and the share of the others that are placed surely.
-    """
-    noisy = np.flatnonzero(host_ensemble(ensemble).noise_share() > model.noise)
-    labels = on_host(model.labels_).copy()
-    taken = noisy[labels[noisy] >= 0]
-    weights = np.ones(len(labels), np.int64) if copies is None else copies
-    lost = np.bincount(labels[taken], weights[taken], minlength=len(model.cluster_sizes_))
-    model.cluster_sizes_ = model.cluster_sizes_ - lost.astype(np.int64)
-    labels[taken] = -1
-    model.labels_ = labels
-    model.confidence_ = on_host(model.confidence_).copy()
-    model.confidence_[taken] = 0
-    sure = weights[model.confidence_ >= SURE].sum() / max(weights[labels >= 0].sum(), 1)
-    return int(weights[noisy].sum()), float(sure)
+
+def mark_noise(model: Any, noisy: np.ndarray) -> None:
+    """Items that took no part as noise: no cluster, no confidence."""
+    model.labels_, model.confidence_ = on_host(model.labels_).copy(), on_host(model.confidence_).copy()
+    model.labels_[noisy], model.confidence_[noisy] = -1, 0
