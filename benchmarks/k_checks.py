@@ -34,6 +34,7 @@ from .truth_families import Case
 
 SEEDS = range(10)
 INITS = ("k-means++", "random")
+CONFIDENCES = (0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -138,9 +139,9 @@ def public() -> dict[str, dict[str, Any]]:
 
 
 def confidence(ensembles: Iterable[Case]) -> dict[str, dict[str, Any]]:
-    """Share of items in the majority class of their cluster, by tenths of confidence, every ensemble counted alike."""
-    right: list[list[float]] = [[] for _ in range(10)]
-    share: list[list[float]] = [[] for _ in range(10)]
+    """Share of items in the majority class of their cluster, by confidence, every ensemble counted alike."""
+    right: list[list[float]] = [[] for _ in CONFIDENCES]
+    share: list[list[float]] = [[] for _ in CONFIDENCES]
     for case in ensembles:
         answer = ca.Consensus(case.k, random_state=0).fit(case.table)
         if not answer.supported_:  # every confidence is 0
@@ -150,18 +151,18 @@ def confidence(ensembles: Iterable[Case]) -> dict[str, dict[str, Any]]:
         shared = np.zeros((int(labels.max()) + 1, int(truth.max()) + 1), int)
         np.add.at(shared, (labels, truth), 1)
         is_right = shared.argmax(axis=1)[labels] == truth
-        tenth = np.minimum((10.0 * answer.confidence_[scored] + 1e-6).astype(int), 9)
-        for t in range(10):
-            share[t].append(float((tenth == t).mean()))
-            if (tenth == t).sum() >= 10:
-                right[t].append(float(is_right[tenth == t].mean()))
+        step = np.searchsorted(CONFIDENCES, answer.confidence_[scored] + 1e-6, side="right") - 1
+        for t in range(len(CONFIDENCES)):
+            share[t].append(float((step == t).mean()))
+            if (step == t).sum() >= 10:
+                right[t].append(float(is_right[step == t].mean()))
     return {
-        f"{t / 10:.1f} to {(t + 1) / 10:.1f}": {
+        f"{low} to {high}": {
             "items, %": f"{100 * np.mean(share[t]):.0f}",
             "right, %": f"{100 * np.mean(right[t]):.0f}" if right[t] else "–",
             "ensembles": len(right[t]),
         }
-        for t in range(10)
+        for t, (low, high) in enumerate(itertools.pairwise([*CONFIDENCES, 1]))
     }
 
 

@@ -178,7 +178,12 @@ def jobs(text: str) -> int:
 def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=0,
                         help="random seed: the same seed, the same labels (default: 0)")  # fmt: skip
-    parser.add_argument("--engine", default="auto", metavar="NAME", help="auto, native, numpy (default: auto)")
+    add_engine(parser)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    told = "auto, native, numpy, or cuda for a GPU (default: auto)"
+    parser.add_argument("--engine", default="auto", metavar="NAME", help=told)
 
 
 def whole_number(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:

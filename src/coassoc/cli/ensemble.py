@@ -63,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--id", "--id-column", metavar="NAME", help="column that names the items, kept in the output")
     option("--class-column", "--classes", metavar="NAME",
            help="column of known classes: not a feature, kept in the output")  # fmt: skip
-    option("--feature-fraction", type=float, default=1.0, help="share of the features each one sees")
-    option("--sample-fraction", type=float, default=1.0, help="share of the rows each one sees")
-    option("--predict", action="store_true", help="label the rows a clustering did not see")
+    option("--feature-fraction", type=float, default=1.0, help="share of the features that each clustering uses")
+    option("--sample-fraction", type=float, default=1.0, help="share of the rows that each clustering uses")
+    option("--predict", action="store_true", help="label the rows that a clustering left out, too")
     option("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
     option(
         "--large", action="store_true",

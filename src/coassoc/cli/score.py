@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels-file", metavar="FILE", help="file that holds that column, when it is another one")
     parser.add_argument("--items", metavar="FILE", help="also write how strongly each item belongs to its cluster")
     parser.add_argument("--force", action="store_true", help="overwrite that file if it exists")
-    parser.add_argument("--engine", default="auto", metavar="NAME", help="auto, native, numpy (default: auto)")
+    common.add_engine(parser)
 
 
 def run(args: argparse.Namespace) -> int:
