@@ -20,7 +20,6 @@ from ...ensemble.io.coding import is_dask
 from ...ensemble.threads import one_thread
 from ...metrics.labels import check_copies, fill_missing
 from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, on_host
-from ..hidden import hidden_clusters
 from ..merge import merged_counts
 from ..micro import local_rows
 from ..registry import find_method, make_method
@@ -30,9 +29,10 @@ from .confidence import item_confidence
 from .evidence import Evidence, gather_evidence
 from .members import agreement
 from .noise import check_noise, mark_noise, without_noise
+from .notes import on_copies, on_hidden, on_items, on_number
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
-from .verdict import describe_answer, plural
+from .verdict import describe_answer
 
 _MOST_ALTERNATIVES = 4  # other numbers of clusters
 _STRETCH = 1 << 24  # items counted at a time
@@ -394,45 +394,14 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self, evidence: Evidence, number: NumberOfClusters, asked: list[int] | None, answer: _Answer, sure: float,
         n_noise: int,
     ) -> None:  # fmt: skip
-        notes, k, support = [], answer.k, evidence.support
-        others = [str(other) for other in number.runners_up]
-        own = evidence.n_clusters[support.used]
-        if asked is None and support.used.sum() > 1:
-            if k < own.min():
-                notes.append(f"Each of them has more clusters (at least {own.min()}).")
-            if len(number.ks) and k == number.ks[-1] < own.max():
-                notes.append(f"No more than {k} clusters were tried; some clusterings have {own.max()}.")
-        if asked is not None and len(asked) == 1:
-            if k not in (number.k, *number.runners_up) and support.used.sum() > 1:
-                notes.append(f"The clusterings suggest {number.k}.")
-        elif others:
-            notes.append(f"Nearly as good: {' or '.join(others)}.")
-        absorbed = evidence.fits.n_absorbed(answer.method, k, evidence.least)
-        if absorbed:
-            notes.append(f"{plural(absorbed, 'item')} in groups too small for a cluster joined the nearest.")
-        notes += self._hidden(evidence, answer)
-        if n_noise:
-            are = "is" if n_noise == 1 else "are"
-            notes.append(f"{plural(n_noise, 'item')} {are} noise, and in no cluster.")
+        k, on_sample = answer.k, local_rows(evidence.sample, evidence.layout)[0]
+        notes = on_number(k, asked, number, evidence)
+        notes += on_copies(evidence, self._vocabulary.names, self.partition_ari_)
+        notes += on_hidden(evidence, self._labels_of(on_sample), answer.counts.alpha.sum(axis=1))
+        notes += on_items(evidence.fits.n_absorbed(answer.method, k, evidence.least), n_noise)
         placed = f"{math.floor(100.0 * sure + 1e-9)} % of the items{' with a cluster' if n_noise else ''}"
-        self.verdict_ = describe_answer(support, k, self.method_, self.stability_, placed, self.camps_, notes)
+        self.verdict_ = describe_answer(evidence.support, k, self.method_, self.stability_, placed, self.camps_, notes)
         self._report(self.verdict_)
-
-    def _hidden(self, evidence: Evidence, answer: _Answer) -> list[str]:
-        """A sentence on the small cluster that most finer clusterings share and the answer does not have, if any."""
-        if evidence.support.supported is False or evidence.least > 1:
-            return []
-        used, layout, codes = np.flatnonzero(evidence.support.used), evidence.layout, evidence.sample
-        labels = self._labels_of(local_rows(codes, layout)[0])
-        hidden = hidden_clusters(Ensemble.from_codes(codes[:, used], layout.n_clusters[used]), labels)
-        if not hidden:
-            return []
-        one = hidden[0]
-        size = answer.counts.alpha[layout.offsets[used[one.partition]] + one.code].sum()
-        return [
-            f"{size:,} items of cluster {one.inside} are a cluster of their own in {one.n_found} of {one.n_finer} "
-            "finer clusterings: look at more clusters too."
-        ]
 
     def _report(self, line: str) -> None:
         if self.verbose:
