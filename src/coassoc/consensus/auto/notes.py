@@ -41,7 +41,7 @@ def on_copies(evidence: Evidence, names: Sequence[str], partition_ari: np.ndarra
         return []
     return [
         f"{count} of the {p} clusterings are the same one ({names[most]}), which counts once and differs from this "
-        f"answer (adjusted Rand index {ari:.2f})."
+        f"answer (adjusted Rand index {round(ari, 2) + 0.0:.2f})."
     ]
 
 
