@@ -159,6 +159,22 @@ def test_the_default_answer_stays_on_the_gpu(make, method, missing, monkeypatch)
     assert copied[0] == copied[1]
 
 
+@pytest.mark.parametrize("method", ["auto", "kmeans"])
+def test_noise_is_marked_where_the_labels_are(make, method, monkeypatch):
+    table = noisy_table(1, 2000, p=6, missing=0.1)
+    table[:50, :5] = -1
+    settings = {"n_clusters": 4, "method": method, "noise": 0.5, "random_state": 0}
+    expected = ca.Consensus(engine=Numpy(), **settings).fit(table)
+    resident, engine, device = on_device(make, ca.Ensemble(table))
+    with monkeypatch.context() as patch:
+        as_if_on_device(make, patch, device)
+        found = ca.Consensus(engine=engine, **settings).fit(resident)
+    assert device.owns(found.labels_) and device.owns(found.confidence_)
+    np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
+    np.testing.assert_array_equal(device.get(found.confidence_), expected.confidence_)
+    assert (expected.labels_[:50] == -1).all() and found.verdict_ == expected.verdict_
+
+
 @pytest.mark.parametrize("method", ["eac", "lwea", "cspa"])
 def test_linkage_of_many_items_stays_on_the_gpu(make, method, monkeypatch):
     if method == "cspa":

@@ -28,7 +28,7 @@ from .candidates import CANDIDATES, LINKAGES, MicroFits
 from .confidence import item_confidence
 from .evidence import Evidence, gather_evidence
 from .members import agreement
-from .noise import check_noise, mark_noise, without_noise
+from .noise import check_noise, marked, without_noise
 from .notes import on_copies, on_hidden, on_items, on_number
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
@@ -249,7 +249,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
             leaf = mark_unlabelled(rows.labels(evidence.micro.labelling), ensemble)
             leaf = leaf.astype(np.int16 if evidence.micro.n_leaves < 1 << 15 else np.int32)
             if noisy is not None:
-                leaf = np.where(noisy, leaf.dtype.type(-1), on_host(leaf))
+                leaf = marked(leaf, noisy, -1)
             number = evidence.choose_k(features, None if features is None else on_host(leaf))
             k = self._number(asked, number, evidence)
             self._report(f"{evidence.micro.n_leaves} micro-clusters, {k} clusters, runners-up {number.runners_up}")
@@ -265,7 +265,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
             self._store_alternatives(evidence, number, answer, methods)
             self._store_verdict(evidence, number, asked, answer, sure, n_noise)
             if noisy is not None:
-                mark_noise(self, noisy)
+                self.labels_ = marked(self.labels_, noisy, -1)
+                self.confidence_: Any = marked(self.confidence_, noisy, 0)
 
     def _smallest_cluster(self) -> int:
         """Items that a group must have to be a cluster."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ensemble.gpu import beside
 from ...metrics.labels import check_copies
 from ..base import host_ensemble, on_host
 
@@ -31,7 +32,8 @@ def without_noise(ensemble: Any, noise: float | None, sample_weight: Any) -> tup
     return noisy, np.where(noisy, 0, copies), int(copies[noisy].sum())
 
 
-def mark_noise(model: Any, noisy: np.ndarray) -> None:
-    """Items that took no part as noise: no cluster, no confidence."""
-    model.labels_, model.confidence_ = on_host(model.labels_).copy(), on_host(model.confidence_).copy()
-    model.labels_[noisy], model.confidence_[noisy] = -1, 0
+def marked(values: Any, noisy: np.ndarray, value: int) -> Any:
+    """`values` of all items, where they are, with `value` for those that are noise."""
+    values = values.copy()
+    values[beside(noisy, values).astype(bool)] = value
+    return values
