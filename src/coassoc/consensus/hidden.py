@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engines import resolve
 from ..ensemble import check_ensemble
-from ..metrics.counting import member_tables
+from ..metrics.counting import contingency, member_tables
 from ..metrics.labels import check_labels
 
 _LEAST_ITEMS = 5
@@ -70,9 +70,9 @@ def hidden_clusters(X: Any, labels: Any, *, engine: Any = "auto") -> list[Hidden
     codes, k = check_labels(labels, ensemble.n_samples)
     finer = np.flatnonzero((ensemble.n_clusters > k) & (ensemble.n_clusters <= _MUCH_FINER * k))
     sizes, offsets = ensemble.sizes, ensemble.offsets
-    n_items, in_answer = (codes >= 0).sum(), np.bincount(codes[codes >= 0], minlength=k)
-    limit = n_items * np.minimum(_LARGEST / k, _LARGEST_OWN / ensemble.n_clusters)
-    known: list[tuple[int, int, int, int, np.ndarray]] = []
+    in_answer = np.bincount(codes[codes >= 0], minlength=k)
+    limit = in_answer.sum() * np.minimum(_LARGEST / k, _LARGEST_OWN / ensemble.n_clusters)
+    recurring: list[tuple] = []
     with resolve(engine, ensemble).load(ensemble) as rows:
         for j, overlap in zip(finer.tolist(), member_tables(ensemble, rows, finer.tolist())):
             own = sizes[offsets[j] : offsets[j + 1]]
@@ -80,14 +80,16 @@ def hidden_clusters(X: Any, labels: Any, *, engine: Any = "auto") -> list[Hidden
             if len(finer) > 1 and len(small):
                 same = _same(overlap[:, small], sizes[:, None], own[small])
                 n_found = np.logical_or.reduceat(same, offsets[:-1], axis=0)[finer].sum(axis=0)
-                known += [(-int(n_found[i]), -int(own[c]), j, c, same[:, i])
-                          for i, c in enumerate(small.tolist()) if 2 * n_found[i] > len(finer)]  # fmt: skip
+                inside = contingency(ensemble.partition(j), codes, (len(own), k))[small]
+                known = np.any(_same(inside, in_answer, own[small, None]), axis=1)
+                recurring += [(-int(n_found[i]), -int(own[c]), int(inside[i].argmax()), j, c, same[:, i])
+                              for i, c in enumerate(small.tolist())
+                              if 2 * n_found[i] > len(finer) and not known[i]]  # fmt: skip
     hidden: dict[int, HiddenCluster] = {}
-    for n_found, size, j, c, same in sorted(known, key=lambda one: one[:4]):
-        inside = np.bincount(codes[(ensemble.partition(j) == c) & (codes >= 0)], minlength=k)
-        if not _same(inside, in_answer, -size).any() and not same[list(hidden)].any() and len(hidden) < _MOST:
+    for n_found, size, place, j, c, same in sorted(recurring, key=lambda found: found[:5]):
+        if len(hidden) < _MOST and not same[list(hidden)].any():
             name = f"cluster {ensemble.categories[j][c]} of {ensemble.names[j]}"
-            hidden[offsets[j] + c] = HiddenCluster(-size, int(inside.argmax()), j, c, -n_found, len(finer), name)
+            hidden[offsets[j] + c] = HiddenCluster(-size, place, j, c, -n_found, len(finer), name)
     return list(hidden.values())
 
 

@@ -35,8 +35,9 @@ def on_number(k: int, asked: list[int] | None, number: NumberOfClusters, evidenc
 def on_copies(evidence: Evidence, names: Sequence[str], partition_ari: np.ndarray) -> list[str]:
     """The clustering that is repeated most, when it is not like the answer: copies count once."""
     pairs, copies = evidence.pairs, np.bincount(evidence.pairs.copy_of)
-    most = int(np.where(pairs.entropy[: len(copies)] > 0, copies, 0).argmax())
-    p, count, ari = len(pairs.copy_of), copies[most], partition_ari[most]
+    p, copies = len(pairs.copy_of), np.where(pairs.entropy[: len(copies)] > 0, copies, 0)
+    most = int(np.lexsort([partition_ari[: len(copies)], -copies])[0])  # of equals, the one least like the answer
+    count, ari = copies[most], partition_ari[most]
     if evidence.support.used.sum() < 2 or count < max(_LEAST_COPIES, _MANY_COPIES * p) or ari >= STABLE:
         return []
     return [
