@@ -104,3 +104,14 @@ def test_a_transposed_table_is_noticed(read):
     for table in (np.zeros((5, 300), dtype=int), [[0] * 300] * 5):
         with pytest.warns(UserWarning, match="transposed"):
             ca.Ensemble(table)
+
+
+def test_ids_in_an_array_of_text_are_warned_of_too():
+    rng = np.random.default_rng(0)
+    table = np.column_stack([[f"item{i}" for i in range(120)], *rng.integers(3, size=(3, 120)).astype(str)])
+    with pytest.warns(UserWarning, match=r"may be something else: '0' \(hardly any value repeats\)"):
+        assert ca.Ensemble(table).n_partitions == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ca.Ensemble(table[:, 1:])
+        ca.Ensemble(table[:, 1:].astype(object))

@@ -170,17 +170,22 @@ def warn_of_transposed(name: str, n_rows: int, n_columns: int) -> None:
 
 
 def warn_of_odd_columns(frame: Any) -> None:
-    """Warn when columns of a data frame are hardly clusterings; of a file they would be left out."""
-    is_frame = type(frame).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(frame.shape) == 2
-    if not is_frame or frame.shape[0] < _FRAME_ROWS:
+    """Warn when columns of a frame or an array of text are hardly clusterings; of a file they would be left out."""
+    is_frame = type(frame).__module__.split(".")[0] in ("pandas", "polars", "pyarrow")
+    is_text = isinstance(frame, np.ndarray) and frame.dtype.kind in "OSU"
+    if not (is_frame or is_text) or len(frame.shape) != 2 or frame.shape[0] < _FRAME_ROWS:
         return
-    names, columns, _ = columns_of(frame.slice(0, HEAD_ROWS) if hasattr(frame, "slice") else frame.head(HEAD_ROWS))
+    if is_text:
+        head = frame[:HEAD_ROWS]
+    else:
+        head = frame.slice(0, HEAD_ROWS) if hasattr(frame, "slice") else frame.head(HEAD_ROWS)
+    names, columns, _ = columns_of(head)
     odd = odd_columns({name: _present(column, HEAD_ROWS) for name, column in zip(names, columns)})
     odd |= dict.fromkeys(class_names([name for name in names if name not in odd]), "named like known classes")
     if odd:
         warnings.warn(
             f"partitions: these columns count as clusterings and may be something else: {reasons_of(odd)}. "
-            "If so, drop them from the frame, or make the ids its index.",
+            "If so, drop them, or make the ids the index of a frame.",
             stacklevel=4,
         )
 
