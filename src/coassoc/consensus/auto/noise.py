@@ -26,7 +26,7 @@ def without_noise(ensemble: Any, noise: float | None, sample_weight: Any) -> tup
     if noisy is None or not noisy.any():
         return None, sample_weight, 0
     if noisy.all():
-        raise ValueError(f"noise={noise!r} leaves no item: each of them lacks a label in more of the clusterings; raise it.")
+        raise ValueError(f"noise={noise!r} leaves no item: each lacks more labels than that; raise it.")
     copies = check_copies(on_host(sample_weight), len(noisy)) if sample_weight is not None else None
     copies = np.ones(len(noisy), np.int64) if copies is None else copies
     return noisy, np.where(noisy, 0, copies), int(copies[noisy].sum())
