@@ -43,7 +43,8 @@ for name, found in rows.items():
     between = np.mean([adjusted_rand_score(*pair) for pair in combinations(found, 2)])
     sizes = [len(set(labels)) for labels in found]
     print(
-        f"{name:16} {min(sizes)}-{max(sizes)} communities, ARI with the truth {with_truth:.2f}, between seeds {between:.2f}"
+        f"{name:16} {min(sizes)}-{max(sizes)} communities, ARI with the truth {with_truth:.2f}, "
+        f"between seeds {between:.2f}"
     )
 
 # %%

@@ -25,7 +25,8 @@ print(f"{len(features):,} pixels")
 
 
 # %%
-# We want eight segments to paint with; the colours suggest fewer, as the verdict says. Six runs with 6 to 14 clusters, fitted to 3,000 pixels and applied to all, then their consensus with eight segments.
+# We want eight segments to paint with; the colours suggest fewer, as the verdict says. Six runs with 6 to 14 clusters,
+# fitted to 3,000 pixels and applied to all, then their consensus with eight segments.
 # Twice, with other seeds.
 def segments(seed):
     runs = ca.make_ensemble(features, 6, n_clusters=(6, 14), n_init=1, fit_sample=3000, random_state=seed)

@@ -39,8 +39,8 @@ answer = ca.Consensus(10, random_state=0).fit(runs)
 print(answer.verdict_)
 
 # %%
-# Beside it: single runs with ten topics, and the best silhouette of twelve runs, which does as well here. We set ten topics ourselves: with short
-# documents the number is hard to find, and the verdict says when the clusterings suggest another one.
+# Beside it: single runs with ten topics, and the best silhouette of twelve runs, which does as well here. We set ten
+# topics ourselves: with short documents the number is hard to find, and the verdict says when the clusterings suggest another one.
 single = [KMeans(10, n_init=1, random_state=s).fit_predict(X) for s in range(10)]
 best = max(
     (KMeans(k, n_init=1, random_state=k).fit_predict(X) for k in range(5, 17)), key=lambda r: silhouette_score(X, r)

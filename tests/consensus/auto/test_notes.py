@@ -45,3 +45,21 @@ def test_many_copies_of_a_clustering_unlike_the_answer_are_named():
     assert "the same one" not in ca.Consensus(random_state=0).fit(np.column_stack([*others, *[first] * 4])).verdict_
     constant = np.zeros((400, 5), int)
     assert "the same one" not in ca.Consensus(random_state=0).fit(np.column_stack([*others, constant])).verdict_
+
+
+def test_of_equals_the_one_named_does_not_follow_the_columns():
+    rng = np.random.default_rng(3)
+    kind = np.repeat(np.arange(3), 200)
+    noisy = [np.where(rng.random(600) < 0.05, rng.integers(3, size=600), kind) for _ in range(6)]
+    one, other = rng.integers(3, size=600), np.where(rng.random(600) < 0.4, rng.integers(3, size=600), kind)
+    table = np.column_stack([*noisy, *[one, other] * 3])
+    rare = np.column_stack([*noisy, kind])
+    for start in (0, 200):  # two rare groups of ten, in different clusters
+        rare[start : start + 10, 2:6] = 3 + start // 200
+    renamed = np.where(rare > 2, 7 - rare, rare)
+    for first, second, words in (
+        (table, table[:, ::-1], "3 of the 12 clusterings are the same one"),
+        (rare, renamed[:, ::-1], "a cluster of their own in 4 of 4"),
+    ):
+        told = [ca.Consensus(3, random_state=0).fit(members).verdict_ for members in (first, second)]
+        assert words in told[0] and len({re.sub(r"same one \(\d+\)", "", verdict) for verdict in told}) == 1
