@@ -10,7 +10,7 @@ import pytest
 import coassoc as ca
 import oracle
 from coassoc.consensus.registry import METHODS
-from coassoc.metrics.weights import uncertainty_from_overlap
+from coassoc.metrics.membership import uncertainty_from_overlap
 
 blocks = partial(oracle.blocks, n=200, p=8)
 

@@ -8,8 +8,8 @@ from sklearn.metrics import normalized_mutual_info_score
 
 import coassoc as ca
 import oracle
-from coassoc.metrics import counting
-from coassoc.metrics.agreement import member_scores
+from coassoc.metrics import scores
+from coassoc.metrics.scores import member_scores
 
 
 def test_nmi_is_its_definition_and_scikit_learns():
@@ -53,7 +53,7 @@ def test_zero_effort_is_the_same_without_the_overlap_matrix(metric, monkeypatch)
     rng = np.random.default_rng(6)
     cases = [oracle.random_case(rng, weights=False) for _ in range(30)]
     by_overlap = [member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
-    monkeypatch.setattr(counting, "_OVERLAP_BYTES", 0)
+    monkeypatch.setattr(scores, "_OVERLAP_BYTES", 0)
     assert by_overlap == [member_scores(c.table, metric, sample_weight=c.copies).tolist() for c in cases]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import coassoc as ca
 import oracle
-from coassoc.metrics.align import count_labels, ranks_by_size
+from coassoc.metrics.labels import count_labels, ranks_by_size
 
 pairs = st.integers(1, 25).flatmap(
     lambda n: st.tuples(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.densities import cluster_densities, density_from_counts
+from ..core.counts import cluster_densities, density_from_counts
 from ..engines import Dask, Stream, resolve
 from ..engines.dask.session import on_blocks, open_client
 from ..engines.memory import available_bytes, file_array
@@ -22,9 +22,8 @@ from ..ensemble.io.coding import is_dask
 from ..ensemble.io.formats import format_called
 from ..ensemble.io.writing import joins_source, several, table_format, write_parts
 from ..metrics import nmi
-from ..metrics.align import count_labels, ranks_by_size
-from ..metrics.counting import mean_nmi
-from ..metrics.labels import check_labels
+from ..metrics.labels import check_labels, count_labels, ranks_by_size
+from ..metrics.scores import mean_nmi
 from ..report import plain_text
 from . import common
 

@@ -11,8 +11,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core.counts import Counts, Layout, ScoreTable
-from ..core.densities import cluster_densities, mean_density
+from ..core.counts import Counts, Layout, ScoreTable, cluster_densities, mean_density
 from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import is_on_gpu
@@ -20,11 +19,10 @@ from ..ensemble.frames import KINDS, as_series
 from ..ensemble.gpu import beside, known_rows, no_labels
 from ..ensemble.gpu import look_up as gpu_look_up
 from ..ensemble.io.coding import is_dask
-from ..metrics.counting import counts_of
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
 from ..metrics.membership import membership_strengths
 from ..metrics.profiles import ProfileMixin
-from ..metrics.weights import resolve_partition_weights
+from ..metrics.scores import counts_of, resolve_partition_weights
 from .persist import SaveMixin
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
-from ..core.counts import Counts, ScoreTable
-from ..core.densities import cluster_densities, density_from_counts, gain_of_split, loss_from_counts
+from ..core.counts import Counts, ScoreTable, cluster_densities, density_from_counts, gain_of_split, loss_from_counts
 from ..core.objectives import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.io.coding import is_dask

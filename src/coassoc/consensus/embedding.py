@@ -14,7 +14,7 @@ from ..core.objectives import EmbeddingObjective, lengths_of
 from ..engines import Fit, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
-from ..metrics.weights import uncertainty_from_overlap
+from ..metrics.membership import uncertainty_from_overlap
 from .eigen import leading_eigenvectors
 from .lloyd import lloyd, seed_rows, unit_weights
 from .micro import local_rows, sampled_codes

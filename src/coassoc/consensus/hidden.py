@@ -9,8 +9,8 @@ import numpy as np
 
 from ..engines import resolve
 from ..ensemble import check_ensemble
-from ..metrics.counting import contingency, member_tables
-from ..metrics.labels import check_labels
+from ..metrics.labels import check_labels, contingency
+from ..metrics.scores import member_tables
 
 _LEAST_ITEMS = 5
 _LARGEST = 0.25  # a small cluster has less than this share of the mean size of the answer's clusters

@@ -15,7 +15,7 @@ from ..core.checks import check_integer, seed_from, stream
 from ..ensemble import Ensemble
 from ..ensemble.communities import node_names
 from ..ensemble.pairs import adjacency, pair_shares
-from ..metrics.counting import counts_of
+from ..metrics.scores import counts_of
 from .base import ConsensusEstimator, host_ensemble
 
 RESOLUTIONS = (1.0, 2.0, 4.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.checks import seed_from, stream
 from ..engines import Rows
-from ..metrics.weights import THETA
+from ..metrics.membership import THETA
 from .eac import EAC
 from .embedding import Sample
 

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
-from ..core.counts import Counts
-from ..core.densities import loss_from_counts
+from ..core.counts import Counts, loss_from_counts
 from ..core.moves import AgreementObjective, AgreementState, DensityState, agreement_term, fixed_xlogx
 from ..core.objectives import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Fit, Labelling, Rows

@@ -14,7 +14,7 @@ from ..core.counts import Counts
 from ..core.objectives import EmbeddingObjective, lengths_of, round_vectors
 from ..engines import Fit
 from ..ensemble.threads import one_thread
-from ..metrics.weights import THETA
+from ..metrics.membership import THETA
 from .base import ConsensusEstimator, PredictMixin
 from .embedding import Sample, StartRows, graph_vectors
 from .graph import place_items, vote_table

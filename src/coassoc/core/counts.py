@@ -1,7 +1,8 @@
-"""The shape of an ensemble, exact counts over it, and fixed-point score tables."""
+"""The shape of an ensemble, exact counts over it, densities and losses from counts, and fixed-point score tables."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 
 # Σα² of one partition is at most (Σ copies)², which must stay inside int64
 MAX_COPIES = 3_037_000_499
+_SUM_BITS = 34  # the weights of a row's labels sum to at most 2**34 units
+_LOW_BITS = 26  # rows whose weights sum to fewer than 2**26 units may count less than they should, if items are many
 
 
 def check_total_copies(total: int) -> None:
@@ -128,3 +131,89 @@ class ScoreTable:
     @property
     def n_clusters(self) -> int:
         return self.values.shape[1]
+
+
+@dataclass(frozen=True)
+class RowShares:
+    r"""What each row counts in :math:`\sum_i h_i h_i^T / \sum_{f \in i} u_f`, in fixed point.
+
+    Base cluster f weighs `units[f]`, a whole number. A row counts ``min(2**bits // Σ units of its labels, most)`` for
+    each of its copies, and 0 without a label. The sum over all copies stays below 2**63.
+    """
+
+    units: np.ndarray  # (d,) int64, at least 1 where the weight is positive
+    bits: int
+    most: int
+    scale: float  # 1 / Σ u, for a row that counts 1
+
+    @classmethod
+    def of(cls, weights: np.ndarray, n_partitions: int, n_copies: int) -> RowShares:
+        """Shares for `weights` u >= 0 (d,) of base clusters and rows that are `n_copies` items in all."""
+        u = np.asarray(weights, dtype=np.float64)
+        unit = 2.0 ** (_SUM_BITS - 1) / (n_partitions * (float(u.max()) or 1.0))
+        units = np.where(u > 0, np.maximum(np.rint(u * unit), 1.0), 0.0).astype(np.int64)
+        bits = min(62, 62 + _LOW_BITS - max(1, n_copies).bit_length())
+        return cls(units, bits, (1 << 62) // max(1, n_copies), unit / 2.0**bits)
+
+    def of_sums(self, sums: np.ndarray) -> np.ndarray:
+        """What one copy of each row counts, given the summed units of its labels (int64)."""
+        return np.where(sums > 0, np.minimum((1 << self.bits) // np.maximum(sums, 1), self.most), 0)
+
+
+# -- densities and losses of a partition -------------------------------------------------------------------------
+
+
+def cluster_densities(counts: Counts, v: np.ndarray) -> np.ndarray:
+    """D(C) of each cluster."""
+    cells = counts.cells
+    together = weighted_columns(counts.squares - cells, v)
+    observed = weighted_columns(cells * (cells - 1), v)
+    return np.array([t / o if o > 0 else 0.0 for t, o in zip(together, observed)])
+
+
+def density_from_counts(counts: Counts, v: np.ndarray) -> float:
+    """S of the partition with these counts."""
+    return mean_density(counts.sizes, cluster_densities(counts, v))
+
+
+def mean_density(sizes: np.ndarray, densities: np.ndarray) -> float:
+    """S of clusters with these sizes and densities."""
+    n = int(sizes.sum())
+    return math.fsum((sizes * densities).tolist()) / n if n else 0.0
+
+
+def gain_of_split(sizes: np.ndarray, densities: np.ndarray, before: float) -> float:
+    """n·ΔS of splitting a cluster of density `before` into pieces of these sizes and densities."""
+    return math.fsum([*(sizes * densities).tolist(), -(float(sizes.sum()) * before)])
+
+
+def loss_from_counts(counts: Counts, v: np.ndarray) -> float:
+    """k-means loss on H of the partition with these counts."""
+    cells = counts.cells
+    kept = counts.squares / np.maximum(cells, 1)
+    # fsum is exactly rounded, so the order of partitions and clusters does not matter
+    return math.fsum((v[:, None] * np.concatenate([cells, -kept], axis=1)).ravel().tolist())
+
+
+def inter_densities(counts: Counts, v: np.ndarray) -> np.ndarray:
+    """D(C, C') for every two clusters, D(C) on the diagonal."""
+    layout, k = counts.layout, counts.n_clusters
+    together = np.zeros((k, k))
+    observed = np.zeros((k, k))
+    for j in np.argsort(v, kind="stable"):
+        block = counts.alpha[layout.offsets[j] : layout.offsets[j + 1]].astype(np.float64)
+        cell = counts.cells[j].astype(np.float64)
+        together += v[j] * (block.T @ block)
+        observed += v[j] * np.outer(cell, cell)
+    result = np.divide(together, observed, out=np.zeros((k, k)), where=observed > 0)
+    np.fill_diagonal(result, cluster_densities(counts, v))
+    return result
+
+
+def weighted_columns(values: np.ndarray, v: np.ndarray) -> list:
+    """Σ_j v_j values[j] for each column: in Python integers when all weights are 1, else exactly rounded."""
+    columns = values.T.tolist()
+    if (v == 1.0).all():
+        return [sum(column) for column in columns]
+    weights = v.tolist()
+    return [math.fsum(w * x for w, x in zip(weights, column)) for column in columns]

@@ -12,8 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .counts import Counts, Layout, ScoreTable
-from .densities import loss_from_counts, weighted_columns
+from .counts import Counts, Layout, ScoreTable, loss_from_counts, weighted_columns
 
 # In seeding distances, a partition that labels only one of two rows counts this part of its weight. At 0, a row with a
 # missing label would equal rows that differ there, and k-means++ would not find them all.

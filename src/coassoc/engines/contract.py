@@ -20,9 +20,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..core.counts import Counts, Layout, ScoreTable, check_total_copies
+from ..core.counts import Counts, Layout, RowShares, ScoreTable, check_total_copies
 from ..core.moves import Moves, MoveTable
-from ..core.overlaps import RowShares
 from .compiled import settle
 
 _PAIR_CODES = 1 << 22  # codes of pairs compared at a time by `pair_counts`; bounds the temporary memory

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import check_integer
-from ..core.counts import Counts, Layout, ScoreTable
+from ..core.counts import Counts, Layout, RowShares, ScoreTable
 from ..core.moves import Moves, MoveTable, propose_chunk
 from ..core.objectives import ONE_SIDED
-from ..core.overlaps import RowShares
 from .contract import Engine, Labelling, Loadable, Rows, Seeding, participating_copies
 
 

@@ -1,12 +1,21 @@
 """Scores: density, agreement, zero-effort baselines."""
 
-from .agreement import best_partition, ensemble_nmi, nmi, pairwise_nmi, partition_nmi, zero_effort
-from .align import align_labels, order_by_size
-from .counting import ZeroEffort
-from .densities import cluster_density, density, inter_density, kmeans_loss
-from .membership import ItemConsensus, cluster_recovery, item_consensus
+from .labels import align_labels, order_by_size
+from .membership import ItemConsensus, cluster_recovery, cluster_uncertainty, item_consensus
 from .profiles import profile
-from .weights import cluster_uncertainty
+from .scores import (
+    ZeroEffort,
+    best_partition,
+    cluster_density,
+    density,
+    ensemble_nmi,
+    inter_density,
+    kmeans_loss,
+    nmi,
+    pairwise_nmi,
+    partition_nmi,
+    zero_effort,
+)
 
 __all__ = [
     "ItemConsensus",

@@ -1,21 +1,25 @@
-r"""How strongly items belong to clusters, and whether the clusterings have those clusters, in linear time."""
+"""How strongly items belong to clusters, and how well clusters and base clusters are found again."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..core.densities import cluster_densities
+from ..core.counts import cluster_densities
+from ..engines import resolve
 from ..ensemble import Ensemble, check_ensemble
-from ..ensemble.ensemble import row_chunks
-from .counting import counts_of
+from ..ensemble.rows import row_chunks
 from .labels import check_copies, check_labels
-from .weights import resolve_partition_weights
+from .scores import counts_of, resolve_partition_weights, scored_counts
 
 CORE, BOUNDARY, OUTLIER = 0, 1, 2
+THETA = 0.4  # the value of Huang, Wang and Lai
+_BITS = 40  # of entropies in fixed point; their sum over 2**20 partitions fits
 _CHUNK_CELLS = 1 << 21  # cells of a chunk of item × cluster strengths
 
 
@@ -64,19 +68,12 @@ def item_consensus(
 
     over the clusterings that label item i: the item consensus of Monti et al. [1]_, which ``calcICL`` of
     ConsensusClusterPlus gives. Their cluster consensus is :func:`cluster_density`. Never builds a matrix over items.
-
-    Parameters
-    ----------
-    X, labels, sample_weight, partition_weights, engine
-        As for :func:`density`; other copies of an item are among its cluster's items.
+    Parameters are those of :func:`density`; other copies of an item are among its cluster's items.
 
     Returns
     -------
     ItemConsensus
-
-    Notes
-    -----
-    O(n_samples * n_partitions * n_clusters) time, a chunk of rows at a time.
+        ``own``, ``other``, ``nearest`` and ``role`` of each item, and ``margin``.
 
     References
     ----------
@@ -127,12 +124,8 @@ def cluster_recovery(X: Any, labels: Any, *, sample_weight: Any = None, engine: 
 
     on the items clustering j labels; clusterings that label nothing of C are left out. Unlike the density it falls when
     base clusters reach beyond C, so it says whether C is a cluster of its own or a piece of one. Hennig [1]_ computes
-    the same index over bootstrap samples (``clusterboot`` of the R package fpc).
-
-    Parameters
-    ----------
-    X, labels, sample_weight, engine
-        As for :func:`density`.
+    the same index over bootstrap samples (``clusterboot`` of the R package fpc). Parameters are those of
+    :func:`density`.
 
     Returns
     -------
@@ -150,21 +143,70 @@ def cluster_recovery(X: Any, labels: Any, *, sample_weight: Any = None, engine: 
     >>> ca.cluster_recovery([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1]).round(3).tolist()
     [0.833, 0.75]
     """
-    ensemble = check_ensemble(X)
-    codes, k = check_labels(labels, ensemble.n_samples)
-    counts = counts_of(ensemble, codes, k, check_copies(sample_weight, ensemble.n_samples), engine)
-    total, seen = np.zeros(k), np.zeros(k)
-    for j in range(ensemble.n_partitions):
-        alpha = counts.alpha[ensemble.offsets[j] : ensemble.offsets[j + 1]]
+    counts = scored_counts(X, labels, sample_weight, None, engine)[0]
+    best = np.zeros(counts.cells.shape)  # in each partition; 0 where it labels nothing of the cluster
+    for j, (start, stop) in enumerate(itertools.pairwise(counts.layout.offsets)):
+        alpha = counts.alpha[start:stop]
         union = alpha.sum(axis=1, keepdims=True) + counts.cells[j] - alpha
-        best = np.divide(alpha, union, out=np.zeros(alpha.shape), where=union > 0).max(axis=0)
-        observed = counts.cells[j] > 0
-        total += np.where(observed, best, 0.0)
-        seen += observed
-    return np.divide(total, seen, out=np.zeros(k), where=seen > 0)
+        best[j] = np.divide(alpha, union, out=np.zeros(alpha.shape), where=union > 0).max(axis=0)
+    return best.sum(axis=0) / np.maximum((counts.cells > 0).sum(axis=0), 1)
 
 
-# -- from counts -------------------------------------------------------------------------------------------
+# -- base clusters -------------------------------------------------------------------------------------------------
+
+
+def cluster_uncertainty(X: Any, *, theta: float = THETA, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
+    r"""Weight of each base cluster: 1 when no other partition splits it, smaller the more they do.
+
+    .. math:: ECI(f) = \exp\Big(-\frac{E(f)}{\theta p}\Big), \qquad
+              E(f) = -\sum_m \sum_{g \in m} q_{fg} \log_2 q_{fg}
+
+    with :math:`q_{fg}` the share of f's items, among those partition m labels, that lie in its cluster g [1]_.
+
+    Parameters
+    ----------
+    X, sample_weight, engine
+        As for :func:`density`.
+    theta : float, default=0.4
+        How fast the weight falls.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        One weight in (0, 1] per base cluster, in the order of ``ensemble.offsets``.
+
+    References
+    ----------
+    .. [1] D. Huang, C.-D. Wang and J.-H. Lai, "Locally weighted ensemble clustering", IEEE Transactions on
+       Cybernetics 48(5), 2018, https://doi.org/10.1109/TCYB.2017.2702343
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> ca.metrics.cluster_uncertainty([[0, 0], [0, 0], [1, 0], [1, 1]]).round(3).tolist()
+    [1.0, 0.287, 0.317, 1.0]
+    """
+    ensemble = check_ensemble(X)
+    with resolve(engine, ensemble).load(ensemble, check_copies(sample_weight, ensemble.n_samples)) as rows:
+        return uncertainty_from_overlap(rows.overlap(), rows.layout.offsets, theta)
+
+
+def uncertainty_from_overlap(overlap: np.ndarray, offsets: np.ndarray, theta: float = THETA) -> np.ndarray:
+    """ECI of every base cluster from HᵀH; partitions that label no item of f are ignored."""
+    if not (math.isfinite(theta) and theta > 0):
+        raise ValueError(f"theta must be a positive number, got {theta!r}.")
+    # terms in fixed point: their sum depends neither on the order of clusters nor on how the overlap lies in memory
+    entropy = np.zeros(len(overlap), dtype=np.int64)
+    for start, stop in itertools.pairwise(offsets.tolist()):
+        block = overlap[:, start:stop].astype(np.float64)
+        whole = block.sum(axis=1, keepdims=True)
+        share = np.divide(block, whole, out=np.zeros_like(block), where=whole > 0)
+        terms = share * np.log2(np.where(share > 0, share, 1.0))
+        entropy -= np.rint(np.ldexp(terms, _BITS)).astype(np.int64).sum(axis=1)
+    return np.exp(-np.ldexp(entropy.astype(np.float64), -_BITS) / (theta * (len(offsets) - 1)))
+
+
+# -- strengths -----------------------------------------------------------------------------------------------------
 
 
 def membership_strengths(ensemble: Ensemble, alpha: np.ndarray, v: np.ndarray) -> np.ndarray:

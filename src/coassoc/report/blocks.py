@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.densities import inter_densities
+from ..core.counts import inter_densities
 from ..ensemble import Ensemble, check_ensemble
 from ..metrics import item_consensus
-from ..metrics.counting import counts_of
 from ..metrics.labels import check_labels
+from ..metrics.scores import counts_of
 
 _TABLE_BYTES = 1 << 27  # counts of base clusters by blocks stay below this
 

@@ -18,13 +18,13 @@ from ..consensus.auto.chance import support_and_scores
 from ..consensus.base import fit_to, on_host
 from ..consensus.registry import Method, Settings, compared_methods, named_method, own_method
 from ..core.checks import check_integer
-from ..core.densities import density_from_counts
+from ..core.counts import density_from_counts
 from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
 from ..metrics import nmi, partition_nmi
-from ..metrics.counting import counts_of, mean_nmi
 from ..metrics.labels import check_labels
+from ..metrics.scores import counts_of, mean_nmi
 from . import plain_text
 from .axes import axes_or_new
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..consensus.auto.confidence import SURE
 from ..consensus.auto.refits import rand_index
 from ..consensus.single_cell import cells_ensemble, matching_keys
-from ..metrics.counting import contingency
+from ..metrics.labels import contingency
 from .axes import axes_or_new, distinct_colours
 
 __all__ = ["confidence", "resolutions"]

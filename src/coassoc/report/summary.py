@@ -18,11 +18,11 @@ from ..consensus.hidden import HiddenCluster, hidden_clusters
 from ..consensus.registry import make_method
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
 from ..metrics import align_labels, item_consensus, order_by_size, pairwise_nmi
-from ..metrics.counting import contingency, counts_of
-from ..metrics.labels import check_labels
+from ..metrics.labels import check_labels, contingency
 from ..metrics.membership import ItemConsensus
 from ..metrics.profiles import check_rows
 from ..metrics.profiles import profile as describe_clusters
+from ..metrics.scores import counts_of
 from .blocks import Blocks, typical_first
 from .comparison import MethodScores, known_classes, left_out_nmi, sampled_rows, score, timed_fit
 from .tidy import cluster_table, item_columns, partition_columns

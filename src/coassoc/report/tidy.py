@@ -9,9 +9,9 @@ import numpy as np
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.frames import Columns
 from ..metrics import cluster_recovery, inter_density, item_consensus, pairwise_nmi, partition_nmi
-from ..metrics.counting import mean_with_others
 from ..metrics.labels import check_labels
 from ..metrics.membership import ItemConsensus
+from ..metrics.scores import mean_with_others
 
 _SCALE = 1.4826  # makes the median absolute deviation of a normal sample its standard deviation
 _LEAST_SPREAD = 0.01  # smallest deviation: partitions that agree almost perfectly have no outliers

@@ -11,7 +11,7 @@ import coassoc as ca
 from coassoc.consensus import micro
 from coassoc.consensus.auto.members import agreement, compare_members
 from coassoc.consensus.auto.refits import rand_index
-from coassoc.metrics.counting import member_tables
+from coassoc.metrics.scores import member_tables
 
 
 def table_of(seed=0, n=120, missing=0.0):

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincc
 
-from ...core.counts import Layout
-from ...core.densities import density_from_counts
+from ...core.counts import Layout, density_from_counts
 from ...ensemble import Ensemble
-from ...metrics.counting import ZeroEffort, mean_with_others, member_counts, nmi_from_counts
+from ...metrics.scores import ZeroEffort, mean_with_others, member_counts, nmi_from_counts
 from .members import MemberPairs, compare_members
 
 ALPHA = 1e-4  # of the joint test; its gamma tail is up to five times too short for unbalanced clusters

@@ -12,8 +12,8 @@ from ...core.checks import stream
 from ...core.counts import Layout
 from ...engines import Engine, Rows
 from ...ensemble import Ensemble
-from ...metrics.counting import member_tables
 from ...metrics.profiles import check_rows
+from ...metrics.scores import member_tables
 from ..micro import MICRO_PASSES, MicroClusters, local_rows, micro_clusters, sampled_codes
 from .camps import find_camps
 from .candidates import CANDIDATES, MicroFits

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ...core.checks import stream
 from ...core.counts import Layout
 from ...ensemble import Ensemble
-from ...metrics.counting import contingency
+from ...metrics.labels import contingency
 from ..micro import MICRO_PASSES, local_rows, micro_clusters
 from ..registry import make_method
 from .candidates import MicroFits

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ...core.checks import check_choice, check_integer, seed_from, stream
-from ...core.densities import cluster_densities, mean_density
+from ...core.counts import cluster_densities, mean_density
 from ...engines import resolve
 from ...ensemble import Ensemble, check_ensemble, make_ensemble
 from ...ensemble.threads import one_thread

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Counts, Layout, ScoreTable, check_total_copies, smallest_unsigned
+from ...core.counts import Counts, Layout, RowShares, ScoreTable, check_total_copies, smallest_unsigned
 from ...core.moves import Moves, MoveTable
-from ...core.overlaps import RowShares
 from ..contract import Engine, Labelling, Loadable, Rows, count_pairs
 from .device import open_device
 from .rounding import narrow_table, table_drift

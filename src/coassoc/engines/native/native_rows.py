@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Counts, ScoreTable
+from ...core.counts import Counts, RowShares, ScoreTable
 from ...core.moves import Moves, MoveTable
-from ...core.overlaps import RowShares
 from ..compiled import kernels as _kernels
 from ..contract import Labelling, Rows, Seeding
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Counts, Layout, ScoreTable, smallest_unsigned
+from ...core.counts import Counts, Layout, RowShares, ScoreTable, smallest_unsigned
 from ...core.moves import Moves, MoveTable
-from ...core.overlaps import RowShares
 from ..contract import Labelling, Rows, Seeding, first_different
 from .chunks import (
     Past,

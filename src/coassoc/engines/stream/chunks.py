@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.counts import Layout, ScoreTable, smallest_unsigned
-from ...core.overlaps import RowShares
+from ...core.counts import Layout, RowShares, ScoreTable, smallest_unsigned
 from ..contract import Engine, Labelling, Loadable, Rows, Seeding
 from ..cuda.device import has_device
 from ..cuda.engine import Cuda

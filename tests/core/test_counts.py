@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.core.counts import MAX_COPIES
-from coassoc.core.overlaps import RowShares
+from coassoc.core.counts import MAX_COPIES, RowShares
 
 
 def brute_force(ensemble, weights, copies):
