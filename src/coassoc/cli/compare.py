@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ..consensus.registry import compared_methods
-from ..report.axes import check_drawing, save_drawing
 from ..report.comparison import check_methods, compare
+from ..report.displays import check_drawing, save_drawing
 from . import common
 
 DESCRIPTION = """run every consensus method (or some) on one ensemble, with the same scores.

@@ -17,9 +17,8 @@ from ..consensus.auto.chance import support_and_scores
 from ..ensemble import make_ensemble, write_labels
 from ..metrics import ZeroEffort, nmi, order_by_size
 from ..report import plain_text
-from ..report.axes import save_drawing
 from ..report.comparison import score, timed_fit
-from ..report.displays import plot_coassociation
+from ..report.displays import plot_coassociation, save_drawing
 from . import common
 
 DESCRIPTION = """cluster scikit-learn's 1797 handwritten digits 20 times with k-means, find the consensus in three

@@ -11,7 +11,7 @@ from ..ensemble.io.formats import endings
 from ..ensemble.io.writing import several, table_format
 from ..metrics import kmeans_loss
 from ..report import comparison, plain_text
-from ..report.tidy import item_table
+from ..report.tables import item_table
 from . import common
 
 DESCRIPTION = """score a partition against an ensemble: density, agreement with the clusterings, and with known classes.

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ..ensemble.io.features import read_features
-from ..report.axes import check_drawing, save_drawing
+from ..report.displays import check_drawing, plot_select_k, save_drawing
 from . import common
 
 DESCRIPTION = """suggest a number of clusters, or say that the input supports none.
@@ -59,8 +59,6 @@ def run(args: argparse.Namespace) -> int:
             progress.step("comparing with permuted labels")
             selection = select_k(ensemble, ks, reference="permuted", **settings)
     if args.plot is not None:
-        from ..report.displays import plot_select_k
-
         save_drawing(plot_select_k(selection)[0], args.plot, force=args.force)
     common.tell(args, selection.to_dict(), str(selection))
     return 0

@@ -5,19 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-# public name -> module, imported on first use: drawings need matplotlib and the page needs jinja2
-_EXPORTS = {
-    "Summary": "summary",
-    "summarize": "summary",
-    "render": "page",
-    "write_report": "page",
-    "item_table": "tidy",
-    "cluster_table": "tidy",
-    "partition_table": "tidy",
-    "plot_coassociation": "displays",
-    "plot_select_k": "displays",
-    "compare": "comparison",
+# module -> its public names, imported on first use: drawings need matplotlib and the page needs jinja2
+_MODULES = {
+    "summary": ("Summary", "summarize"),
+    "page": ("render", "write_report"),
+    "tables": ("item_table", "cluster_table", "partition_table"),
+    "displays": ("plot_coassociation", "plot_select_k"),
+    "comparison": ("compare",),
 }
+_EXPORTS = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = list(_EXPORTS)
 

@@ -26,7 +26,7 @@ from ..metrics import nmi, partition_nmi
 from ..metrics.labels import check_labels
 from ..metrics.scores import counts_of, mean_nmi
 from . import plain_text
-from .axes import axes_or_new
+from .displays import axes_or_new
 
 MOST_COMPARED = 20_000  # items that methods are compared on where clusterings are left out, and in a report
 

@@ -1,14 +1,51 @@
-"""Drawings by matplotlib on given or new axes, which are returned."""
+"""Drawings by matplotlib on given or new axes, which are returned; colours, and pictures in files."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..consensus.auto.select_k import SelectK
-from .axes import axes_or_new
-from .blocks import block_means
+from ..ensemble.io.output import replacing
+from .tables import block_means
+
+_INSTALL = "plots need matplotlib: pip install 'coassoc[report]'."
+
+
+def axes_or_new(axes: Any = None, columns: int = 1, **settings: Any) -> Any:
+    """`axes`, or `columns` new ones when None; without matplotlib the error says what to install."""
+    if axes is not None:
+        return axes
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError(_INSTALL) from None
+    return plt.subplots(1, columns, layout="constrained", **settings)[1]
+
+
+def distinct_colours(n: int) -> np.ndarray:
+    """(n, 3) colours, different up to 60."""
+    from matplotlib import colormaps
+
+    names = ["tab10"] if n <= 10 else ["tab20", "tab20b", "tab20c"]
+    colours = np.concatenate([colormaps[name].colors for name in names])
+    return colours[np.arange(n) % len(colours)]
+
+
+def check_drawing(path: Any) -> None:
+    """Refuse a name whose ending is not a picture that matplotlib draws, and say when there is no matplotlib."""
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--plot must be a .png, .svg or .pdf file, got {path!r}.")
+    if find_spec("matplotlib") is None:
+        raise ImportError(_INSTALL)
+
+
+def save_drawing(ax: Any, path: Any, *, force: bool = False) -> None:
+    """Write the figure of some axes; the suffix gives the format."""
+    with replacing(path, force=force) as partial:
+        ax.figure.savefig(partial, format=Path(path).suffix[1:].lower(), dpi=150)
 
 
 def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any = "viridis", ax: Any = None):
@@ -42,16 +79,16 @@ def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any 
     ax = axes_or_new(ax, figsize=(5.2, 4.6))
     edges = np.concatenate([[0], np.cumsum(blocks.sizes)])
     mesh = ax.pcolormesh(edges, edges, blocks.values, vmin=0, vmax=1, cmap=cmap, rasterized=True)
-    for border in blocks.borders:
-        ax.axhline(edges[border], color="white", linewidth=0.6, alpha=0.7)
-        ax.axvline(edges[border], color="white", linewidth=0.6, alpha=0.7)
+    for draw_line in (ax.axhline, ax.axvline):
+        for border in blocks.borders:
+            draw_line(edges[border], color="white", linewidth=0.6, alpha=0.7)
     ax.invert_yaxis()
     ax.set(xlabel="items, by cluster", ylabel="items, by cluster", aspect="equal")
     ax.figure.colorbar(mesh, ax=ax, label="co-association", shrink=0.85)
     return ax
 
 
-def plot_select_k(selection: SelectK, axes: Any = None) -> Any:
+def plot_select_k(selection: Any, axes: Any = None) -> Any:
     """Draw what `select_k` found: scores over k on the left, what k is chosen by on the right.
 
     Parameters

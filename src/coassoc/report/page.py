@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -63,15 +63,13 @@ def write_report(
     >>> "<title>Four items</title>" in page, len(page) < 5_000_000
     (True, True)
     """
-    if path is not None:
-        check_writable(path, force=force)
-    page = render(summarize(X, n_clusters, **settings))
     if path is None:
-        return page
-    target = Path(path)
-    with replacing(target, force=force) as partial:
+        return render(summarize(X, n_clusters, **settings))
+    check_writable(path, force=force)
+    page = render(summarize(X, n_clusters, **settings))
+    with replacing(path, force=force) as partial:
         partial.write_text(page, encoding="utf-8")
-    return target
+    return Path(path)
 
 
 def render(summary: Summary) -> str:
@@ -84,18 +82,19 @@ def render(summary: Summary) -> str:
         loader=PackageLoader("coassoc.report", "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(num=plain_text.number, seconds=plain_text.seconds, pct=_percent, count="{:,}".format)
+    data = json.dumps({"tables": tables(summary), "facts": _facts(summary)}, ensure_ascii=False, allow_nan=False)
     return environment.get_template("page.html").render(
         s=summary,
         version=version_of("coassoc"),
         library=files("coassoc.report").joinpath("assets/echarts.min.js").read_text(encoding="utf-8"),
-        data=_data_script({"tables": tables(summary), "facts": _facts(summary)}),
-        cards=cards(summary),
-        findings=findings(summary),
+        data=data.replace("<", "\\u003c"),  # "</script>" inside a name must not end the script
+        cards=list(cards(summary)),
+        findings=list(findings(summary)),
         sure=SURE,
     )
 
 
-def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
+def cards(s: Summary) -> Iterator[tuple[str, str, str, str, str]]:
     """At most four numbers: name, value, kind (good, fair, warn or none), what it is, and what is good and bad."""
     c, suggested, others = s.consensus, s.number["suggested"], s.number["runners_up"]
     kind, what = "", "Nothing confirms the number."
@@ -107,29 +106,30 @@ def cards(s: Summary) -> list[tuple[str, str, str, str, str]]:
     if s.camps:
         kind, what = "warn", f"The camps have {_or([camp['clusters'] for camp in s.camps])}; all together, this many."
     scale = "Good: no other number is nearly as good. Bad: another one is suggested."
-    told = [("clusters", f"{c['n_clusters']:,}", kind, what, scale)]
+    yield "clusters", f"{c['n_clusters']:,}", kind, what, scale
     if c["supported"] is False:
-        return told
+        return
     if c["stability"] is not None and math.isfinite(c["stability"]):
         what = "Answers from random halves of the clusterings, compared by the adjusted Rand index: 1 if equal."
         scale = f"Good: {STABLE} or more. Bad: below {UNSTABLE}."
-        told.append(("stability", plain_text.number(c["stability"], 2), _kind(c["stability"]), what, scale))
+        yield "stability", plain_text.number(c["stability"], 2), _kind(c["stability"]), what, scale
         what = f"Items with a confidence of at least {SURE}; the others lie between clusters."
         scale = f"Good: {_percent(STABLE, 0)} or more. Bad: below {_percent(UNSTABLE, 0)}."
-        told.append(("items surely placed", _percent(c["sure_share"]), _kind(c["sure_share"]), what, scale))
+        yield "items surely placed", _percent(c["sure_share"]), _kind(c["sure_share"]), what, scale
     matched = c["left_out"]
     if matched is not None:
-        name, value = "agreement with clusterings left out", plain_text.number(matched["consensus"], 2)
         # as shown; a consensus of half of the clusterings may lose to a single one where all together do not
-        kind = "good" if round(matched["consensus"], 2) >= round(matched["member"], 2) else "fair"
+        value, member = round(matched["consensus"], 2), round(matched["member"], 2)
         what = (
             "NMI with the other half of the clusterings, of consensuses made from one half, with as many clusters "
             f"({matched['k']}) as the best single clustering."
         )
-        member = f"{matched['member']:.2f}, that of the best single clustering (“{matched['name']}”) with the others"
-        scale = f"Good: at least {member}. Bad: less; that clustering then agrees better."
-        told.append((name, value, kind, what, scale))
-    return told
+        scale = (
+            f"Good: at least {member:.2f}, that of the best single clustering (“{matched['name']}”) with the others. "
+            "Bad: less; that clustering then agrees better."
+        )
+        kind = "good" if value >= member else "fair"
+        yield "agreement with clusterings left out", plain_text.number(value, 2), kind, what, scale
 
 
 def _kind(value: float) -> str:
@@ -140,38 +140,33 @@ def _or(numbers: Sequence[Any]) -> str:
     return " or ".join(map(str, numbers))
 
 
-def findings(s: Summary) -> list[tuple[str, str]]:
+def findings(s: Summary) -> Iterator[tuple[str, str]]:
     """What else there is to know, as (kind, sentence); kind is good, note or warn."""
-    sentences = []
     facts, supported = s.consensus, s.consensus["supported"]
     if s.confidence is None:
-        text = (
+        yield "note", (
             f"The verdict is that of Consensus on these clusterings. The labels below are others ({facts['method']}); "
             f"their adjusted Rand index with its answer is {1 - s.alternatives[0]['distance']:.3f}."
         )
-        sentences.append(("note", text))
-    nearest = facts["nearest"]
     if supported and s.input["n_partitions"] > 1:
-        text = f"The clustering “{nearest.name}” is closest to this consensus: adjusted Rand index {nearest.ari:.2f}."
-        sentences.append(("note", text))
+        nearest = f"The clustering “{facts['nearest'].name}” is closest to this consensus"
+        yield "note", f"{nearest}: adjusted Rand index {facts['nearest'].ari:.2f}."
     if supported and s.hidden:
         small = "; ".join(f"{one.size:,} items of cluster {one.inside} ({one.name})" for one in s.hidden)
-        text = "Small clusters that most finer clusterings share, and this consensus does not have: "
-        sentences.append(("warn", text + small + "."))
+        yield "warn", f"Small clusters that most finer clusterings share, and this consensus does not have: {small}."
     elsewhere = float((s.item_consensus.margin <= 0)[s.labels >= 0].mean())
     if supported and facts["n_clusters"] > 1 and elsewhere > 0:
         text = f"{_percent(elsewhere)} of the items are together with another cluster at least as often as with theirs."
-        sentences.append(("warn" if elsewhere > 0.1 else "note", text))
+        yield "warn" if elsewhere > 0.1 else "note", text
     outliers = s.partitions["partition"][s.partitions["outlier"]].tolist()
     if outliers:
         more = f" and {len(outliers) - 5} more" if len(outliers) > 5 else ""
-        sentences.append(("warn", f"Clusterings that agree far less with the others: {', '.join(outliers[:5])}{more}."))
+        yield "warn", f"Clusterings that agree far less with the others: {', '.join(outliers[:5])}{more}."
     if s.input["missing_share"] > 0:
         share = _percent(s.input["missing_share"])
-        sentences.append(("note", f"{share} of the labels are missing; a pair counts where both items are labelled."))
+        yield "note", f"{share} of the labels are missing; a pair counts where both items are labelled."
     if facts["unlabelled"]:
-        sentences.append(("note", f"Items without a label, which take no part: {facts['unlabelled']:,}."))
-    return sentences
+        yield "note", f"Items without a label, which take no part: {facts['unlabelled']:,}."
 
 
 # -- numbers behind the pictures -------------------------------------------------------------------------------
@@ -199,10 +194,8 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
     if s.classes is not None:
         names, counts = s.classes
         most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])
-        by_name["classes"] = {
-            "columns": ["class", *(str(c) for c in range(min(counts.shape[1], _MOST_CLASSES)))],
-            "rows": [[names[i], *counts[i, :_MOST_CLASSES].tolist()] for i in most.tolist()],
-        }
+        counts = counts[most, :_MOST_CLASSES]
+        by_name["classes"] = _matrix("class", [names[i] for i in most], counts, map(str, range(counts.shape[1])))
     if s.tree is not None:
         keys = ("node", "parent", "left", "right", "rank", "size", "density", "gain")
         by_name["tree"] = _table({key: s.tree[key] for key in keys})
@@ -224,8 +217,9 @@ def _histogram(values: np.ndarray, edges: np.ndarray) -> dict[str, Any]:
     return _table({"from": edges[:-1], "to": edges[1:], "items": np.histogram(values, bins=edges)[0]})
 
 
-def _matrix(name: str, names: list[str], values: np.ndarray) -> dict[str, Any]:
-    return {"columns": [name, *names], "rows": [[n, *np.round(row, 3).tolist()] for n, row in zip(names, values)]}
+def _matrix(name: str, names: list[str], values: np.ndarray, columns: Iterable[str] | None = None) -> dict[str, Any]:
+    rows = [[n, *np.round(row, 3).tolist()] for n, row in zip(names, values)]
+    return {"columns": [name, *(names if columns is None else columns)], "rows": rows}
 
 
 def _profile(profile: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -237,8 +231,8 @@ def _profile(profile: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, 
     order = np.lexsort((-np.abs(effects[row, column]), row))
     told = order[np.arange(len(order)) - np.searchsorted(row[order], row[order]) < _TOLD]
     most = np.argsort(-np.abs(effects).max(axis=0), kind="stable")[:_MOST_FEATURES]
-    picture = _matrix("cluster", list(map(str, clusters[:_MOST_CLASSES])), effects[:_MOST_CLASSES, most])
-    picture["columns"][1:] = features[most].tolist()
+    names = list(map(str, clusters[:_MOST_CLASSES]))
+    picture = _matrix("cluster", names, effects[:_MOST_CLASSES, most], features[most].tolist())
     return _table({name: np.asarray(values)[told] for name, values in profile.items()}), picture
 
 
@@ -263,11 +257,6 @@ def _facts(s: Summary) -> dict[str, Any]:
         "cut": None if s.tree is None else s.tree["cut"],
         "blocks": {"clusters": blocks.clusters.tolist(), "sizes": blocks.sizes.tolist(), "names": s.block_names},
     }
-
-
-def _data_script(data: Any) -> str:
-    # "</script>" inside a name must not end the script
-    return json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 
 def _rounded(value: Any) -> Any:

@@ -12,7 +12,7 @@ from ..consensus.auto.confidence import SURE
 from ..consensus.auto.refits import rand_index
 from ..consensus.single_cell import cells_ensemble, matching_keys
 from ..metrics.labels import contingency
-from .axes import axes_or_new, distinct_colours
+from .displays import axes_or_new, distinct_colours
 
 __all__ = ["confidence", "resolutions"]
 

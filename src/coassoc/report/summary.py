@@ -23,9 +23,8 @@ from ..metrics.membership import ItemConsensus
 from ..metrics.profiles import check_rows
 from ..metrics.profiles import profile as describe_clusters
 from ..metrics.scores import counts_of
-from .blocks import Blocks, typical_first
 from .comparison import MethodScores, known_classes, left_out_nmi, sampled_rows, score, timed_fit
-from .tidy import cluster_table, item_columns, partition_columns
+from .tables import Blocks, block_means, cluster_table, item_columns, partition_columns
 
 _MOST_BLOCKS = 200  # rows of the co-association picture
 _MOST_LEAVES = 64
@@ -45,7 +44,7 @@ class Summary:
     input : dict
         Items, partitions, their least and most clusters, share of missing labels.
     consensus : dict
-        Method, clusters, verdict, scores, the clustering most like it (``nearest``), and how it compares with the best
+        Method, clusters, verdict, scores; the clustering most like it (``nearest``); how it compares with the best
         single clustering on clusterings left out (``left_out``, or None).
     camps : list of dict
         Where the clusterings are camps: the names of the members of each, and its answer. Else empty.
@@ -54,14 +53,14 @@ class Summary:
     number : dict
         How many clusters: the curves over k, the suggested number and the runners-up.
     profile : dict or None
-        Columns of :func:`coassoc.profile`, where features are given: how each feature tells each cluster from the rest.
+        Columns of :func:`coassoc.profile`, where features are given.
     alternatives : list of dict
         Other methods and numbers of clusters: clusters, method, agreement, stability, distance from the consensus.
     flows : dict
-        ``"inputs"``, ``"k"`` and ``"camps"``: (name, labels) of partitions to draw side by side, on at
-        most 20,000 items, clusters named as in `labels`.
-    clusters : dict
-        Columns of :func:`coassoc.report.cluster_table`; mean ``confidence`` where the consensus has it.
+        ``"inputs"``, ``"k"`` and ``"camps"``: (name, labels) of partitions to draw side by side, on at most 20,000
+        items, clusters named as in `labels`.
+    clusters, items, partitions : dict
+        Columns of the tables in ``coassoc.report`` and a few more; of many items, the least certain ones and a sample.
     classes : tuple of (list, ndarray) or None
         Names of the known classes and how many of their items each cluster has.
     blocks : Blocks
@@ -74,11 +73,6 @@ class Summary:
         Per item: co-association with its own and with the best other cluster.
     confidence : ndarray or None
         Confidence of each item, where the consensus has one.
-    items : dict
-        Columns of the table of items: all of them, or the least certain ones and a random sample of the others.
-    partitions : dict
-        Columns of :func:`coassoc.report.partition_table`; adjusted Rand index of each clustering with the
-        consensus, and its weight in it.
     agreement : ndarray of shape (n_partitions, n_partitions)
         NMI between every two clusterings.
     labels : ndarray
@@ -160,8 +154,7 @@ def summarize(
     Notes
     -----
     Linear in the number of items. :class:`coassoc.Consensus` is fitted whatever `method` is: it says whether the
-    partitions agree beyond chance, and how many clusters they suggest. Clusterings are left out, and partitions are
-    drawn side by side, on at most 20,000 items.
+    partitions agree beyond chance, and how many clusters they suggest.
 
     Examples
     --------
@@ -184,18 +177,16 @@ def summarize(
         labels, n_clusters = n_clusters, None  # summarize(ensemble, labels)
     say("consensus")
     model, consensus, row = _consensus(ensemble, n_clusters, labels, method, random_state, engine)
-    answer = model
-    if not isinstance(model, Consensus):
-        answer = Consensus(random_state=random_state, engine=engine).fit(ensemble)
-    own = model is answer
+    own = isinstance(model, Consensus)
+    answer = model if own else Consensus(random_state=random_state, engine=engine).fit(ensemble)
     confidence = answer.confidence_ if own else None
-    k = int(consensus.max()) + 1
+    k, labelled = int(consensus.max()) + 1, consensus >= 0
     at = sampled_rows(ensemble.n_samples, random_state)
     sample = ensemble.take(at)
     say("items")
     strength = item_consensus(ensemble, consensus, engine=engine)
     say("co-association")
-    blocks = typical_first(ensemble, consensus, strength.own, _MOST_BLOCKS, engine)
+    blocks = block_means(ensemble, consensus, _MOST_BLOCKS, own=strength.own, engine=engine)
     say("tree")
     tree = _tree(ensemble, k, random_state, engine)
     say("partitions")
@@ -205,12 +196,19 @@ def summarize(
     if own:
         nearest, rand = answer.nearest_partition_, answer.partition_ari_
     else:
-        rand = _rand_indices(ensemble, consensus, engine)
+        tables = counts_of(ensemble, consensus, k, None, engine).alpha
+        rand = np.array([rand_index(table) for table in np.split(tables, ensemble.offsets[1:-1])])
         nearest = NearestPartition(int(rand.argmax()), ensemble.names[int(rand.argmax())], float(rand.max()))
     profile = None
     if features is not None:
         say("features")
         profile = dict(describe_clusters(consensus, features, feature_names, n_features=None))
+    clusters = cluster_table(ensemble, consensus, engine=engine)
+    if own:
+        first = np.unique(consensus[labelled], return_index=True)[1]
+        clusters["confidence"] = answer.cluster_confidence_[answer.labels_[labelled][first]]
+    curves = answer.k_curves_
+    suggested = int(curves["ks"][curves["score"].argmax()]) if answer.supported_ and len(curves["ks"]) else None
     alternatives, flows = _alternatives(answer, consensus[at], at)
     flows["inputs"] = _inputs(sample, consensus[at], nearest.position)
     return Summary(
@@ -228,23 +226,23 @@ def summarize(
             "n_clusters": k,
             "left_out": left_out,
             "nearest": nearest,
-            "unlabelled": int((consensus < 0).sum()),
+            "unlabelled": int((~labelled).sum()),
             "supported": answer.supported_,
             "verdict": answer.verdict_,
             "chosen_method": answer.method_ if own else None,
             "stability": answer.stability_ if own else None,
-            "sure_share": None if confidence is None else float((confidence >= SURE)[consensus >= 0].mean()),
+            "sure_share": None if confidence is None else float((confidence >= SURE)[labelled].mean()),
         },
         camps=_camps(ensemble, answer),
         hidden=[
             replace(one, size=int(ensemble.sizes[ensemble.offsets[one.partition] + one.code]))
             for one in hidden_clusters(sample, consensus[at], engine=engine)
         ],
-        number=_number(answer),
+        number={"curves": curves, "suggested": suggested, "runners_up": answer.runners_up_ if suggested else []},
         profile=profile,
         alternatives=alternatives,
         flows=flows,
-        clusters=_clusters(ensemble, consensus, answer if own else None, engine),
+        clusters=clusters,
         classes=None if ensemble.classes is None else _classes(ensemble, consensus),
         blocks=blocks,
         block_names=_block_names(ensemble, blocks),
@@ -268,12 +266,6 @@ def _consensus(ensemble, n_clusters, labels, method, seed: int, engine) -> tuple
         method = make_method(method, n_clusters=n_clusters, random_state=seed, engine=engine)
     row = timed_fit(type(method).__name__, method, ensemble)
     return method, order_by_size(method.labels_), score(row, ensemble, method.labels_, known, engine)
-
-
-def _rand_indices(ensemble: Ensemble, labels: np.ndarray, engine: Any) -> np.ndarray:
-    """Adjusted Rand index of each clustering with some labels."""
-    counts = counts_of(ensemble, labels, int(labels.max()) + 1, None, engine)
-    return np.array([rand_index(table) for table in np.split(counts.alpha, ensemble.offsets[1:-1])])
 
 
 def _camps(ensemble: Ensemble, answer: Consensus) -> list[dict[str, Any]]:
@@ -320,50 +312,31 @@ def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, seed: int, en
     return {"name": ensemble.names[best], "k": k, "member": float(members[best]), "consensus": consensus}
 
 
-def _number(answer: Consensus) -> dict[str, Any]:
-    curves = answer.k_curves_
-    suggested = int(curves["ks"][curves["score"].argmax()]) if answer.supported_ and len(curves["ks"]) else None
-    return {"curves": curves, "suggested": suggested, "runners_up": answer.runners_up_ if suggested else []}
-
-
 def _alternatives(answer: Consensus, labels: np.ndarray, at: Any) -> tuple[list, dict]:
     """Rows of the table of alternatives, and the partitions of the flows; `labels` are those of the items `at`."""
     own_labels = order_by_size(answer.labels_)[at]
-    is_answer = bool((own_labels == labels).all())
-    first = (answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, own_labels, None)
-    partitions: list[tuple[int, str, float, float, np.ndarray, int | None]] = [first]
+    partitions = [(answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, None, own_labels)]
     for one in answer.alternatives_:
-        partitions.append((one.n_clusters, one.method, one.agreement, one.stability, one.labels[at], one.camp))
-    rows, by_k = [], {}
-    by_camp: list[tuple[str, np.ndarray]] = []
-    for i, (clusters, method, agreement, stability, other, camp) in enumerate(partitions):
-        chosen, other = i == 0 and is_answer, align_labels(labels, other)
-        facts = {"clusters": clusters, "method": method if camp is None else f"{method}, camp {camp + 1} alone"}
-        facts |= {"agreement": agreement, "stability": stability}
-        distance = max(0.0, 1.0 - rand_index(contingency(labels, other)))
-        rows.append({**facts, "distance": distance, "chosen": chosen})
+        partitions.append((one.n_clusters, one.method, one.agreement, one.stability, one.camp, one.labels[at]))
+    rows, by_k, by_camp = [], {}, []
+    for i, (clusters, method, agreement, stability, camp, other) in enumerate(partitions):
+        chosen, other = i == 0 and bool((own_labels == labels).all()), align_labels(labels, other)
+        name = method if camp is None else f"{method}, camp {camp + 1} alone"
+        row = {"clusters": clusters, "method": name, "agreement": agreement, "stability": stability}
+        rows.append({**row, "distance": max(0.0, 1.0 - rand_index(contingency(labels, other))), "chosen": chosen})
         if camp is not None:
             by_camp.append((f"camp {camp + 1}", other))
         elif method == answer.method_ and clusters > 1:
             by_k[clusters] = (f"k = {clusters}" + " (this report)" * chosen, other)
-    columns = {"k": [by_k[clusters] for clusters in sorted(by_k)], "camps": by_camp}
-    return rows, {name: [p for p in flow if p[1].max() < _MOST_FLOWING] for name, flow in columns.items()}
-
-
-def _clusters(ensemble: Ensemble, labels: np.ndarray, answer: Any, engine: Any) -> dict[str, np.ndarray]:
-    columns = cluster_table(ensemble, labels, engine=engine)
-    if answer is not None:
-        first = np.unique(labels[labels >= 0], return_index=True)[1]
-        columns["confidence"] = answer.cluster_confidence_[answer.labels_[labels >= 0][first]]
-    return columns
+    flows = {"k": [by_k[clusters] for clusters in sorted(by_k)], "camps": by_camp}
+    return rows, {name: [p for p in flow if p[1].max() < _MOST_FLOWING] for name, flow in flows.items()}
 
 
 def _classes(ensemble: Ensemble, labels: np.ndarray) -> tuple[list[str], np.ndarray]:
     known, n_classes = check_labels(ensemble.classes, len(labels), "classes")
-    counts = contingency(known, labels, (n_classes, int(labels.max()) + 1))
     first = np.unique(known[known >= 0], return_index=True)[1]
     names = [str(name) for name in np.asarray(ensemble.classes)[known >= 0][first]]
-    return names, counts
+    return names, contingency(known, labels, (n_classes, int(labels.max()) + 1))
 
 
 def _block_names(ensemble: Ensemble, blocks: Blocks) -> list[str] | None:
@@ -381,21 +354,14 @@ def _items(ensemble: Ensemble, labels, strength: ItemConsensus, confidence, most
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x17E,)))
         drawn = np.sort(rng.choice(np.arange(most // 2, len(shown)), most - most // 2, replace=False))
         shown = np.concatenate([shown[: most // 2], shown[drawn]])
-    columns = {"item": shown if ensemble.item_ids is None else np.asarray(ensemble.item_ids)[shown].astype(str)}
-    if ensemble.classes is not None:
-        columns["class"] = np.asarray(ensemble.classes)[shown].astype(str)
-    if confidence is not None:
-        columns["confidence"] = confidence[shown]
-    return {**columns, **item_columns(labels, strength, shown)}
+    ids, classes = (None if of is None else np.asarray(of).astype(str) for of in (ensemble.item_ids, ensemble.classes))
+    columns = {"item": np.arange(len(labels)) if ids is None else ids, "class": classes, "confidence": confidence}
+    columns |= item_columns(labels, strength)
+    return {name: values[shown] for name, values in columns.items() if values is not None}
 
 
 def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] | None:
     """The bisecting tree down to at least k leaves, as columns of its nodes."""
-    leaves = max(k, 2, min(math.isqrt(ensemble.n_samples), _MOST_LEAVES))
-    model = BisectingConsensus(max_leaves=min(leaves, _MOST_LEAVES), random_state=seed, engine=engine).fit(ensemble)
-    if model.n_leaves_ < 2:
-        return None
-    tree = model.tree_
-    columns = {name: values.tolist() for name, values in tree.table().items()}
-    columns["cut"] = min(k, model.n_leaves_)
-    return columns
+    leaves = min(max(k, 2, math.isqrt(ensemble.n_samples)), _MOST_LEAVES)
+    model = BisectingConsensus(max_leaves=leaves, random_state=seed, engine=engine).fit(ensemble)
+    return {**model.tree_.table(), "cut": min(k, model.n_leaves_)} if model.n_leaves_ > 1 else None
